@@ -111,7 +111,7 @@ def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
     return CrowdData(features, **help_)
 
 
-def parts_of(answers: str, supervision: str, data: CrowdData) -> dict[str, Any]:
+def parts_of(supervision: str, data: CrowdData) -> dict[str, Any]:
     """The parts of a model that listen to the help."""
     annotators = annotators_for(data, (1.0, 1.0)) if data.has_answers else None
     make: dict[str, Callable[[], nn.Module | None]] = {
@@ -250,7 +250,7 @@ def run_cell(
 ) -> Probe:
     """One cell, from the data to a loaded result; raises ``AssertionError`` where it fails."""
     data = crowd(answers, supervision, num_items)
-    model, made = GUIDES[guide](**parts_of(answers, supervision, data))
+    model, made = GUIDES[guide](**parts_of(supervision, data))
     # Without refits a drop of a cluster that holds anything hardly ever pays.
     probe = Probe(move, 1, refits=2 if move == "drop" else 0)
     options = {"step_size": 0.5, "dtype": torch.float64, "progress": False}

@@ -71,7 +71,7 @@ from pyro_crowdclust.starts import (
     PrincipalComponentStart,
     RidgeTeaching,
     TaughtStart,
-    Teaching,
+    ViewTeaching,
 )
 from pyro_crowdclust.training import Stopping, Trainer
 
@@ -238,10 +238,10 @@ def distillation(steps: int) -> Distillation:
     )
 
 
-def teacher(options: argparse.Namespace) -> Teaching | RidgeTeaching | Distillation:
+def teacher(options: argparse.Namespace) -> ViewTeaching | RidgeTeaching | Distillation:
     """How q(z | o) is taught the first clusters."""
     if options.classifier == "network":
-        return Teaching(RandomPhoto(IMAGE), steps=options.steps)
+        return ViewTeaching(RandomPhoto(IMAGE), steps=options.steps)
     if options.classifier == "patches":
         return RidgeTeaching()
     return distillation(options.steps)

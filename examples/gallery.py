@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from digits_crowd import NUM_WORKERS, simulate
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
@@ -48,23 +49,8 @@ from pyro_crowdclust.plots import (
     plot_workers,
 )
 from pyro_crowdclust.restarts import fit_restarts
-from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
+from pyro_crowdclust.simulation import two_coin_rates
 from pyro_crowdclust.training import RobbinsMonro
-
-NUM_WORKERS = 20
-BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates
-
-
-def simulate(labels: np.ndarray, seed: int) -> pd.DataFrame:
-    """Two pages by each worker; all but the bad ones have rates of 0.75 to 0.95."""
-    rng = np.random.default_rng(seed)
-    sensitivity, specificity = rng.uniform(0.75, 0.95, (2, NUM_WORKERS))
-    for worker, rate in BAD_WORKERS.items():
-        sensitivity[worker] = specificity[worker] = rate
-    asked = rng.choice(len(labels), 300, replace=False)
-    return simulate_pages(
-        labels, sensitivity, specificity, pages_per_worker=2, items=asked, seed=seed
-    )
 
 
 def cluster(data: CrowdData, options: argparse.Namespace) -> list[Fitted]:

@@ -66,7 +66,7 @@ from pyro_crowdclust.starts import (
     NeighborPartition,
     PrincipalComponentStart,
     TaughtStart,
-    Teaching,
+    ViewTeaching,
 )
 from pyro_crowdclust.training import Checkpoint, RobbinsMonro, Stopping, Trainer
 
@@ -213,7 +213,7 @@ def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
         guide.recognition.classifier.draw_parameters()
 
     view = ViewOrItself(RandomAffine(IMAGE_SHAPE))
-    teaching = Teaching(view, steps=options.teaching_steps)
+    teaching = ViewTeaching(view, steps=options.teaching_steps)
     return TaughtStart(found, teaching, start=elsewhere, device=options.device)
 
 

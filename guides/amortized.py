@@ -78,6 +78,11 @@ class AmortizedGuide(nn.Module):
         How z is summed out: ``Enumerated()`` by Pyro under ``TraceEnum_ELBO``, ``AtMean()`` to the
         same number in less time, ``Sampled(m)`` by an unbiased estimate in still less.
 
+    Raises
+    ------
+    ValueError
+        If the features of the model are its latents, or it has supervision.
+
     Examples
     --------
     >>> import torch
@@ -170,7 +175,7 @@ class AmortizedGuide(nn.Module):
             if self.recognition_term is not None:
                 fixed = {name: statistics.detach() for name, statistics in rates.items()}
                 said = sites.coupling(fixed, batch, probabilities.dtype, weighted=True)
-                add_loss_term("recognition", self.recognition_term.loss_of(probabilities, said))
+                add_loss_term("recognition", self.recognition_term.loss(probabilities, said))
         if self.consistency_term is not None:
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)

@@ -65,6 +65,22 @@ class ClassLabelGuide(nn.Module):
         Names of global sites that get a point estimate (maximum a posteriori) in place of a
         posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
         ``optim`` of ``fit`` learns them.
+
+    Raises
+    ------
+    ValueError
+        For a point of the workers' sites, or of one that the model has not.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.annotators import ConfusionMatrices
+    >>> from pyro_crowdclust.models import DawidSkene
+    >>> said = {"item": [0, 0, 0, 1], "worker": list("abca"), "label": list("xxyy")}
+    >>> data, model = CrowdData(None, labels=said), DawidSkene(ConfusionMatrices(3, 2))
+    >>> result = fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
     """
 
     def __init__(

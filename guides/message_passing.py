@@ -68,6 +68,25 @@ class MessagePassingGuide(ConjugateGuide):
         What the recognition network also learns from the answers; see ``RecognitionTerm``.
     consistency_term
         What it also learns from views of the items; see ``ConsistencyTerm``.
+
+    Raises
+    ------
+    ValueError
+        Without a recognition network where latents are not observed, or there is a
+        ``consistency_term``; for a classifier beside supervision that couples items.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.emissions import Identity
+    >>> from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 1), Identity())
+    >>> x = np.repeat([-3.0, 3.0], [10, 20])[:, None] + np.linspace(-1, 1, 30)[:, None]
+    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), epochs=9, progress=False)
+    >>> np.bincount(result.assignments).tolist()
+    [20, 10]
     """
 
     def __init__(
@@ -197,7 +216,7 @@ class MessagePassingGuide(ConjugateGuide):
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
             fixed = {name: statistics.detach() for name, statistics in rates.items()}
             said = sites.coupling(fixed, batch, dtype, weighted=True)
-            relational = self.recognition_term.loss_of(alone.assignments, said)
+            relational = self.recognition_term.loss(alone.assignments, said)
             add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, labels, batch)
         return heard

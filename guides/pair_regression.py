@@ -83,6 +83,25 @@ class PairRegressionGuide(nn.Module):
     sharpness
         tau above 0: once trained, q(z) is read with ``p(z | x)^tau``, normalized (temperature
         scaling; Guo et al. 2017), as answers that were held out may have it. Training has tau = 1.
+
+    Raises
+    ------
+    ValueError
+        If ``sharpness`` is not above 0.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> from pyro_crowdclust.mixture import SoftmaxRegression
+    >>> from pyro_crowdclust.models import PairRegression
+    >>> x = torch.linspace(-1, 1, 20).unsqueeze(1)
+    >>> said = {"left": [0, 1, 2], "right": [3, 18, 19], "worker": list("aaa"), "label": [1, 0, 0]}
+    >>> model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(1))
+    >>> guide = PairRegressionGuide(model)
+    >>> result = fit(model, guide, CrowdData(x, said), batch_size=None, epochs=9, progress=False)
+    >>> result.same_cluster_probability(0, 3) > result.same_cluster_probability(0, 19)
+    True
     """
 
     shares: Tensor

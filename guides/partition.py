@@ -72,6 +72,19 @@ class PartitionGuide(nn.Module):
         How many of the last partitions of every chain are kept.
     num_chains
         Chains of replicas, each of which goes its own way.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import fit
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> from pyro_crowdclust.models import AnsweredPartition
+    >>> from pyro_crowdclust.partitions import FewClusters
+    >>> said = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": list("aaa"), "label": [1, 0, 0]}
+    >>> data, model = CrowdData(None, said), AnsweredPartition(TwoCoin(1), FewClusters())
+    >>> guide = PartitionGuide(model, data.num_items, num_draws=20)
+    >>> result = fit(model, guide, data, batch_size=None, epochs=20, progress=False)
+    >>> result.guide.partition_draws().shape
+    torch.Size([20, 3])
     """
 
     draws: Tensor

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares
 from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import ConjugatePosterior, Point, WorkerSummary
-from pyro_crowdclust.families import PosteriorSummary
+from pyro_crowdclust.families import PosteriorSummary, beta_concentration
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.partition import log_expected
 from pyro_crowdclust.minibatches import Batch, full_batch
@@ -222,6 +222,6 @@ class SortedPartitionGuide(nn.Module):
 
 def _log_odds(rate: PosteriorSummary) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of ``log r / (1 - r)`` under Betas with these moments."""
-    strength = rate.mean * (1 - rate.mean) / rate.sd**2 - 1
+    strength = beta_concentration(rate.mean, rate.sd**2)
     right, wrong = strength * rate.mean, strength * (1 - rate.mean)
     return digamma(right) - digamma(wrong), polygamma(1, right) + polygamma(1, wrong)

@@ -69,6 +69,29 @@ class StructuredGuide(ConjugateGuide):
         What the classifier also learns from views of the items; see ``ConsistencyTerm``.
     solver
         Rounds of messages between the items that workers compared.
+
+    Raises
+    ------
+    ValueError
+        For a threshold under which an item might keep no cluster, another number of layers of
+        latents than the model has, or a ``consistency_term`` without a classifier.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.emissions import BernoulliEmission
+    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
+    >>> from pyro_crowdclust.models import DeepLatentMixture
+    >>> from pyro_crowdclust.networks import CodedMLP, SkipMLP
+    >>> model = DeepLatentMixture(
+    ...     StickBreakingWeights(3),
+    ...     DiagonalGaussianComponents(3, 2),
+    ...     BernoulliEmission(CodedMLP((2, 8, 6), 3)),
+    ... )
+    >>> recognition = ClusterRecognition(SkipMLP((6, 9, 5)), CodedMLP((5, 8, 4), 3), [2])
+    >>> guide = StructuredGuide(model, recognition)
+    >>> guide.infer(features_batch(torch.zeros(4, 6))).assignments.shape
+    torch.Size([4, 3])
     """
 
     def __init__(

@@ -58,6 +58,15 @@ class TwoWayGuide(nn.Module):
         For so many epochs messages are weighed as if every worker had given six right answers and
         four wrong ones: while q(z) knows nothing, q(rates) says that everybody guesses, and no
         message would ever be heard.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust import CrowdData, fit
+    >>> from pyro_crowdclust.models import TwoWayMixture
+    >>> model, data = TwoWayMixture(2, 3, 4), CrowdData(torch.randn(20, 4))
+    >>> result = fit(model, TwoWayGuide(model), data, batch_size=None, epochs=3, progress=False)
+    >>> result.probabilities.shape
+    (20, 2)
     """
 
     trusted: Tensor

@@ -43,6 +43,11 @@ class DawidSkene(nn.Module):
     weights
         Prior of the class proportions; uniform by default.
 
+    Raises
+    ------
+    ValueError
+        If weights and annotators disagree about the number of classes.
+
     Examples
     --------
     >>> import pyro_crowdclust as pcc

@@ -50,6 +50,11 @@ class PairRegression(nn.Module):
     supervision
         What known labels and links say, e.g. a ``ClassTable`` or ``CertainLinks``.
 
+    Raises
+    ------
+    ValueError
+        If the supervision has another number of clusters, or is one of components.
+
     Examples
     --------
     >>> from pyro_crowdclust.annotators import TwoCoin

@@ -34,6 +34,9 @@ from pyro_crowdclust.mixture import DirichletWeights
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import refuse_experts
 
+# V = this times the identity: effects have about five times the variance Sigma.
+_EFFECT_PRECISION = 0.2
+
 
 @described
 class TwoWayMixture(nn.Module):
@@ -51,10 +54,6 @@ class TwoWayMixture(nn.Module):
         Model of the workers.
     concentration
         Prior concentration of the cluster weights; above 1 clusters share the items evenly.
-    style_concentration
-        Prior concentration of the style weights.
-    effect_precision
-        V = this times the identity: effects have about ``1 / V`` of the variance Sigma.
     scale
         Prior guess of Sigma, times the identity.
     degrees
@@ -84,19 +83,17 @@ class TwoWayMixture(nn.Module):
         annotators: PairAnnotators | None = None,
         *,
         concentration: float = 5.0,
-        style_concentration: float = 1.0,
-        effect_precision: float = 0.2,
         scale: float = 0.3,
         degrees: float = 30.0,
     ) -> None:
         super().__init__()
         self.weights = DirichletWeights(num_clusters, concentration)
-        self.styles = DirichletWeights(num_styles, style_concentration)
+        self.styles = DirichletWeights(num_styles, 1.0)
         self.annotators = annotators
         self.num_features = num_features
         self.family = MatrixNormalInverseWishart(num_features, num_clusters + num_styles)
         identity = torch.eye(num_features, dtype=torch.float64)
-        precision = effect_precision * torch.eye(num_clusters + num_styles, dtype=torch.float64)
+        precision = _EFFECT_PRECISION * torch.eye(num_clusters + num_styles, dtype=torch.float64)
         location = torch.zeros(num_clusters + num_styles, num_features, dtype=torch.float64)
         total = torch.tensor(degrees + num_features, dtype=torch.float64)
         eta = self.family.natural(location, precision, scale * total * identity, total)

@@ -15,6 +15,13 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sklearn_metrics
 
+from pyro_crowdclust.errors import check_probabilities
+
+
+def as_array(values: ArrayLike) -> np.ndarray:
+    """An array of the values, also of a tensor that is on a GPU or asks for gradients."""
+    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
+
 
 def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " item"]:
     """Number the distinct labels 0, 1, 2, ... in the order in which they first appear.
@@ -22,25 +29,25 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     Parameters
     ----------
     values
-        One integer or string per item, shape `[N]`; an array, list, series or tensor.
+        One integer or string per item, shape ``[N]``; an array, list, series or tensor.
     name
         What to call the values in an error message.
 
     Returns
     -------
-    Codes of shape `[N]`; equal codes where the labels are equal.
+    Codes of shape ``[N]``; equal codes where the labels are equal.
 
     Raises
     ------
     ValueError
-        Where `values` is empty, is not one-dimensional, misses a label or holds fractions.
+        Where ``values`` is empty, is not one-dimensional, misses a label or holds fractions.
 
     Examples
     --------
     >>> label_codes(["cat", "dog", "cat"])
     array([0, 1, 0])
     """
-    array = _to_numpy(values)
+    array = as_array(values)
     if array.dtype.kind == "U":  # made of a list, it would spell a missing label out as "nan"
         array = np.asarray(values, dtype=object)
     if array.ndim != 1:
@@ -64,7 +71,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
 
 
 def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float:
-    """``max_f 1/N sum_n [y_n = f(c_n)]`` over one-to-one maps `f` of clusters to classes.
+    """``max_f 1/N sum_n [y_n = f(c_n)]`` over one-to-one maps ``f`` of clusters to classes.
 
     The best map is found by the Hungarian algorithm. With more clusters than classes, the items of
     the clusters left over count as wrong.
@@ -72,7 +79,7 @@ def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -93,12 +100,12 @@ def normalized_mutual_information(true_labels: ArrayLike, assignments: ArrayLike
     """``NMI = 2 I(y; c) / (H(y) + H(c))``, mutual information over the arithmetic mean entropy.
 
     0 for independent partitions of infinitely many items, 1 for equal ones. It grows with the
-    number of clusters even by chance; `adjusted_mutual_information` does not.
+    number of clusters even by chance; ``adjusted_mutual_information`` does not.
 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -123,7 +130,7 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -140,12 +147,12 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
 
 
 def adjusted_rand_index(true_labels: ArrayLike, assignments: ArrayLike) -> float:
-    """``ARI = (R - E[R]) / (1 - E[R])``, with `R` the share of pairs on which the two agree.
+    """``ARI = (R - E[R]) / (1 - E[R])``, with ``R`` the share of pairs on which the two agree.
 
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -169,7 +176,7 @@ def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Raises
     ------
@@ -191,7 +198,7 @@ def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
     Parameters
     ----------
     assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
     at_least
         Smallest share of the items, in [0, 1], for which a cluster counts; 0 counts every cluster
         that holds an item.
@@ -199,7 +206,7 @@ def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
     Raises
     ------
     ValueError
-        Where `assignments` is empty or misses a label, or `at_least` lies outside [0, 1].
+        Where ``assignments`` is empty or misses a label, or ``at_least`` lies outside [0, 1].
 
     Examples
     --------
@@ -218,12 +225,12 @@ def clustering_report(true_labels: ArrayLike, assignments: ArrayLike) -> dict[st
     Parameters
     ----------
     true_labels, assignments
-        One integer or string per item, shape `[N]`.
+        One integer or string per item, shape ``[N]``.
 
     Returns
     -------
-    `accuracy`, `nmi`, `ami`, `ari`, `purity`, and `clusters_in_use` (clusters that hold at least
-    1 % of the items).
+    ``accuracy``, ``nmi``, ``ami``, ``ari``, ``purity``, and ``clusters_in_use`` (clusters that hold
+    at least 1 % of the items).
 
     Raises
     ------
@@ -252,16 +259,16 @@ def expected_calibration_error(
 ) -> float:
     """``ECE = sum_b n_b / n |mean outcome in b - mean probability in b|`` for yes/no events.
 
-    The event here is "these two items share a cluster"; `b` runs over bins of equal width in the
+    The event here is "these two items share a cluster"; ``b`` runs over bins of equal width in the
     predicted probability (Naeini et al. 2015). 0 means that of the pairs called same with
     probability p, a share p is the same.
 
     Parameters
     ----------
     probabilities
-        Predicted probability of each event, in [0, 1], shape `[n]`.
+        Predicted probability of each event, in [0, 1], shape ``[n]``.
     outcomes
-        1 or True where the event happened, else 0 or False, shape `[n]`.
+        1 or True where the event happened, else 0 or False, shape ``[n]``.
     num_bins
         Number of bins of [0, 1]; a probability on an edge belongs to the upper bin.
 
@@ -277,8 +284,8 @@ def expected_calibration_error(
     """
     if num_bins < 1 or int(num_bins) != num_bins:
         raise ValueError(f"num_bins must be a positive integer, but is {num_bins}")
-    predicted = _to_numpy(probabilities).astype(np.float64)
-    observed = _to_numpy(outcomes).astype(np.float64)
+    predicted = as_array(probabilities).astype(np.float64)
+    observed = as_array(outcomes).astype(np.float64)
     if predicted.ndim != 1 or predicted.shape != observed.shape:
         raise ValueError(
             "probabilities and outcomes must be one-dimensional and of equal length, but their "
@@ -286,26 +293,16 @@ def expected_calibration_error(
         )
     if predicted.size == 0:
         raise ValueError("probabilities is empty: there is no event to compare")
-    _require("probabilities", predicted, (predicted >= 0) & (predicted <= 1), "in [0, 1]")
-    _require("outcomes", observed, (observed == 0) | (observed == 1), "0 or 1")
+    check_probabilities("probabilities", predicted)
+    valid = (observed == 0) | (observed == 1)
+    if not valid.all():
+        row = int(np.argmin(valid))
+        raise ValueError(f"outcomes must be 0 or 1, but row {row} holds {observed[row]}")
 
     # Products would round some edges down: 0.29 * 100 is 28.999...
     edges = np.arange(1, int(num_bins)) / num_bins
     gaps = np.bincount(np.searchsorted(edges, predicted, "right"), weights=observed - predicted)
     return float(np.abs(gaps).sum() / predicted.size)
-
-
-def _to_numpy(values: ArrayLike) -> np.ndarray:
-    """Array of the values, also of a tensor that is on a GPU or asks for gradients."""
-    if isinstance(values, torch.Tensor):
-        values = values.detach().cpu()
-    return np.asarray(values)
-
-
-def _require(name: str, values: np.ndarray, valid: np.ndarray, expected: str) -> None:
-    if not valid.all():
-        row = int(np.argmin(valid))
-        raise ValueError(f"{name} must be {expected}, but row {row} holds {values[row]}")
 
 
 def _paired_codes(

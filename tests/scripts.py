@@ -355,13 +355,6 @@ SCRIPTS = {
             "slope_prepare_answers slope_prepare_items slope_prepare_workers slope_workers"
         ),
     ),
-    "benchmarks/house.py": Script(
-        "--skip-types",
-        (
-            "fit_parameters import_cycles lines_of_code modules_in_root public_names public_paths "
-            "type_errors"
-        ),
-    ),
     "benchmarks/gpu.py": Script(
         "--device cpu --steps 1 --items 300 --hidden 8 --no-compile --cpu-share 10",
         "bayes floor over_floor scdc",

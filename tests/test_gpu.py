@@ -18,7 +18,7 @@ from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.inference import LossTerms, ViewOrItself
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP
-from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, Teaching
+from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, ViewTeaching
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.training.elbo import default_elbo
 
@@ -114,7 +114,7 @@ def test_what_was_fitted_on_a_gpu_goes_on_anywhere(kind, tmp_path):
 @pytest.mark.parametrize(
     ("classifier", "teaching"),
     [
-        (SkipMLP((SIZE**2, 8, 3)), Teaching(ViewOrItself(Shaken()), steps=200)),
+        (SkipMLP((SIZE**2, 8, 3)), ViewTeaching(ViewOrItself(Shaken()), steps=200)),
         (
             OpinionPool([PatchClassifier((1, SIZE, SIZE), 3, 8), SkipMLP((SIZE**2, 8, 3))]),
             Distillation(ViewOrItself(Shaken()), steps=200),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+FACE = ROOT / "pyro_crowdclust" / "__init__.py"
 SKIN = ROOT / "pyro_crowdclust" / "interface"
 ENGINE_FILES = sorted(
     file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if SKIN not in file.parents
@@ -146,9 +147,14 @@ def test_installed_wheel_fits(run_installed):
 
 
 def test_engine_alone_loads_no_model_and_no_guide(run_installed):
-    printed = run_installed("import json, pyro_crowdclust\nprint(json.dumps(list(sys.modules)))")
+    # The names are loaded late: the bare package would load next to nothing.
+    printed = run_installed(
+        "import json\n"
+        "from pyro_crowdclust import CrowdData, Fitted, fit, load\n"
+        "print(json.dumps(list(sys.modules)))"
+    )
     loaded = json.loads(printed)
-    assert "pyro_crowdclust" in loaded
+    assert "pyro_crowdclust.fitting" in loaded
     ours = ("models", "guides", "interface")
     forbidden = (*ours, *(f"pyro_crowdclust.{name}" for name in ours))
     assert not [name for name in loaded if name.startswith(forbidden)]
@@ -201,7 +207,7 @@ def test_first_calls_are_found_where_they_are_looked_for(name):
     from pyro_crowdclust import interface
 
     assert getattr(pyro_crowdclust, name) is getattr(interface, name)
-    assert name in dir(pyro_crowdclust)
+    assert name in pyro_crowdclust.__all__
 
 
 def imported_names(source, package):
@@ -298,6 +304,8 @@ def imported_files():
         arrows[name] = {
             full if full in names else full.rpartition(".")[0] for full in imported
         } & names.keys()
+    # The first calls that the face of all offers are loaded when they are first asked for.
+    arrows["pyro_crowdclust"] -= {"pyro_crowdclust.interface"}
     return arrows
 
 
@@ -307,8 +315,9 @@ def test_no_file_imports_itself_through_others():
 
 @pytest.mark.parametrize("folder", ["pyro_crowdclust", "models", "guides"])
 def test_nothing_below_the_interface_imports_it(folder):
+    """But for the face of all, which names the first calls for types alone."""
     for file in (ROOT / folder).rglob("*.py"):
-        if SKIN not in file.parents:
+        if SKIN not in file.parents and file != FACE:
             package = ".".join(file.relative_to(ROOT).parent.parts)
             names = imported_names(file.read_text(encoding="utf-8"), package)
             assert lies_in(("interface",), names) == [], file

@@ -17,7 +17,6 @@ from pyro_crowdclust.annotators.label_sites import (
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_sites import told_of_items
-from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sites import (
     check_annotators,
     sample_answers,
@@ -37,6 +36,7 @@ from pyro_crowdclust.annotators.suited import (
     annotators_on_pages,
     expected_counts,
 )
+from pyro_crowdclust.annotators.two_coin import TwoCoin
 
 __all__ = [
     "PAGE_STATES",

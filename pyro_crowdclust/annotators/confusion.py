@@ -25,7 +25,7 @@ from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
-from pyro_crowdclust.families.summaries import beta_summary
+from pyro_crowdclust.families.summaries import beta_concentration, beta_summary
 from pyro_crowdclust.files.parts import described
 
 
@@ -80,7 +80,7 @@ def summary_of_mixed_rows(
     second = (of_rows * of_shares[..., None, :, :]).sum((-2, -1))
     mean = (mean * (concentration / total)[..., None, :]).sum(-1)
     variance = np.clip(second - mean**2, 1e-12, None)
-    size = mean * (1 - mean) / variance - 1
+    size = beta_concentration(mean, variance)
     beta = beta_summary(mean * size, (1 - mean) * size, interval)
     return PosteriorSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
 
@@ -97,6 +97,17 @@ class ConfusionMatrices(nn.Module):
         The prior of every row is worth ``right`` answers that name the class and ``wrong`` that
         name another, evenly. The default, four and two, expects two thirds of the answers to be
         right, is outvoted by some ten answers, and keeps the classes from changing places.
+
+    Raises
+    ------
+    ValueError
+        For no worker, or fewer than two classes.
+
+    Examples
+    --------
+    >>> prior = ConfusionMatrices(5, 3).confusion  # a row for every worker and class
+    >>> prior.family.natural(torch.tensor([4.0, 1.0, 1.0])) == prior.natural_parameters[0]
+    tensor([True, True, True])
     """
 
     def __init__(

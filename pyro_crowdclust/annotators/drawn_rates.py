@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.families import PosteriorSummary, beta_summary
+from pyro_crowdclust.families import PosteriorSummary, beta_concentration, beta_summary
 
 
 class DrawnShares(NamedTuple):
@@ -49,8 +48,8 @@ class DrawnShares(NamedTuple):
         """Of Betas with the moments over all draws."""
         centre = self.mean.mean(0)
         spread = self.variance.mean(0) + self.mean.var(0, correction=0)
-        strength: Float[np.ndarray, "*shape"] = (centre * (1 - centre) / spread - 1).numpy()
         mean = centre.numpy()
+        strength = beta_concentration(mean, spread.numpy())
         return beta_summary(strength * mean, strength * (1 - mean), interval)
 
 

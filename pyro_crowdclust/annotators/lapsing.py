@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.annotators.pairs import TRUSTED
+from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,

@@ -11,7 +11,7 @@ from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers, SessionCoupling
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pair_owners import PairOwners
-from pyro_crowdclust.annotators.pairs import summarize_pair_workers
+from pyro_crowdclust.annotators.two_coin import summarize_pair_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.pairs import SameCluster, components_together
 from pyro_crowdclust.distributions.plates import FullPlate

@@ -67,6 +67,11 @@ class SortedPages(nn.Module):
         What a pair of clusters with one home costs on a sorted page: its odds against two homes, in
         (0, 1). On a lumped page the odds are even.
 
+    Raises
+    ------
+    ValueError
+        For habits below 1, or an overlap that is not between 0 and 1.
+
     Examples
     --------
     >>> sorted(SortedPages(3).priors())

@@ -9,8 +9,8 @@ from torch import Tensor
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
-from pyro_crowdclust.annotators.pairs import TwoCoin
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
+from pyro_crowdclust.annotators.two_coin import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.protocols import PairAnnotators

@@ -8,10 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Int
-from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
@@ -21,6 +18,7 @@ from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.errors import check_whole, warnings_once
+from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.stopping import is_interrupted
 
@@ -192,7 +190,7 @@ def simulate_campaign(
             "spent": spent,
             "expected_gain": suggestions.expected_gain,
             "expected_moved": suggestions.expected_gain / (math.log(2) * data.num_items),
-            "moved": moved_share(before, result.assignments),
+            "moved": 1 - clustering_accuracy(before, result.assignments),
             "seconds": time.perf_counter() - started,
         }
         table.append(row | _scores(score, result))
@@ -237,17 +235,3 @@ def _go_on(
     if result.data.has_answers or result.data.class_labels is not None:
         return result.update(**answers)
     return fit(extended(result.data, **answers, classes=classes if "labels" in answers else None))
-
-
-def moved_share(before: Int[np.ndarray, " item"], after: Int[np.ndarray, " item"]) -> float:
-    """Share of items that changed clusters, whatever these are called.
-
-    Examples
-    --------
-    >>> moved_share(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 1]))
-    0.25
-    """
-    table = np.zeros((before.max() + 1, after.max() + 1))
-    np.add.at(table, (before, after), 1.0)
-    rows, columns = linear_sum_assignment(-table)
-    return float(1 - table[rows, columns].sum() / len(before))

@@ -49,7 +49,7 @@ class Questions:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenQuestion:
     """A question, whom to ask, and the expected gain in nats."""
 
     question: int
@@ -57,7 +57,7 @@ class Chosen:
     gain: float
 
 
-def choose(situation: Situation, questions: Questions, count: int) -> list[Chosen]:
+def choose(situation: Situation, questions: Questions, count: int) -> list[ChosenQuestion]:
     """So many questions, greedily; what the batch is to tell already is not counted again."""
     beliefs, crowd = situation.beliefs, situation.crowd
     items, place = np.unique(questions.items, return_inverse=True)
@@ -65,7 +65,7 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
     share, own = questions.share, beliefs.own(items)
     is_open = np.ones(len(place), dtype=bool)
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
-    chosen: list[Chosen] = []
+    chosen: list[ChosenQuestion] = []
     while len(chosen) < count:
         gain = share * (remaining * own)[place].sum(1)
         gain = gain + questions.teaching.values()
@@ -83,7 +83,7 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
             loads[worker] -= 1
         elif len(crowd.ids):
             continue  # nobody is left who was not asked
-        chosen.append(Chosen(best, worker, float(gain[best])))
+        chosen.append(ChosenQuestion(best, worker, float(gain[best])))
         remaining[place[best]] *= max(1 - float(share[best]), 0.0)
         questions.teaching.expect(best)
     return chosen

@@ -16,6 +16,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.families import beta_concentration
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
@@ -249,7 +250,7 @@ def _total_counts(
 ) -> Float[np.ndarray, "*share"]:
     """Pseudo-counts, right and wrong, of the Beta distributions of these moments."""
     variance = np.maximum(np.nan_to_num(sd) ** 2, 1e-8)
-    return np.maximum(mean * (1 - mean) / variance - 1, 0.5)
+    return np.maximum(beta_concentration(mean, variance), 0.5)
 
 
 def _of_decisions(

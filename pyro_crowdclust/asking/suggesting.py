@@ -238,9 +238,7 @@ def _check(
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "
             "Margin() or Random()"
         )
-    check_whole("count", count)
-    if count < 1:
-        raise ValueError(f"count is {count}, but at least 1 question must be asked for")
+    check_whole("count", count, least=1)
     if not isinstance(exploration, Real) or not 0 <= exploration <= 1:
         raise ValueError(f"exploration is {exploration!r}, but is a share, from 0 to 1")
     check_whole("seed", seed, least=0)

@@ -33,6 +33,20 @@ class MergeMoves(StructuralMoves):
         Where steps take minibatches, about so many items judge a move.
     moves
         ``(epoch, kept component, emptied component, gain)`` of every move made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.interface import mixture_for
+    >>> from pyro_crowdclust.data import CrowdData
+    >>> from pyro_crowdclust.simulation import simulate_pages
+    >>> cloud = np.repeat(np.arange(4), 20)  # two of which people call one
+    >>> x = 6.0 * np.eye(4)[cloud] + np.random.default_rng(0).normal(size=(80, 4))
+    >>> said = simulate_pages(cloud // 2, [0.95], [0.95], pages_per_worker=9, page_size=20, seed=0)
+    >>> recipe = mixture_for(CrowdData(x, said), num_clusters=4)
+    >>> result = recipe.fit(callbacks=[MergeMoves()], epochs=5, progress=False)
+    >>> int(result.history["merges"].sum()), np.bincount(result.assignments).tolist()
+    (2, [40, 40])
     """
 
     column = "merges"

@@ -2,7 +2,6 @@
 
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.families import one_answer_per_family
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.data.some_items import some_items, without_features
@@ -12,6 +11,7 @@ from pyro_crowdclust.data.stored_features import (
     ParquetFeatures,
     StoredFeatures,
 )
+from pyro_crowdclust.data.worker_families import one_answer_per_family
 
 __all__ = [
     "Columns",

@@ -55,45 +55,45 @@ class CrowdData:
     Parameters
     ----------
     features
-        Numbers of shape `[N, ...]`, one row per item: a NumPy array or memory map, a torch tensor,
-        a list of rows, a data frame of pandas (its index becomes the item ids) or of what has
-        `to_pandas`, such as polars, a map-style `torch.utils.data.Dataset`, or other
-        `StoredFeatures`. None where there are no features; `item_ids`, `pairs` or `labels` then
-        define the items.
+        Numbers of shape ``[N, ...]``, one row per item: a NumPy array or memory map, a torch
+        tensor, a list of rows, a data frame of pandas (its index becomes the item ids) or of what
+        has ``to_pandas``, such as polars, a map-style ``torch.utils.data.Dataset``, or other
+        ``StoredFeatures``. None where there are no features; ``item_ids``, ``pairs`` or ``labels``
+        then define the items.
     pairs
-        Answers: a data frame, or whatever `pandas.DataFrame` accepts, with the columns `left`,
-        `right` (item ids; positions 0 to N-1 where the items have no ids), `worker` (any hashable
-        id), `label` (1, True, "same" or "yes"; 0, False, "different" or "no") and optionally `page`
-        (the task in which the answer was given). Other columns are ignored.
+        Answers: a data frame, or whatever ``pandas.DataFrame`` accepts, with the columns ``left``,
+        ``right`` (item ids; positions 0 to N-1 where the items have no ids), ``worker`` (any
+        hashable id), ``label`` (1, True, "same" or "yes"; 0, False, "different" or "no") and
+        optionally ``page`` (the task in which the answer was given). Other columns are ignored.
     grades
-        The labels of `pairs` where these are grades, from "different" to "same", at least two; what
-        is none of them, or missing, is "can't tell". A number instead of the grades says that
+        The labels of ``pairs`` where these are grades, from "different" to "same", at least two;
+        what is none of them, or missing, is "can't tell". A number instead of the grades says that
         labels are probabilities of "same", which are rounded to so many levels from 0 to 1.
     placements
         Pages that workers sorted into groups, in place of ``pairs``: a table with the columns
-        `page` (any hashable id), `item`, `worker` (one for every page) and `group` (any hashable
-        name; it means something only on its own page).
+        ``page`` (any hashable id), ``item``, ``worker`` (one for every page) and ``group`` (any
+        hashable name; it means something only on its own page).
     known
         One partial label per item, integers or names; None, NaN and -1 are unknown. A list or an
         array is in the order of the items. A series or a mapping says by its index, whatever that
         is, which item (by its id) each label is of; items without an entry are unknown.
     must_link, cannot_link
-        Items that must, or cannot, share a cluster: tables with the columns `left`, `right`,
+        Items that must, or cannot, share a cluster: tables with the columns ``left``, ``right``,
         or lists of pairs of ids.
     labels
-        Class answers: a table with the columns `item`, `worker` and `label` (any hashable class).
-        Workers share their ids with those of `pairs`. Items need not have an answer.
+        Class answers: a table with the columns ``item``, ``worker`` and ``label`` (any hashable
+        class). Workers share their ids with those of ``pairs``. Items need not have an answer.
     classes
-        Every class an item can have, in the order wanted. None takes those in `labels`, sorted.
+        Every class an item can have, in the order wanted. None takes those in ``labels``, sorted.
     likeness
         How alike the items of pairs are, for clusters from answers alone: a table with the columns
-        `left`, `right`, and any others, which are numbers that grow or fall with likeness. Pairs
-        that nobody was asked about are candidates, too.
+        ``left``, ``right``, and any others, which are numbers that grow or fall with likeness.
+        Pairs that nobody was asked about are candidates, too.
     item_ids
         One unique id per item.
     kinds
         What columns of a table hold, by name: "real", "count", "binary" or "category"; others are
-        recognized. New items are read with the `columns` of those that a fit was on.
+        recognized. New items are read with the ``columns`` of those that a fit was on.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class CrowdData:
         The sorted pages in positions and codes, or None where there are none.
     known, known_ids
         Code of every item's label, -1 where unknown, and the label of each code; None and empty
-        where `known` was not given.
+        where ``known`` was not given.
     links
         The must-links and cannot-links in positions, or None.
     likeness, likeness_names
@@ -295,7 +295,7 @@ class CrowdData:
 
     @property
     def num_known_classes(self) -> int:
-        """Number of different labels in `known`."""
+        """Number of different labels in ``known``."""
         return len(self.known_ids)
 
     @property

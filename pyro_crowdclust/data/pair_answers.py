@@ -43,12 +43,12 @@ class Answers:
     left, right
         Positions of the two items in the data.
     worker
-        Code of the worker, an index into `CrowdData.worker_ids`.
+        Code of the worker, an index into ``CrowdData.worker_ids``.
     label
         1 where the worker said "same", 0 where "different"; a grade is a fraction between them, and
         NaN where the worker could not tell.
     page
-        Code of the task in which the answer was given, an index into `CrowdData.page_ids`; None
+        Code of the task in which the answer was given, an index into ``CrowdData.page_ids``; None
         where the answers have no page.
     """
 

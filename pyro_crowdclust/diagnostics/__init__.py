@@ -3,10 +3,10 @@
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz
 from pyro_crowdclust.diagnostics.export import to_arviz
-from pyro_crowdclust.diagnostics.families import find_families
 from pyro_crowdclust.diagnostics.lapses import find_lapses
 from pyro_crowdclust.diagnostics.pareto import ParetoDiagnostic, pareto_k
 from pyro_crowdclust.diagnostics.predictive import check_workers
+from pyro_crowdclust.diagnostics.worker_families import find_families
 
 __all__ = [
     "ParetoDiagnostic",

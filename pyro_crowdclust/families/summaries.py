@@ -41,6 +41,20 @@ def beta_summary(
     return PosteriorSummary(mean, *map(np.asarray, (beta.std(), *bounds)))
 
 
+def beta_concentration(
+    mean: Float[np.ndarray, "*batch"], variance: Float[np.ndarray, "*batch"]
+) -> Float[np.ndarray, "*batch"]:
+    """``a + b`` of ``Beta(a, b)`` with these moments, which is not positive where none has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> beta_concentration(np.array([0.5]), np.array([1 / 12]))  # the uniform distribution
+    array([2.])
+    """
+    return mean * (1 - mean) / variance - 1
+
+
 def summarize_shares(
     concentration: Float[Tensor, "*shape"], others: Float[Tensor, "*shape"], interval: float
 ) -> PosteriorSummary:

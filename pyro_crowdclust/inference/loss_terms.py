@@ -94,39 +94,13 @@ class RecognitionTerm:
     weight: Schedule
     epoch: float = 0.0
 
-    def current_weight(self) -> float:
-        """c at the current epoch."""
-        return _at(self.weight, self.epoch)
-
     def loss(
-        self,
-        assignments: Float[Tensor, "item cluster"],
-        ratio: Float[Tensor, " pair"],
-        batch: Batch,
-    ) -> Float[Tensor, ""]:
-        """The term for a batch, scaled to all answers.
-
-        Parameters
-        ----------
-        assignments
-            Message-free q(z | o), of the paired items at least.
-        ratio
-            w of every answer.
-        batch
-            The batch.
-        """
-        weight = (batch.pair_weight * ratio.detach()).to(assignments.dtype)
-        return self.loss_of(
-            assignments, PairCoupling(batch.left, batch.right, weight, batch.num_paired)
-        )
-
-    def loss_of(
         self,
         assignments: Float[Tensor, "item cluster"],
         coupling: PairCoupling | SessionCoupling | PageCoupling,
     ) -> Float[Tensor, ""]:
         """The term of what a coupling, weighted and without gradients, says of q(z | o)."""
-        return -self.current_weight() * coupling.potential(assignments[: coupling.num_items])
+        return -_at(self.weight, self.epoch) * coupling.potential(assignments[: coupling.num_items])
 
 
 @dataclass
@@ -154,10 +128,6 @@ class LabelTerm:
     weight: Schedule
     epoch: float = 0.0
 
-    def current_weight(self) -> float:
-        """c at the current epoch."""
-        return _at(self.weight, self.epoch)
-
     def loss(
         self,
         alone: Float[Tensor, "labelled cluster"],
@@ -176,7 +146,7 @@ class LabelTerm:
             Inverse inclusion rates.
         """
         log_loss = alone.logsumexp(-1) - heard.logsumexp(-1)
-        return self.current_weight() * torch.dot(item_weight.to(log_loss.dtype), log_loss)
+        return _at(self.weight, self.epoch) * torch.dot(item_weight.to(log_loss.dtype), log_loss)
 
 
 @dataclass

@@ -10,7 +10,7 @@
 
 from typing import TYPE_CHECKING
 
-from pyro_crowdclust._faces import loaded_late
+from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_alone import AnswersAlone, SearchOptions

@@ -19,14 +19,14 @@ from pyro_crowdclust.interface.said_alone import (
 )
 from pyro_crowdclust.interface.trials_alone import (
     CLEAR,
-    Trial,
-    is_worse,
+    PriorTrial,
     result_tells,
     simplest,
     trial_of,
     varied,
 )
 from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
@@ -51,8 +51,8 @@ _ONE_CLUSTER = (
 class _Search(NamedTuple):
     """What was tried, and what is to be fitted; ``why`` and ``chance`` as of ``Chosen``."""
 
-    tried: list[Trial]
-    chosen: Trial
+    tried: list[PriorTrial]
+    chosen: PriorTrial
     why: str
     chance: float | None
     interrupted: bool = False
@@ -118,7 +118,7 @@ class AnswersAlone:
                 'every answer is "can\'t tell", which says of no two items whether they are the '
                 "same: pass answers with labels, or features"
             )
-        tried: list[Trial] = []
+        tried: list[PriorTrial] = []
         try:
             return _Search(tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS)))
         except KeyboardInterrupt:
@@ -128,14 +128,16 @@ class AnswersAlone:
             why = f"best of {len(tried)} priors when the search was interrupted"
             return _Search(tried, chosen, why, None, interrupted=True)
 
-    def _compare(self, tried: list[Trial], seed: int, epochs: int) -> tuple[Trial, str, float]:
+    def _compare(
+        self, tried: list[PriorTrial], seed: int, epochs: int
+    ) -> tuple[PriorTrial, str, float]:
         """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
         said = said_alone(items_spoken_of(self.data))
         generator = generator_of(seed)
         parts = said.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
-        def attempt(prior: str, said: SaidAlone) -> Trial:
+        def attempt(prior: str, said: SaidAlone) -> PriorTrial:
             trial = trial_of(said, parts, prior, options)
             # Of the first of all what there is until Ctrl-C, of others only what is whole.
             if trial.is_whole or not tried:
@@ -151,7 +153,7 @@ class AnswersAlone:
         telling = [trial for trial in tried if trial.tells] or tried
         likeliest = max(telling, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
-        if is_worse(chance, likeliest.log_probabilities, CLEAR):
+        if is_clearly_better(likeliest.log_probabilities, chance, CLEAR):
             as_close = _AS_CLOSE_ALIKE if said.look_alike else _AS_CLOSE
             chosen = simplest(telling, likeliest, as_close)
             reason = f"answers held out are likeliest under {chosen.prior}"

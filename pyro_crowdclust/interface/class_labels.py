@@ -36,6 +36,7 @@ from pyro_crowdclust.results import (
     draw_classes,
     weight_of_copies,
 )
+from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, whole
 from pyro_crowdclust.training.checks import check_class_labels
 
@@ -93,6 +94,14 @@ def infer_classes(
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
+
+    Raises
+    ------
+    TypeError
+        For an argument that there is not.
+    ValueError
+        Without class labels, with known ones, for no number of communities, a ``share`` without
+        ``dependent``, or other than two classes with it.
 
     Examples
     --------
@@ -228,18 +237,18 @@ def _fit_and_draw(
 
 def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     if share is None:
-        share = _vote_share(data)
+        share = _share_of_votes(data)
     # Few annotators do not tell how the trait is distributed; a tenth of the items is enough.
     return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
 
 
-def _vote_share(data: CrowdData) -> float:
-    """The share of the items whose vote is for the second class; ties are half."""
+def _share_of_votes(data: CrowdData) -> float:
+    """The share of the items whose vote is for the second class."""
     labels = data.class_labels
     assert labels is not None  # as the callers have seen
     votes = labels.of_items(labels.labelled_items).votes()
-    second = (votes[:, 1] - votes[:, 0]).sign().add(1).div(2)
-    return float((second.sum() + 1) / (len(second) + 2))
+    # One item of each class more, so that the share is never 0 or 1 (Laplace).
+    return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)
 
 
 def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:

@@ -25,6 +25,7 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
+from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -65,13 +66,14 @@ def classify(
     learned of all workers but that they agree with themselves. Missing features are integrated out
     by Gaussians, of more than 50 columns by independent ones, while a regression has no way to, and
     is left out. Ctrl-C ends the trials with the best so far (in the first of them with nothing),
-    and the last fits where they are.
+    and the last fits where they are. Without features it is ``infer_classes`` of the labels:
+    nothing is known of new items then, and nothing ``chosen``.
 
     Parameters
     ----------
     features
-        A row for every item, as for ``CrowdData``. A column of categories counts as a number for
-        each of them, 1 for the own one and 0 for all others.
+        A row for every item, as for ``CrowdData``, or None. A column of categories counts as a
+        number for each of them, 1 for the own one and 0 for all others.
     labels
         ``item, worker, label``, about any of the items.
     item_ids, classes, kinds
@@ -81,7 +83,7 @@ def classify(
     seed
         Of the parts and of the fits.
     progress
-        Show how far the last fit is.
+        Show how far the last fit is; without features each one.
     options
         Of ``fit``, for all candidates.
 
@@ -109,11 +111,6 @@ def classify(
     >>> result.predict_class_probabilities(new).idxmax(axis=1).tolist()
     [0, 1]
     """
-    if features is None:
-        raise ValueError(
-            "a classification is of features and labels: pass features, or use "
-            "infer_classes(CrowdData(None, labels=labels))"
-        )
     check_options(classify, options)
     check_whole("seed", seed)
     if folds is not None:
@@ -123,6 +120,13 @@ def classify(
             "labels are in one row, but must be a table of who said what: pass {'item': ids, "
             "'worker': 'me', 'label': labels} of the items that have one"
         )
+    if features is None:
+        if kinds or folds is not None:
+            raise ValueError(
+                "kinds and folds are for labels with features: pass features, or leave them out"
+            )
+        data = CrowdData(None, labels=labels, item_ids=item_ids, classes=classes)
+        return infer_classes(data, seed=seed, progress=progress, **options)
     features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.said_alone import SaidAlone
 from pyro_crowdclust.partitions import AskedPairs
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.training import is_interrupted
 
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
@@ -32,7 +33,7 @@ _VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
 )
 
 
-class Trial(NamedTuple):
+class PriorTrial(NamedTuple):
     """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
 
     prior: str
@@ -74,7 +75,7 @@ def trial_of(
     parts: list[Bool[Tensor, " unit"]],
     prior: str,
     options: dict[str, Any],
-) -> Trial:
+) -> PriorTrial:
     """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
     started, log_probabilities, is_whole = time.perf_counter(), [], True
     for out in parts:
@@ -86,12 +87,12 @@ def trial_of(
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     heard, said_of = torch.cat(log_probabilities), agreement(result)
-    return Trial(prior, said, heard, sizes, seconds, is_whole, *said_of)
+    return PriorTrial(prior, said, heard, sizes, seconds, is_whole, *said_of)
 
 
 def varied(
-    chosen: Trial, attempt: Callable[[str, SaidAlone], Trial], errors: float
-) -> tuple[Trial, str]:
+    chosen: PriorTrial, attempt: Callable[[str, SaidAlone], PriorTrial], errors: float
+) -> tuple[PriorTrial, str]:
     """The likelier of the variants of a trial, and then the others beside it; and why it is.
 
     Parameters
@@ -114,7 +115,7 @@ def varied(
             (trial, variant)
             for trial, variant in trials
             if (trial.tells or not chosen.tells)
-            and is_worse(chosen.log_probabilities, trial.log_probabilities, errors)
+            and is_clearly_better(trial.log_probabilities, chosen.log_probabilities, errors)
         ]
         if not better:
             break
@@ -153,7 +154,7 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     return float(agreeing), pairs.num_within(labels) - int(together.sum()), float(heard_same)
 
 
-def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
+def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:
     """Of trials that are not worse than the likeliest the one with the fewest clusters.
 
     Of several answers about one pair the others tell what is held out, whatever the clusters are.
@@ -163,7 +164,9 @@ def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
     ``as_close``.
     """
     heard = likeliest.log_probabilities
-    as_good = [trial for trial in tried if not is_worse(trial.log_probabilities, heard, CLEAR)]
+    as_good = [
+        trial for trial in tried if not is_clearly_better(heard, trial.log_probabilities, CLEAR)
+    ]
     fewest = min(as_good, key=lambda trial: trial.effective)
     saying_less = [
         trial
@@ -171,12 +174,3 @@ def simplest(tried: list[Trial], likeliest: Trial, as_close: float) -> Trial:
         if trial.joined < fewest.joined / 2 and trial.agreement > fewest.agreement - as_close
     ]
     return min(saying_less, key=lambda trial: trial.joined, default=fewest)
-
-
-def is_worse(
-    one: Float[Tensor, " answer"], other: Float[Tensor, " answer"], errors: float = 1.0
-) -> bool:
-    """Whether the answers are less likely by more than so many errors of the mean difference."""
-    difference = other - one
-    error = float(difference.std(correction=0)) / len(one) ** 0.5
-    return float(difference.mean()) > errors * error

@@ -38,7 +38,7 @@ class Batch:
         a model draws them.
     num_paired
         The items that occur in the batch's answers, or on its pages, are exactly its first
-        `num_paired` rows.
+        ``num_paired`` rows.
     num_items, num_workers
         Size of the whole data, not of the batch.
     class_labels
@@ -184,7 +184,7 @@ class Batch:
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Batch:
-        """The same batch on another device; `dtype` changes the features only.
+        """The same batch on another device; ``dtype`` changes the features only.
 
         A batch that is there already is returned itself.
         """

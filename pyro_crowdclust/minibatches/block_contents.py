@@ -15,7 +15,7 @@ from pyro_crowdclust.data.placements import Placements
 
 @dataclass(frozen=True, eq=False)
 class _Ragged:
-    """Rows of unequal length, one after the other in `values`."""
+    """Rows of unequal length, one after the other in ``values``."""
 
     values: Int[Tensor, " value"]
     starts: Int[Tensor, " row"]

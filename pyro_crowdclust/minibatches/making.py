@@ -64,7 +64,7 @@ def item_batches(
     items: Int[Tensor, " item"] | None = None,
     class_labels: bool = False,
 ) -> Iterator[Batch]:
-    """Items without answers about pairs, known labels and links, `batch_size` at a time.
+    """Items without answers about pairs, known labels and links, ``batch_size`` at a time.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def item_batches(
     Raises
     ------
     ValueError
-        For a `batch_size` below 1.
+        For a ``batch_size`` below 1.
     """
     check_whole("batch_size", batch_size, least=1)
     if items is None:
@@ -104,14 +104,14 @@ def features_batch(features: Any, num_workers: int = 0) -> Batch:
     Parameters
     ----------
     features
-        As for `CrowdData`, and validated like there.
+        As for ``CrowdData``, and validated like there.
     num_workers
         Number of workers the model knows.
 
     Raises
     ------
     ValueError
-        For features that `CrowdData` rejects.
+        For features that ``CrowdData`` rejects.
     """
     return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
 

@@ -60,8 +60,9 @@ class MinibatchSampler:
         About how many answers a step draws; a sorted page of n items counts as the n (n - 1) / 2
         pairs that it says something of.
     blocks
-        How answers are put into blocks, called afresh for every epoch. None takes `PageBlocks()`
-        where the answers have pages, else `ConnectedBlocks()`. Sorted pages are blocks themselves.
+        How answers are put into blocks, called afresh for every epoch. None takes ``PageBlocks()``
+        where the answers have pages, else ``ConnectedBlocks()``. Sorted pages are blocks
+        themselves.
     generator
         Source of all randomness. It is used up by construction and by every epoch.
 
@@ -195,6 +196,6 @@ class MinibatchSampler:
 
 
 def _cycle(count: int, size: int, generator: torch.Generator) -> Iterator[Int[Tensor, " drawn"]]:
-    """Draw `size` of `count` without replacement, reshuffling when fewer are left."""
+    """Draw ``size`` of ``count`` without replacement, reshuffling when fewer are left."""
     while True:
         yield from torch.randperm(count, generator=generator).split(size)[: count // size]

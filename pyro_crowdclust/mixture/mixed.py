@@ -28,6 +28,12 @@ class MixedComponents(Components):
         The columns of the data that each part is on, every column once. Default: the first part
         has the first columns, and so on.
 
+    Raises
+    ------
+    ValueError
+        If the parts have different numbers of clusters, a column is in none of them or in two, or
+        a part has heavy tails.
+
     Examples
     --------
     >>> from pyro_crowdclust.mixture import (

@@ -103,6 +103,18 @@ class DirichletWeights(Weights):
         K, an upper bound on the number of clusters.
     concentration
         alpha_0 of every cluster; below 1 it empties clusters that are not needed. Default: 1/K.
+
+    Raises
+    ------
+    ValueError
+        For no cluster, or a concentration that is not positive.
+
+    Examples
+    --------
+    >>> weights = DirichletWeights(2, concentration=1.0)
+    >>> counts = torch.tensor([3.0, 1.0])  # what a posterior adds to the prior
+    >>> weights.mean(weights.prior.natural_parameters + weights.count_statistics(counts))
+    tensor([0.6667, 0.3333], dtype=torch.float64)
     """
 
     def __init__(self, num_clusters: int, concentration: float | None = None) -> None:

@@ -13,6 +13,8 @@ from pyro_crowdclust.files.parts import described
 # Added to the variances of patches before they are whitened, and rounds of k-means.
 _SMALLEST_VARIANCE = 0.1
 _ROUNDS = 10
+# c, t, and parts of an image across and down.
+_SMALLEST_CONTRAST, _THRESHOLD, _PARTS = 0.05, 0.25, 2
 # Images that pass at once: the responses of more do not fit in the cache of a processor, and fewer
 # leave a GPU idle.
 _IMAGES, _IMAGES_ELSEWHERE = 4, 256
@@ -27,9 +29,10 @@ class PatchClassifier(nn.Module):
 
         r_f(p) = <d_f, V (n(p) - m)>,   s_f = mean over p in a part of max(r_f - t, 0)
 
-    and the same of -r_f, in each of ``parts x parts`` parts of the image. Means are of the image
-    and its mirror image, standardized; logits are linear in them. Patterns d_f are cluster centers
-    of whitened patches (``learn_patterns``), so that the linear map alone has to be learned.
+    and the same of -r_f, in each quarter of the image, with c = .05 in units of the features, and
+    t = .25. Means are of the image and its mirror image, standardized; logits are linear in them.
+    Patterns d_f are cluster centers of whitened patches (``learn_patterns``), so that the linear
+    map alone has to be learned.
 
     Parameters
     ----------
@@ -43,12 +46,6 @@ class PatchClassifier(nn.Module):
         R.
     stride
         Pixels from a patch to the next.
-    parts
-        Across and down.
-    threshold
-        t.
-    smallest_contrast
-        c, in the units of the features.
 
     Examples
     --------
@@ -70,15 +67,11 @@ class PatchClassifier(nn.Module):
         num_patterns: int = 400,
         size: int = 6,
         stride: int = 1,
-        parts: int = 2,
-        threshold: float = 0.25,
-        smallest_contrast: float = 0.05,
     ) -> None:
         super().__init__()
         self.image_shape = image_shape
-        self.size, self.stride, self.parts = size, stride, parts
-        self.threshold, self.smallest_contrast = threshold, smallest_contrast
-        count = 2 * num_patterns * parts**2
+        self.size, self.stride = size, stride
+        count = 2 * num_patterns * _PARTS**2
         self.register_buffer("patterns", torch.randn(num_patterns, image_shape[0] * size**2))
         self.register_buffer("offsets", torch.zeros(num_patterns))
         self.register_buffer("location", torch.zeros(count))
@@ -128,7 +121,7 @@ class PatchClassifier(nn.Module):
     def _normalized(self, patches: Float[Tensor, "patch entry"]) -> Float[Tensor, "patch entry"]:
         centered = patches - patches.mean(1, keepdim=True)
         variance = centered.square().mean(1, keepdim=True)
-        return centered / (variance + self.smallest_contrast**2).sqrt()
+        return centered / (variance + _SMALLEST_CONTRAST**2).sqrt()
 
     def _responses(self, images: Float[Tensor, "item channel height width"]) -> Tensor:
         """r of every patch, ``[item, pattern, row, column]``."""
@@ -138,14 +131,14 @@ class PatchClassifier(nn.Module):
         convolved = nn.functional.conv2d(images, filters, stride=self.stride)
         mean = nn.functional.conv2d(images, ones, stride=self.stride)
         square = nn.functional.conv2d(images.square(), ones, stride=self.stride)
-        spread = (square - mean.square()).clamp_min(0) + self.smallest_contrast**2
+        spread = (square - mean.square()).clamp_min(0) + _SMALLEST_CONTRAST**2
         sums = self.patterns.sum(1)[:, None, None]
         return (convolved - mean * sums) / spread.sqrt() - self.offsets[:, None, None]
 
     def _pooled(self, images: Float[Tensor, "item channel height width"]) -> Tensor:
         responses = self._responses(images)
         pooled = [
-            nn.functional.adaptive_avg_pool2d(torch.relu(signed - self.threshold), self.parts)
+            nn.functional.adaptive_avg_pool2d(torch.relu(signed - _THRESHOLD), _PARTS)
             for signed in (responses, -responses)
         ]
         return torch.cat(pooled, 1).flatten(1)

@@ -11,7 +11,8 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.plots.style import as_array, matrix, new_figure, plain
+from pyro_crowdclust.metrics import as_array
+from pyro_crowdclust.plots.style import matrix, new_figure, plain
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion
 from pyro_crowdclust.results.tables import confusion_table
 

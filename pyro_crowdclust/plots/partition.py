@@ -10,7 +10,8 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.plots.style import COLORS, MARKERS, as_array, new_axes, plain, quiet
+from pyro_crowdclust.metrics import as_array
+from pyro_crowdclust.plots.style import COLORS, MARKERS, new_axes, plain, quiet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

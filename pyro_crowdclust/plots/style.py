@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,11 +56,6 @@ def pale(color: str) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
-
-
-def as_array(values: Any) -> np.ndarray:
-    """An array of the values, also of a tensor that is on a GPU or asks for gradients."""
-    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
 def plain(name: Any) -> str:

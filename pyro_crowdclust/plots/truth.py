@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.data.tables import to_index
-from pyro_crowdclust.plots.style import as_array
+from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.protocols import FittedModel
 
 

@@ -27,6 +27,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.
@@ -190,20 +191,14 @@ def average_classes(
 
         def is_kept(number: int) -> bool:
             if number in doubted:
-                return _clearly_above(logs[number], logs[standard])
-            return number == standard or not _clearly_above(logs[standard], logs[number])
+                return is_clearly_better(logs[number], logs[standard])
+            return number == standard or not is_clearly_better(logs[standard], logs[number])
 
         kept = [number for number in kept if is_kept(number)]
     temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
     members = fit_each(data)
     weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
     return AveragedClasses([members[i] for i in kept], temperatures, weights / weights.sum())
-
-
-def _clearly_above(one: Float[np.ndarray, " answer"], other: Float[np.ndarray, " answer"]) -> bool:
-    """Whether the first mean is larger by more than two standard errors of the difference."""
-    gain = one - other
-    return bool(gain.mean() > 2 * gain.std() / np.sqrt(len(gain)))
 
 
 def _predict(

@@ -138,8 +138,8 @@ def draw_classes(
     ['x', 'y', 'x']
     """
     check_fit(result)
-    check_whole("num_draws", num_draws)
-    check_whole("num_chains", num_chains)
+    check_whole("num_draws", num_draws, least=1)
+    check_whole("num_chains", num_chains, least=1)
     annotators = result.model.annotators
     if not isinstance(annotators, SupportsDraws):
         raise ValueError(
@@ -149,10 +149,6 @@ def draw_classes(
         raise ValueError(
             f"{type(result.model).__name__} learns from features, too, which draws leave out: use "
             "the fit itself, or one of infer_classes(CrowdData(None, labels=labels))"
-        )
-    if min(num_draws, num_chains) < 1:
-        raise ValueError(
-            f"num_draws is {num_draws} and num_chains {num_chains}: pass at least 1 of both"
         )
     chains = _Chains(result, num_chains, np.random.default_rng(seed))
     for _ in range(3 * num_draws):

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.partitions import Memberships, consensus, share_together
+from pyro_crowdclust.results.tables import read_only
 
 # A table of more numbers (800 MB) is not made; what it says is read item by item.
 _MOST_NUMBERS = 10**8
@@ -37,9 +38,7 @@ class DrawnPartition:
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
         """The same, not to be written to."""
-        assignments = self.labels.numpy()
-        assignments.flags.writeable = False
-        return assignments
+        return read_only(self.labels.numpy())
 
     @cached_property
     def _memberships(self) -> Memberships:

@@ -62,6 +62,7 @@ from pyro_crowdclust.results.tables import (
     confusion_table,
     drawn_pages_table,
     pages_table,
+    read_only,
     workers_table,
 )
 from pyro_crowdclust.results.text import as_html, three_lines
@@ -276,26 +277,6 @@ class Fitted:
         updated = self.train_on(model, guide, data, **options)
         return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
 
-    def recall(
-        self,
-        elbo: float,
-        component_probabilities: Float[Tensor, "item component"] | None,
-        latent_means: Float[Tensor, "item dim"] | None,
-        cluster_order: Int[np.ndarray, " cluster"] | None,
-    ) -> None:
-        """Take these for what would be computed of the features, which a loaded fit has not.
-
-        Parameters
-        ----------
-        elbo, component_probabilities, latent_means, cluster_order
-            What the result says under these names; no probabilities where there is no q(z).
-        """
-        known: dict[str, Any] = {"elbo": elbo}
-        if component_probabilities is not None:
-            known["_training_items"] = component_probabilities, latent_means
-            known["cluster_order"] = cluster_order
-        self.__dict__.update(known)
-
     @cached_property
     def elbo(self) -> float:
         """The ELBO of all data, in nats, with one draw of every latent where one is needed."""
@@ -346,7 +327,7 @@ class Fitted:
         ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; where
         partitions were drawn, the share of the draws.
         """
-        return _read_only(self._partition.probabilities())
+        return read_only(self._partition.probabilities())
 
     def cluster_probabilities(self, items: Iterable[Hashable]) -> Float[np.ndarray, "item cluster"]:
         """The rows of ``probabilities`` of some training items, by the user's ids."""
@@ -369,7 +350,7 @@ class Fitted:
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
         """q(c) of every component, where clusters own components; None where each is one."""
         owners = self._numbers.owners
-        return None if owners is None else _read_only(self._numbers.in_order(owners.mT.numpy()).T)
+        return None if owners is None else read_only(self._numbers.in_order(owners.mT.numpy()).T)
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -387,7 +368,7 @@ class Fitted:
         if isinstance(self.guide, SupportsPartition):  # whose items have no q(x)
             return None
         latents = self._training_items[1]
-        return None if latents is None else _read_only(latents.numpy())
+        return None if latents is None else read_only(latents.numpy())
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, from their features alone.
@@ -595,9 +576,3 @@ def check_fit(result: Any) -> None:
             f"result is {type(result).__name__}, but must be a fit: of draws pass .fitted, of an "
             "average one of .members that is a fit"
         )
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """An array that others share."""
-    array.flags.writeable = False
-    return array

@@ -12,7 +12,7 @@ from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.protocols import FittedModel, SupportsMixture
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.guide_verbs import with_verb
-from pyro_crowdclust.results.tables import clusters_table
+from pyro_crowdclust.results.tables import clusters_table, read_only
 
 
 class InferredPartition:
@@ -31,9 +31,7 @@ class InferredPartition:
 
     @cached_property
     def _table(self) -> Float[np.ndarray, "item cluster"]:
-        table = self._numbers.of_items(self._result.component_probabilities)
-        table.flags.writeable = False  # others share it
-        return table
+        return read_only(self._numbers.of_items(self._result.component_probabilities))
 
     def probabilities(
         self, items: Int[np.ndarray, " item"] | None = None

@@ -190,13 +190,16 @@ def _result(
             chosen=_chosen(content.get("chosen")),
             train_on=options,
         )
-    result.recall(
-        content["elbo"],
-        content["probabilities"],
-        content["latent_means"],
-        content["cluster_order"],
-    )
+    _recall(result, content)
     return result
+
+
+def _recall(result: Fitted, content: dict[str, Any]) -> None:
+    """Take what is in the file for what would be computed of the features, which are not in it."""
+    result.__dict__["elbo"] = content["elbo"]
+    if content["probabilities"] is not None:  # without q(z) there are none
+        result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
+        result.__dict__["cluster_order"] = content["cluster_order"]
 
 
 def _train_on(text: str | None) -> Callable[..., Fitted] | None:

@@ -54,7 +54,8 @@ _LARGEST = 12.0
 # log odds, with the weight of so many judges.
 _MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
 _PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
-# Where no share is given, so many items more are as likely of the kind as not.
+# Where no share is given, so many items more are as likely of the kind as not, which keeps that
+# of few items away from 0 and 1.
 _EVEN_ITEMS = 10.0
 # Of log odds, squared, before any was seen.
 _SPREAD_OF_ODDS = 2.0**2
@@ -138,9 +139,9 @@ def combine_soft_answers(
     answers = answers / unit
     if share is None:
         # Who says the same of all items would add a vote to each of them.
-        share = _vote_share(probability, given, np.ones(len(unit)))
+        share = _share_of_means(probability, given, np.ones(len(unit)))
         curves = _fitted(answers, given, share)[0]
-        share = _vote_share(probability, given, _told(curves))
+        share = _share_of_means(probability, given, _told(curves))
     curves, trait, rho = _fitted(answers, given, share)
     probabilities = trait @ (_ABOVE @ _cut(curves, rho, share))
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
@@ -219,16 +220,25 @@ def _told(curves: _Curves) -> Float[np.ndarray, " judge"]:
     return curves.line[:, 0] ** 2 / curves.variance
 
 
-def _vote_share(
+def _share_of_means(
     probability: Float[np.ndarray, "item judge"],
     given: Bool[np.ndarray, "item judge"],
     weight: Float[np.ndarray, " judge"],
 ) -> float:
     """The share of the items whose weighted mean is above one half; even ones are half."""
     mean = probability @ weight / np.maximum(given @ weight, 1e-300)
-    votes = np.sign(mean.round(9) - 0.5)
-    of_kind, half = (1 + votes).sum() / 2, _EVEN_ITEMS / 2
-    return float((of_kind + half) / (len(votes) + _EVEN_ITEMS))
+    return vote_share(np.sign(mean.round(9) - 0.5), _EVEN_ITEMS)
+
+
+def vote_share(votes: Float[np.ndarray, " item"], even_items: float) -> float:
+    """The share of votes for the second of two kinds, as if so many items more had even votes.
+
+    Examples
+    --------
+    >>> vote_share(np.array([1.0, 1.0, -1.0, 0.0]), even_items=2)  # (2.5 + 1) / 6
+    0.5833333333333334
+    """
+    return float(((1 + votes).sum() + even_items) / 2 / (len(votes) + even_items))
 
 
 def _deviations(

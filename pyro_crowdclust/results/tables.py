@@ -24,6 +24,12 @@ from pyro_crowdclust.partitions import PagedItems
 _DRAWS = 20
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """An array that others share."""
+    array.flags.writeable = False
+    return array
+
+
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
     """``Fitted.workers``, from what the guide says of the rates and weights of all workers."""
     columns: dict[str, np.ndarray] = {}

@@ -1,9 +1,9 @@
 """Data with a known truth: the Pinwheel, and crowds that answer about items of known classes.
 
-Every crowd comes as a frame with one answer per row: `left` and `right` are positions of two
-different items (`left < right`), `worker` a number from 0, `label` 1 for "same" and 0 for
-"different", or a grade, and `page`, where there is one, the number of the task in which the answer
-was given.
+Every crowd comes as a frame with one answer per row: ``left`` and ``right`` are positions of two
+different items (``left < right``), ``worker`` a number from 0, ``label`` 1 for "same" and 0 for
+"different", or a grade, and ``page``, where there is one, the number of the task in which the
+answer was given.
 """
 
 from pyro_crowdclust.simulation.grades import simulate_grades

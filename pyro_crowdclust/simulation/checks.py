@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_probabilities, check_whole
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -18,12 +18,7 @@ def worker_rates(**rates: ArrayLike) -> list[Float[np.ndarray, " worker"]]:
             raise ValueError(
                 f"{name} must hold one probability per worker, but its shape is {array.shape}"
             )
-        outside = ~((array >= 0) & (array <= 1))
-        if outside.any():
-            worker = int(np.argmax(outside))
-            raise ValueError(
-                f"{name} must lie in [0, 1], but that of worker {worker} is {array[worker]}"
-            )
+        check_probabilities(name, array, ": rows are workers")
     if len({array.size for array in arrays.values()}) > 1:
         sizes = " and ".join(f"{name} has {array.size}" for name, array in arrays.items())
         raise ValueError(f"the rates must be about the same workers, but {sizes}")

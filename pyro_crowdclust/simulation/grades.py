@@ -29,11 +29,11 @@ def simulate_grades(
     Parameters
     ----------
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
     sharpness
-        d of every worker, shape `[M]`; 0 grades by chance.
+        d of every worker, shape ``[M]``; 0 grades by chance.
     thresholds
-        Ascending, of every worker, shape `[M, G - 1]`.
+        Ascending, of every worker, shape ``[M, G - 1]``.
     doubt
         u of every worker, or one of all.
     pairs_per_worker, items, balanced, seed
@@ -41,7 +41,7 @@ def simulate_grades(
 
     Returns
     -------
-    Columns `left, right, worker, label`, with grades from 1 to G, NaN for "can't tell".
+    Columns ``left, right, worker, label``, with grades from 1 to G, NaN for "can't tell".
 
     Raises
     ------

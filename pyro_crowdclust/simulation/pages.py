@@ -23,16 +23,16 @@ def simulate_pages(
 ) -> pd.DataFrame:
     """``P(L = 1 | same) = a_m`` and ``P(L = 0 | different) = b_m``, answered about whole pages.
 
-    A page is `page_size` distinct items, drawn uniformly for each page. Its worker answers all
+    A page is ``page_size`` distinct items, drawn uniformly for each page. Its worker answers all
     ``page_size (page_size - 1) / 2`` pairs of them, each independently (the two-coin model), so
-    that the answers of a page need not be transitive; those of `simulate_partitions` are.
+    that the answers of a page need not be transitive; those of ``simulate_partitions`` are.
 
     Parameters
     ----------
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
     sensitivity, specificity
-        One probability per worker, shape `[M]`.
+        One probability per worker, shape ``[M]``.
     pages_per_worker
         Pages that each worker answers. Two pages may share items.
     page_size
@@ -44,7 +44,7 @@ def simulate_pages(
 
     Returns
     -------
-    Columns `left, right, worker, label, page`; pages are numbered from 0 over all workers.
+    Columns ``left, right, worker, label, page``; pages are numbered from 0 over all workers.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def simulate_partitions(
     items: ArrayLike | None = None,
     seed: int,
 ) -> pd.DataFrame:
-    """``L_ij = [c_i = c_j]``, with ``c_i`` the true class, or with `error_rate` any other class.
+    """``L_ij = [c_i = c_j]``, with ``c_i`` the true class, or with ``error_rate`` any other class.
 
     The worker sorts a page into groups, one item at a time: each item goes with its own class with
     probability ``1 - e`` and else with one of the other ``K - 1`` classes of the asked items,
@@ -93,9 +93,9 @@ def simulate_partitions(
     Parameters
     ----------
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
     error_rate
-        Probability `e` that an item is misplaced, one per worker, shape `[M]`.
+        Probability ``e`` that an item is misplaced, one per worker, shape ``[M]``.
     pages_per_worker
         Pages that each worker sorts. Two pages may share items.
     page_size
@@ -107,7 +107,7 @@ def simulate_partitions(
 
     Returns
     -------
-    Columns `left, right, worker, label, page`; pages are numbered from 0 over all workers.
+    Columns ``left, right, worker, label, page``; pages are numbered from 0 over all workers.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def simulate_placements(
 ) -> pd.DataFrame:
     """Sorted pages: an item goes with its own class with probability ``a_m``, else with another.
 
-    As `simulate_partitions`, of which the accuracy is ``1 - error_rate``, but as placements, and
+    As ``simulate_partitions``, of which the accuracy is ``1 - error_rate``, but as placements, and
     with pages that are not as the worker's others. On a lumped page classes share groups: each of
     the K classes belongs to one of ``max(K // 2, 2)`` groups, drawn anew. On a careless page every
     item goes with a class drawn at random.
@@ -166,9 +166,9 @@ def simulate_placements(
     Parameters
     ----------
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
     accuracy
-        Probability that an item is placed with its class, one per worker, shape `[M]`.
+        Probability that an item is placed with its class, one per worker, shape ``[M]``.
     pages_per_worker
         Pages that each worker sorts. Two pages may share items.
     page_size
@@ -182,13 +182,13 @@ def simulate_placements(
 
     Returns
     -------
-    Columns `page, item, worker, group` and `state` (sorted, lumped or careless, of the page), the
-    first four as `CrowdData(placements=...)` takes them.
+    Columns ``page, item, worker, group`` and ``state`` (sorted, lumped or careless, of the page),
+    the first four as ``CrowdData(placements=...)`` takes them.
 
     Raises
     ------
     ValueError
-        As `simulate_partitions`, and where the two probabilities are more than 1 together.
+        As ``simulate_partitions``, and where the two probabilities are more than 1 together.
 
     Examples
     --------

@@ -24,16 +24,16 @@ def simulate_pairs(
 ) -> pd.DataFrame:
     """``P(L = 1 | same) = a_m`` and ``P(L = 0 | different) = b_m``, answered about random pairs.
 
-    The two-coin model of Luo et al. 2018, eq. 2: worker `m` has sensitivity ``a_m`` and specificity
-    ``b_m``. Each draws pairs of distinct items uniformly, none of them twice, and answers each pair
-    independently.
+    The two-coin model of Luo et al. 2018, eq. 2: worker ``m`` has sensitivity ``a_m`` and
+    specificity ``b_m``. Each draws pairs of distinct items uniformly, none of them twice, and
+    answers each pair independently.
 
     Parameters
     ----------
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
     sensitivity, specificity
-        One probability per worker, shape `[M]`.
+        One probability per worker, shape ``[M]``.
     pairs_per_worker
         Answers that each worker gives.
     items
@@ -49,7 +49,7 @@ def simulate_pairs(
 
     Returns
     -------
-    Columns `left, right, worker, label`; `M * pairs_per_worker` rows.
+    Columns ``left, right, worker, label``; ``M * pairs_per_worker`` rows.
 
     Raises
     ------

@@ -19,9 +19,9 @@ def pinwheel(
 ) -> tuple[Float[np.ndarray, "item 2"], Int[np.ndarray, " item"]]:
     """``x = 10 (r cos t + s sin t, s cos t - r sin t)``, bent arms around the origin.
 
-    With ``r ~ N(1, radial_std^2)`` along arm `k`, ``s ~ N(0, tangential_std^2)`` across it and the
-    angle ``t = 2 pi k / num_clusters + rate exp(r)``, as in Johnson et al. 2016: arms bend more the
-    further out they reach. The items are shuffled.
+    With ``r ~ N(1, radial_std^2)`` along arm ``k``, ``s ~ N(0, tangential_std^2)`` across it and
+    the angle ``t = 2 pi k / num_clusters + rate exp(r)``, as in Johnson et al. 2016: arms bend more
+    the further out they reach. The items are shuffled.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def pinwheel(
 
     Returns
     -------
-    Features of shape `[num_clusters * num_per_cluster, 2]`, and the arm of every item.
+    Features of shape ``[num_clusters * num_per_cluster, 2]``, and the arm of every item.
 
     Raises
     ------

@@ -22,16 +22,16 @@ def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:
     Parameters
     ----------
     frame
-        Answers with columns `left, right, worker, label`; `left` and `right` are positions in
-        `labels`.
+        Answers with columns ``left, right, worker, label``; ``left`` and ``right`` are positions in
+        ``labels``.
     labels
-        True class of every item, integers or strings, shape `[N]`.
+        True class of every item, integers or strings, shape ``[N]``.
 
     Returns
     -------
-    One row per worker (the index), with columns `sensitivity`, `specificity`, `weight`,
-    `same_pairs` and `different_pairs` (answers that each rate rests on). A rate that rests on no
-    answer is NaN, and so is its weight; a rate of exactly 0 or 1 makes the weight infinite (NaN
+    One row per worker (the index), with columns ``sensitivity``, ``specificity``, ``weight``,
+    ``same_pairs`` and ``different_pairs`` (answers that each rate rests on). A rate that rests on
+    no answer is NaN, and so is its weight; a rate of exactly 0 or 1 makes the weight infinite (NaN
     where one rate is 0 and the other 1).
 
     Raises

@@ -21,8 +21,9 @@ from pyro_crowdclust.starts.partitions import (
     within_class_covariance,
 )
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
-from pyro_crowdclust.starts.ridge import RidgeTeaching
-from pyro_crowdclust.starts.taught import TaughtStart, Teaching
+from pyro_crowdclust.starts.ridge_teaching import RidgeTeaching
+from pyro_crowdclust.starts.taught import TaughtStart
+from pyro_crowdclust.starts.view_teaching import ViewTeaching
 
 __all__ = [
     "AnswersStart",
@@ -37,8 +38,8 @@ __all__ = [
     "PrincipalComponentStart",
     "RidgeTeaching",
     "TaughtStart",
-    "Teaching",
     "TrustingStart",
+    "ViewTeaching",
     "answer_directions",
     "answered_groups",
     "default_start",

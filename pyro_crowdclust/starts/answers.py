@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
+from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners

@@ -13,8 +13,8 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.protocols import SupportsLearnPatterns
 
-# Items that patterns are learned from.
-_ROWS = 1024
+# Items that a network sees at once where no step is taken, as those that patterns are learned from.
+ROWS = 1024
 
 
 def descend(
@@ -91,7 +91,7 @@ def features_for(
 def learn_patterns(network: nn.Module, data: CrowdData, generator: torch.Generator) -> None:
     """Let a network whose patterns are learned by themselves learn them, of some items."""
     if isinstance(network, SupportsLearnPatterns):
-        some = torch.randint(data.num_items, (_ROWS,), generator=generator)
+        some = torch.randint(data.num_items, (ROWS,), generator=generator)
         network.learn_patterns(features_for(network, data, some), generator)
 
 

@@ -11,12 +11,15 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.opinions import OpinionPool
-from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
-from pyro_crowdclust.starts.ridge import RidgeTeaching
+from pyro_crowdclust.starts.descent import (
+    ROWS,
+    descend,
+    features_for,
+    learn_patterns,
+    random_views,
+)
+from pyro_crowdclust.starts.ridge_teaching import RidgeTeaching
 from pyro_crowdclust.starts.taught import Teacher
-
-# Items that a classifier sees at once when nothing is learned.
-_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "it
     """What a classifier says of all items."""
     teaching = network.training
     network.eval()
-    parts = torch.arange(data.num_items).split(_ROWS)
+    parts = torch.arange(data.num_items).split(ROWS)
     found = torch.cat([network(features_for(network, data, part)) for part in parts])
     network.train(teaching)
     return found.log_softmax(-1)

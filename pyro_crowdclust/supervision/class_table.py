@@ -93,6 +93,11 @@ class ClassTable(Supervision):
     unlabeled_weight
         Weight of items without a label in weights and components; see ``Supervision``.
 
+    Raises
+    ------
+    ValueError
+        For no class, more classes than clusters, or a concentration that is not positive.
+
     Examples
     --------
     >>> import numpy as np

@@ -24,7 +24,6 @@ from pyro_crowdclust.asking import (
     simulate_campaign,
     suggest,
 )
-from pyro_crowdclust.asking.campaign import moved_share
 from pyro_crowdclust.callbacks import OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
@@ -282,9 +281,15 @@ def test_promises_that_are_not_kept_are_believed_less():
 
 
 def test_moved_items_are_counted_whatever_clusters_are_called():
-    before = np.array([0, 0, 1, 1, 2, 2])
-    assert moved_share(before, np.array([2, 2, 0, 0, 1, 1])) == 0.0
-    assert moved_share(before, np.array([2, 2, 0, 0, 0, 1])) == pytest.approx(1 / 6)
+    found = iter(np.array([[0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, 1], [1, 1, 0, 0, 0, 2]]))
+
+    def fit_next(data):
+        result = stub(6)
+        result.assignments, result.stop_reason = next(found), "as many as asked for"
+        return result
+
+    campaign = simulate_campaign(fit_next, stub(6).data, Friend(), Pairs(), rounds=2)
+    assert campaign.rounds["moved"].tolist() == pytest.approx([0, 1 / 6])
 
 
 def stub(num_items):

@@ -7,7 +7,13 @@ import pytest
 import scipy
 import torch
 
-from pyro_crowdclust.families import Beta, Categorical, Dirichlet, beta_summary
+from pyro_crowdclust.families import (
+    Beta,
+    Categorical,
+    Dirichlet,
+    beta_concentration,
+    beta_summary,
+)
 
 from ..oracles import random_natural
 from .comparisons import assert_mean
@@ -42,3 +48,9 @@ def test_without_mass_no_quantile_is_computed(monkeypatch):
     np.testing.assert_array_equal(alone.sd, full.sd)
     np.testing.assert_array_equal(alone.lower, full.mean)
     np.testing.assert_array_equal(alone.upper, full.mean)
+
+
+def test_the_concentration_has_the_moments():
+    successes, failures = np.array([1.0, 40.0, 0.3]), np.array([3.0, 0.5, 0.3])
+    moments = scipy.stats.beta(successes, failures).stats("mv")
+    np.testing.assert_allclose(beta_concentration(*moments), successes + failures)

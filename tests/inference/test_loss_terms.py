@@ -10,6 +10,7 @@ from pyro.infer import Trace_ELBO
 from torch import nn
 
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import ConsistencyTerm, ExponentialAnnealing, RecognitionTerm
@@ -81,16 +82,16 @@ def test_the_recognition_term_is_what_answers_say_of_assignments_alone():
     _, batch = normal_problem()
     batch = weighted(batch)
     assignments = torch.randn(len(batch.item_weight), 3).softmax(-1).requires_grad_()
-    ratio = torch.randn(len(batch.left)).requires_grad_()
-    loss = RecognitionTerm(2.5).loss(assignments, ratio, batch)
+    ratio = torch.randn(len(batch.left))
+    said = PairCoupling(batch.left, batch.right, batch.pair_weight * ratio, batch.num_paired)
+    loss = RecognitionTerm(2.5).loss(assignments, said)
     expected = 0.0
     for pair, (i, j) in enumerate(zip(batch.left, batch.right, strict=True)):
-        said = batch.pair_weight[pair] * ratio[pair] * (assignments[i] @ assignments[j])
-        expected -= 2.5 * said.item()
+        agreement = assignments[i] @ assignments[j]
+        expected -= 2.5 * (batch.pair_weight[pair] * ratio[pair] * agreement).item()
     assert loss.item() == pytest.approx(expected)
     loss.backward()
     assert assignments.grad.any()
-    assert ratio.grad is None
 
 
 def test_the_label_term_is_the_log_loss_of_labels():

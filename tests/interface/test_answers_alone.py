@@ -14,7 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.said_alone import PairsAlone
-from pyro_crowdclust.interface.trials_alone import Trial, trial_of
+from pyro_crowdclust.interface.trials_alone import PriorTrial, trial_of
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -96,7 +96,7 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
         numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
         tells = prior in sizes and not said.hard_items
         heard_same, size = (0.8, sizes[prior]) if tells else (0.01, silent)
-        return Trial(prior, said, numbers, size, 0.0, heard_same=heard_same)
+        return PriorTrial(prior, said, numbers, size, 0.0, heard_same=heard_same)
 
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", trial)
     data = CrowdData(None, answers())
@@ -115,7 +115,7 @@ def test_a_fit_that_joins_nobody_gives_way_to_the_next_best(monkeypatch):
         number = likely.get(prior, 0.3) - 0.4 * said.hard_items
         numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
         sizes = np.ones(3, dtype=int) if prior == "few clusters" else np.array([2, 1])
-        return Trial(prior, said, numbers, sizes, 0.0, heard_same=0.8)
+        return PriorTrial(prior, said, numbers, sizes, 0.0, heard_same=0.8)
 
     module = "pyro_crowdclust.interface.answers_alone."
     monkeypatch.setattr(module + "trial_of", trial)

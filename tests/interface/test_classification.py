@@ -63,6 +63,22 @@ def test_features_help_items_with_labels_and_without(iris):
     assert result.confusion["mean"].groupby("worker").max().idxmax() == "a"
 
 
+def test_single_labels_are_doubted(monkeypatch):
+    """Of one label an item nothing else could tell that a fifth of them is wrong."""
+    only(monkeypatch, "Gaussians of one covariance")
+    rng = np.random.default_rng(0)
+    kind = rng.integers(3, size=150)
+    features = rng.normal(size=(150, 2)) + 4 * np.eye(3)[kind, :2]
+    said = np.where(rng.random(150) < 0.8, kind, (kind + rng.integers(1, 3, size=150)) % 3)
+    labels = {"item": range(150), "worker": rng.integers(3, size=150), "label": said}
+    result = classify(features, labels, **QUICK)
+    right = result.class_probabilities.idxmax(axis=1) == kind
+    assert right.mean() > np.mean(said == kind) + 0.1
+    assert abs(right.mean() - result.class_probabilities.max(axis=1).mean()) < 0.05
+    own = result.confusion.query("`class` == label")["mean"]
+    assert own.between(0.6, 0.95).all()
+
+
 def test_the_chosen_candidate_predicts_held_out_labels_best(iris):
     result = iris[3]
     table = result.chosen.table
@@ -261,10 +277,23 @@ def test_missing_features_are_integrated_out(iris, monkeypatch):
     assert result.predict_proba(empty)[0] == pytest.approx(shares, abs=0.05)
 
 
+def test_labels_without_features_are_those_of_infer_classes():
+    labels, items = crowd(NAMES[np.arange(20) % 2], 12), range(25)
+    options = {"seed": 3, "epochs": 5, "progress": False}
+    result = classify(None, labels, item_ids=items, classes=NAMES[[1, 0]], **options)
+    data = CrowdData(None, labels=labels, item_ids=items, classes=NAMES[[1, 0]])
+    expected = infer_classes(data, **options)
+    pd.testing.assert_frame_equal(result.class_probabilities, expected.class_probabilities)
+    pd.testing.assert_frame_equal(result.confusion, expected.confusion)
+    with pytest.raises(TypeError, match=r"classify\(\) has no argument 'num_communities'"):
+        classify(None, labels, num_communities=[1])
+
+
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
-    with pytest.raises(ValueError, match="use infer_classes"):
-        classify(None, labels, **QUICK)
+    for options in ({"folds": 2}, {"kinds": {"petal": "real"}}):
+        with pytest.raises(ValueError, match="kinds and folds are for labels with features: pass"):
+            classify(None, labels, progress=False, **options)
     with pytest.raises(ValueError, match="have known labels, which this model of class labels"):
         infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
     with pytest.raises(ValueError, match="folds is 500"):

@@ -12,7 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.interface.trials_alone import (
-    Trial,
+    PriorTrial,
     agreement,
     result_tells,
     simplest,
@@ -26,8 +26,8 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
 
-    def trial(change: torch.Tensor, sizes: list[int]) -> Trial:
-        return Trial("a prior", SAID, heard + change, np.array(sizes), 0.0)
+    def trial(change: torch.Tensor, sizes: list[int]) -> PriorTrial:
+        return PriorTrial("a prior", SAID, heard + change, np.array(sizes), 0.0)
 
     likeliest = trial(0 * noise, [5, 5, 5, 5])
     # By one and a half standard errors, and by more than three.
@@ -65,7 +65,7 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
     def attempt(prior, of):
         gain = gains[of.near_items, of.hard_items]
         numbers = gain + around * (gain != 0)
-        return Trial(prior, of, numbers, np.array([2, 1]), 0.0)
+        return PriorTrial(prior, of, numbers, np.array([2, 1]), 0.0)
 
     start = attempt("few clusters", said(False, False))
     chosen, reason = varied(start, attempt, errors)
@@ -90,8 +90,10 @@ def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
     agreement, joined, as_close, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = Trial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
-    fewer = Trial("few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined)
+    of_records = PriorTrial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
+    fewer = PriorTrial(
+        "few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined
+    )
     assert simplest([fewer, of_records], of_records, as_close).prior == expected
 
 

@@ -12,7 +12,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import average_classes, stacking_weights
-from pyro_crowdclust.results.averaging import _clearly_above, hold_out_answers
+from pyro_crowdclust.results.averaging import hold_out_answers
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 
 
@@ -146,13 +146,6 @@ def test_the_scale_of_an_answer_has_no_part_in_the_weights():
 def test_log_likelihoods_are_no_likelihoods(bad):
     with pytest.raises(ValueError, match=rf"likelihoods hold {bad}, but must be 0 or more: of log"):
         stacking_weights(np.array([[0.9, bad], [0.5, 0.5]]))
-
-
-@pytest.mark.parametrize(("mean", "is_clear"), [(0.95, False), (1.05, True)])
-def test_clearly_better_is_by_two_standard_errors(mean, is_clear):
-    """Of four answers, half of their deviation each."""
-    other = np.array([-3.0, -1.0, -2.0, -4.0])
-    assert _clearly_above(other + mean + np.array([1.0, -1.0, -1.0, 1.0]), other) == is_clear
 
 
 @pytest.mark.long

@@ -179,7 +179,7 @@ def test_what_cannot_be_drawn():
     model = MomResp(DiagonalGaussianComponents(2, 1), ConfusionMatrices(3, 2))
     with pytest.raises(ValueError, match="MomResp learns from features, too"):
         draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))
-    with pytest.raises(ValueError, match="num_draws is 0 and num_chains 8"):
+    with pytest.raises(ValueError, match="num_draws is 0, but must be at least 1"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)
     with pytest.raises(ValueError, match="num_draws is 2.5, but must be a whole number"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=2.5)

@@ -35,8 +35,8 @@ def test_bad_pages_are_refused(crowd, changes, message):
 @pytest.mark.parametrize(
     ("sensitivity", "specificity", "message"),
     [
-        ([0.9, 1.1], [0.9, 0.9], r"sensitivity must lie in \[0, 1\], but that of worker 1 is 1.1"),
-        ([0.9], [float("nan")], "specificity must lie in"),
+        ([0.9, 1.1], [0.9, 0.9], "sensitivity row 1 is 1.1, but must be between 0 and 1"),
+        ([0.9], [float("nan")], "specificity row 0 is nan"),
         ([0.9, 0.9], [0.9], "sensitivity has 2 and specificity has 1"),
         (0.9, 0.9, "one probability per worker"),
         ([], [], "one probability per worker"),

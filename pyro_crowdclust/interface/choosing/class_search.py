@@ -18,6 +18,7 @@ from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -123,7 +124,11 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassCandidate, str]:
         alone = self.trials[0]
-        better = [trial for trial in self.trials[1:] if self._is_clearly_better(trial, alone)]
+        better = [
+            trial
+            for trial in self.trials[1:]
+            if is_clearly_better(trial.by_item, alone.by_item, _ERRORS)
+        ]
         best = max(better, key=lambda trial: trial.by_item.mean(), default=alone)
         reason = "with features held-out labels are not predicted clearly better"
         if best is not alone:
@@ -131,12 +136,6 @@ class ClassSearch:
         if self.interrupted:
             reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
         return best.candidate, reason
-
-    @staticmethod
-    def _is_clearly_better(trial: ClassTrial, alone: ClassTrial) -> bool:
-        """By the standard error of a sum of differences, item by item."""
-        gains = trial.by_item - alone.by_item
-        return bool(gains.sum() > _ERRORS * gains.std() * np.sqrt(len(gains)))
 
     def chosen(self, winner: ClassCandidate, reason: str) -> Chosen:
         """What was tried."""

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
-from pyro_crowdclust.annotators.pairs import TRUSTED
 from pyro_crowdclust.annotators.suited import expected_counts
+from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.fitting import TrainingOptions

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
+from pyro_crowdclust.results.clearly_better import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
@@ -219,7 +220,7 @@ def elbo_error(one: Trial, other: Trial) -> float:
     """
     if one.by_item is None or other.by_item is None:
         return 0.0
-    return float((one.by_item - other.by_item).std() / np.sqrt(len(one.by_item)))
+    return error_of_mean(one.by_item - other.by_item)
 
 
 def fewest_components(

@@ -117,7 +117,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Choice(Clusters):
+class ChooseModel(Clusters):
     """Classes where workers named some, else clusters of the kind that suits the data best."""
 
     def of_files(self, options: Namespace) -> CommandModel:
@@ -151,7 +151,7 @@ _CHOICE_OF_CLASSES = Classes(
     )
 )
 MODELS: dict[str, CommandModel] = {
-    "choose": Choice(
+    "choose": ChooseModel(
         parts=lambda data, options: {},
         takes=Takes(FILES, ("features", "answers", "pairs", "placements", "labels")),
     ),

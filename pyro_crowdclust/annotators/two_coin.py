@@ -1,4 +1,4 @@
-"""Annotator models: how workers answer, and how reliable they are."""
+"""Workers with two coins: how often pairs that are the same, and others, are called so."""
 
 from __future__ import annotations
 
@@ -78,6 +78,13 @@ class TwoCoin(nn.Module):
         M.
     sensitivity, specificity
         Pseudo-counts (right answers, wrong answers) of the Beta priors; uniform by default.
+
+    Examples
+    --------
+    >>> workers = TwoCoin(2, sensitivity=(8.0, 2.0))
+    >>> rates = {name: ConjugatePosterior(one).mean() for name, one in workers.priors().items()}
+    >>> workers.log_likelihood_ratio(rates, torch.tensor([0, 1]), torch.tensor([1.0, 0.0]))
+    tensor([ 0.7639, -0.8290], dtype=torch.float64)
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.networks import PatchClassifier, SkipMLP
 from pyro_crowdclust.starts import RidgeTeaching, TaughtStart
-from pyro_crowdclust.starts.ridge import left_out_errors, regressed
+from pyro_crowdclust.starts.ridge_teaching import left_out_errors, regressed
 
 from ..striped_photos import SIZE, guide_with, stripes
 

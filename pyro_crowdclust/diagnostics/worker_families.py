@@ -25,7 +25,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from pyro_crowdclust.data.families import read_voices
+from pyro_crowdclust.data.worker_families import read_voices
 
 # Standard errors that agreement outside a group is moved by, against finding one; that across it,
 # which is squared, by one.

@@ -66,7 +66,7 @@ class RidgeTeaching:
         if not isinstance(network, PatchClassifier):
             raise ValueError(
                 f"ridge regression teaches a PatchClassifier, not a {type(network).__name__}: use "
-                "one for q(z | o), or Teaching"
+                "one for q(z | o), or ViewTeaching"
             )
         known = (clusters >= 0).nonzero().squeeze(1)
         some = known[torch.randperm(len(known), generator=generator)]
