@@ -116,7 +116,7 @@ def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     data = CrowdData(features, labels=labels)
     candidate = class_candidates.class_candidates(data)[2]
     fits = [
-        candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start)
+        candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start, True)
         for start in ({}, {"initialize": WorkersStart(data, 0)})
     ]
     own, shared = (np.asarray(one.guide.confusion().mean) for one in fits)
