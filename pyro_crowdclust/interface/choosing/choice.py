@@ -24,6 +24,7 @@ from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
+from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
@@ -108,7 +109,8 @@ class Choice(Plan):
         ----------
         num_starts
             Starts from the features, with seeds from ``seed`` on; where there are answers, one from
-            these comes to them. The fit with the largest ELBO is kept.
+            these comes to them, and where nothing is said one from numbers beside columns of yes/no
+            or categories. The fit with the largest ELBO is kept.
         seed, progress
             As of ``run``.
         changes
@@ -175,7 +177,7 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seeds[0], **options)
             reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
             return replace(fitted, stop_reason=reason)
-        return _best_of_starts(recipe, seeds, options)
+        return _best_of_starts(recipe, self.data, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
         """The fit with the weight of the features, and the clusters, that the search has found."""
@@ -195,7 +197,7 @@ class Choice(Plan):
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         emission = part_of(recipe.model, "emission", Identity)
         of_part = best.form.recipe(part, best.num_components, emission)
-        return _best_of_starts(of_part, seeds, options)
+        return _best_of_starts(of_part, part, seeds, options)
 
 
 def _about_left_out(model: Model, data: CrowdData) -> str:
@@ -219,16 +221,23 @@ def _because(why: str, chosen: Chosen | None) -> Chosen:
     return replace(chosen, reason=f"{why}: {chosen.reason}")
 
 
-def _best_of_starts(recipe: Recipe, seeds: range, changes: dict[str, Any]) -> Fitted:
-    """The fit with the largest ELBO of several starts from features, and one from answers."""
+def _best_of_starts(
+    recipe: Recipe, data: CrowdData, seeds: range, changes: dict[str, Any]
+) -> Fitted:
+    """The fit with the largest ELBO of several starts from features, and one from answers.
+
+    Where nothing is said of the items, one more is from numbers alone (``starts_of_numbers``).
+    """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
         return recipe.fit(seed=seeds[0], **changes)
     attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
     attempts = [partial(attempt, seed=seed) for seed in seeds]
-    of_answers = recipe.data.answers is not None and recipe.data.known is None
-    if of_answers and "initialize" not in changes:
-        attempts.append(partial(attempt, seed=seeds[0], initialize=_start_from_answers))
+    if "initialize" not in changes:
+        others = starts_of_numbers(recipe, data)
+        if data.answers is not None and data.known is None:
+            others.append(_start_from_answers)
+        attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
     return best_first(attempts)[0]
 
 

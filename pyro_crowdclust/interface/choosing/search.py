@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.candidates.forms import (
     ToCompare,
     spread_over_steps,
 )
+from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
@@ -50,6 +51,7 @@ from pyro_crowdclust.interface.choosing.trials import (
 )
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -263,12 +265,14 @@ class Search:
         return elbo / self.data.num_items + self.place_of(form)[1]
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
-        """A candidate, fitted from one start and in short."""
+        """A candidate, fitted in short: from one start, or from the better of two."""
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
         options: dict[str, Any] = {"epochs": 60, "stopping": Stopping(tolerance=1e-3)}
+        attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
         if not form.of_features:
-            options["initialize"] = self.draws.start_of(data)
-        return recipe.fit(progress=False, seed=self.seed, **options)
+            return attempt(initialize=self.draws.start_of(data))
+        others = starts_of_numbers(recipe, data)
+        return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
 
     def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """The same of what was tried, to other data; half of a fit says nothing of them."""

@@ -1,0 +1,71 @@
+"""A start of mixtures from numbers alone, whatever kinds of items there are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.candidates.coordinates import sample_of
+from pyro_crowdclust.interface.recipe import Recipe, feature_shape, is_supervised
+from pyro_crowdclust.starts import PrincipalComponentStart, k_means
+from pyro_crowdclust.starts.imputation import median_imputed
+
+
+def starts_of_numbers(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:
+    """A start from the columns that are neither yes/no nor categories, if there are both.
+
+    k-means cuts along a column of two values before any other, as nothing of its variance is left
+    on either side, whether clusters differ in it or not. Where nothing is said of the items nobody
+    joins the halves of a cluster again, so that this start is worth a try beside the usual one.
+
+    Parameters
+    ----------
+    recipe
+        A mixture.
+    data
+        What it is of, before rounded numbers are spread over their step.
+
+    Returns
+    -------
+    The start, or nothing where something is said of the items or no column is left out.
+    """
+    model: Any = recipe.model
+    if data.has_answers or is_supervised(data) or model.emission.mixes_features:
+        return []
+    own = model.emission.own_features(math.prod(feature_shape(data)))
+    is_kind = _are_kinds(data)[list(own)]
+    if not bool(is_kind.any()) or bool(is_kind.all()):
+        return []
+    return [PrincipalComponentStart(partition=partial(_by_numbers, model, is_kind))]
+
+
+def _are_kinds(data: CrowdData) -> Bool[Tensor, " feature"]:
+    """Which columns are categories, or hold at most two values."""
+    columns = sample_of(data)
+    have_two = [len(column[~column.isnan()].unique()) <= 2 for column in columns.mT]
+    kinds = ["real"] * len(have_two) if data.columns is None else data.columns.kinds
+    pairs = zip(kinds, have_two, strict=True)
+    return torch.tensor([kind == "category" or two for kind, two in pairs])
+
+
+def _by_numbers(
+    model: Any,
+    is_kind: Bool[Tensor, " coordinate"],
+    features: Float[Tensor, "item feature"],
+    num_clusters: int,
+    generator: torch.Generator,
+) -> Float[Tensor, "item cluster"]:
+    """k-means as if all items were of the same kinds."""
+    points = median_imputed(model.emission.latent(features))
+    points = torch.where(is_kind, points[0], points)
+    near = model.components.coordinates(points)
+    found = k_means(near, num_clusters, generator, num_starts=10)
+    labels = torch.as_tensor(found.labels_, dtype=torch.int64)
+    return nn.functional.one_hot(labels, num_clusters).double()

@@ -1,0 +1,78 @@
+"""A start from numbers alone, whatever kinds of items there are."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.starts import PartitionStart
+
+RNG = np.random.default_rng(3)
+CLUSTER = RNG.choice(3, 300, p=[0.6, 0.3, 0.1])
+NUMBERS = pd.DataFrame(
+    {
+        "a": RNG.normal(10 * CLUSTER, 4),
+        "b": RNG.normal(CLUSTER, 0.5),
+        "c": RNG.normal(CLUSTER, 0.6),
+    }
+)
+COIN = RNG.random(300) < 0.5
+TABLES = {
+    "yes or no": NUMBERS.assign(coin=COIN),
+    "categories": NUMBERS.assign(kind=RNG.choice(["x", "y", "z"], 300)),
+    "array": NUMBERS.assign(coin=COIN).to_numpy(float),
+    "gaps": NUMBERS.assign(coin=np.where(RNG.random(300) < 0.1, np.nan, COIN)).to_numpy(float),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES.keys())
+def test_it_is_k_means_of_the_numbers_alone(table):
+    data = CrowdData(table)
+    recipe = choice_for(data).forms[0].recipe(data, 3)
+    (start,) = starts_of_numbers(recipe, data)
+    rows = recipe.data.rows(torch.arange(300)).double()
+    generator = torch.Generator().manual_seed(0)
+    found = start.partition(rows, 3, generator).argmax(1)
+    seed = int(torch.randint(2**31, (), generator=generator.manual_seed(0)))
+    expected = KMeans(3, n_init=10, random_state=seed).fit_predict(NUMBERS / NUMBERS.std())
+    assert adjusted_rand_score(expected, found) > 0.98  # numbers are spread over their step
+
+
+def test_a_coin_parts_no_cluster():
+    """The fit is as good as one that begins at the truth, and so is what the search sees of it."""
+    data = CrowdData(TABLES["yes or no"])
+    choice = choice_for(data)
+    form = choice.forms[1]
+    choice = dataclasses.replace(choice, forms=(form,), sizes=[3], first_size=3)
+    recipe = form.recipe(data, 3)
+    best = recipe.fit(progress=False, initialize=PartitionStart(CLUSTER)).elbo
+    assert best - recipe.fit(progress=False).elbo > 20
+    found = choice.fit(num_starts=1, progress=False)
+    assert found.elbo == pytest.approx(best, abs=0.1)
+    assert adjusted_rand_score(CLUSTER, found.assignments) > 0.8
+    tried = Search(choice, 0, progress=False).fit_of(form, 3, data)
+    assert tried.elbo == pytest.approx(best, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CrowdData(NUMBERS),
+        CrowdData(NUMBERS.gt(NUMBERS.mean())),
+        CrowdData(TABLES["yes or no"], known=np.where(np.arange(300) < 9, CLUSTER, -1)),
+    ],
+    ids=["numbers", "yes or no", "labels"],
+)
+def test_none_where_nothing_is_left_out_or_something_is_said(data):
+    form = choice_for(data).forms[0]
+    assert starts_of_numbers(form.recipe(data, 3), data) == []
