@@ -39,7 +39,7 @@ def advice(result: Fitted) -> list[str]:
     Examples
     --------
     >>> import numpy as np
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust.interface import advice, cluster
     >>> features = np.random.default_rng(0).normal([[0.0], [9.0]], size=(2, 50)).reshape(-1, 1)
     >>> advice(cluster(features, num_clusters=3, progress=False))
     []
@@ -91,8 +91,7 @@ def _of_answers(result: Fitted) -> list[str]:
     weight = result.workers["weight"]
     if _share_of(result, weight < -_HEARD) > 0.5:
         return [
-            f"most answers say the opposite of what the clusters show{alone}: look whether 1 is "
-            '"same" and 0 "different" in them, and not the other way round'
+            f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"
         ]
     if _share_of(result, weight < _HEARD) > 0.5:
         return [
@@ -114,6 +113,14 @@ def _of_answers(result: Fitted) -> list[str]:
         "asked about are predicted hardly better than by chance; ask about more items, or bring "
         "other features"
     ]
+
+
+def _order(result: Fitted) -> str:
+    """What to look at where same and different may be swapped."""
+    right = '1 is "same" and 0 "different" in the answers'
+    if len(result.data.grade_ids):
+        right = 'grades go from "different" to "same" in grades='
+    return f"look whether {right}, and not the other way round"
 
 
 def _are_heard(result: Fitted) -> bool:
