@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import GradedAnswers, sample_rates, summarize_workers
-from pyro_crowdclust.annotators.drawn_rates import summarize_draws
+from pyro_crowdclust.annotators.drawn_rates import summarize_draws, weight_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -302,7 +302,7 @@ class PartitionGuide(nn.Module):
         """Posterior of every worker's rates, such as sensitivity and specificity.
 
         Over all draws, of pairs that are the same or different, whatever these look like
-        (``summarize_draws``).
+        (``summarize_draws``). So is the weight of two coins; that of others is of pairs by looks.
         """
         annotators = self.model.annotators
         levels: list[str] = []
@@ -319,6 +319,8 @@ class PartitionGuide(nn.Module):
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
         looks, prior = given.pop("looks"), self.model.looks.natural_parameters
         rates = summarize_draws(given, looks, looks - prior, interval, levels)
+        if {*rates} == {"sensitivity", "specificity"}:
+            return WorkerSummary(rates, *weight_of(**rates))
         return WorkerSummary(rates, found.weight, found.weight_sd)
 
 

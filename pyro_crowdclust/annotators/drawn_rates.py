@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import scipy.special
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -149,3 +150,25 @@ def summarize_draws(
         else:
             rates = {"if_same": same, "if_different": different} | rates
     return {name: shares.summary(interval) for name, shares in rates.items()}
+
+
+def weight_of(
+    sensitivity: PosteriorSummary, specificity: PosteriorSummary
+) -> tuple[Float[np.ndarray, " worker"], Float[np.ndarray, " worker"]]:
+    """Mean and deviation of ``log alpha / (1 - alpha) + log beta / (1 - beta)``.
+
+    Of independent Betas with the moments of these rates.
+
+    Examples
+    --------
+    >>> even = beta_summary(np.array([2.0]), np.array([2.0]), 0.9)
+    >>> [part.round(3) for part in weight_of(even, even)]
+    [array([0.]), array([1.606])]
+    """
+    mean, variance = np.zeros_like(sensitivity.mean), np.zeros_like(sensitivity.mean)
+    for rate in (sensitivity, specificity):
+        strength = rate.mean * (1 - rate.mean) / rate.sd**2 - 1
+        right, wrong = strength * rate.mean, strength * (1 - rate.mean)
+        mean += scipy.special.digamma(right) - scipy.special.digamma(wrong)
+        variance += scipy.special.polygamma(1, right) + scipy.special.polygamma(1, wrong)
+    return mean, np.sqrt(variance)

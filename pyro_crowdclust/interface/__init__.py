@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
+    from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
     from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
@@ -36,6 +37,7 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchOptions",
+    "advice",
     "average_annotator_models",
     "choice_for",
     "classify",
@@ -58,6 +60,7 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchOptions": "answers_alone",
+    "advice": "command_line.advice",
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",
     "classify": "classification",

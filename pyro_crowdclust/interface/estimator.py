@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.data.tables import in_pandas, show
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.mixtures import recipe_for
@@ -70,7 +70,7 @@ class CrowdClusterer(
         Show a progress bar.
     ignore_other_items
         Leave out answers, links and labels about items that are not in X, as cross-validation
-        needs, which fits to a part of the items; else they are an error.
+        needs, which fits to a part of the items; else they are an error. Arrays need ``item_ids``.
 
     Attributes
     ----------
@@ -193,11 +193,12 @@ class CrowdClusterer(
         if self.ignore_other_items and features is not None:
             every: Any = range(len(features)) if item_ids is None else item_ids
             ids = pd.Index(every, tupleize_cols=False)
-            for table in (pairs, placements, must_link, cannot_link):
+            tables = (pairs, placements, must_link, cannot_link)
+            for table in tables:
                 _warn_if_cut(table, ids)
-            pairs, placements, must_link, cannot_link = (
-                _among(table, ids) for table in (pairs, placements, must_link, cannot_link)
-            )
+            if item_ids is None:
+                _check_rows(ids, known, *tables)
+            pairs, placements, must_link, cannot_link = (_among(table, ids) for table in tables)
             known = _labels_among(known, ids)
         recipe = recipe_for(
             CrowdData(
@@ -340,6 +341,26 @@ def _warn_if_cut(table: Any, ids: pd.Index) -> None:
             "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
             "most of it is lost; pass table.to_dict('list')",
             stacklevel=3,
+        )
+
+
+def _check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
+    """Refuse what is about other items than these rows, which have no ids.
+
+    X is then a part of a larger set, and its rows have other numbers than there.
+    """
+    named = [*known.keys()] if isinstance(known, pd.Series | Mapping) else []
+    for table in tables:
+        frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
+        ends = frame.loc[:, frame.columns.isin(["left", "right", "item"])]
+        named += [*ends.to_numpy(dtype=object).ravel()]
+    items = pd.Series(named, dtype=object).dropna()
+    others = items[~items.isin(rows)]
+    if len(others):
+        raise ValueError(
+            f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
+            "rows without ids: if they are a part of all items, as in cross-validation, rows have "
+            "other numbers here; pass the ids of all items as item_ids=, or X as a data frame"
         )
 
 

@@ -19,9 +19,9 @@ def labels_of_items(fitted: FittedModel, true_labels: ArrayLike | pd.Series) -> 
     fitted
         What ``fit`` returned.
     true_labels
-        One label per item. A series whose index holds the ids of the items says by it which item
-        each label is of, as ``known`` of ``CrowdData`` does; all others are in the order of the
-        items.
+        One label per item. A series whose index holds the ids of the items, whatever else it
+        holds, says by it which item each label is of, as ``known`` of ``CrowdData`` does; all
+        others are in the order of the items.
 
     Raises
     ------
@@ -39,11 +39,11 @@ def labels_of_items(fitted: FittedModel, true_labels: ArrayLike | pd.Series) -> 
     ['insect', 'mammal']
     """
     labels, ids = as_array(true_labels), fitted.data.item_ids
-    if len(labels) != len(ids):
-        raise ValueError(f"true_labels has {len(labels)} entries for {len(ids)} items")
     if isinstance(true_labels, pd.Series):
         named = to_index(true_labels.index, "true_labels")
         places = named.get_indexer(ids) if named.is_unique else np.array([-1])
         if (places >= 0).all():
             return labels[places]
+    if len(labels) != len(ids):
+        raise ValueError(f"true_labels has {len(labels)} entries for {len(ids)} items")
     return labels

@@ -31,6 +31,11 @@ def check_answers(
         ("placements", placements, of_pairs),
     ):
         if given is not None and not heard:
+            if of_labels and {"item", "label"} <= {*getattr(given, "columns", given)}:
+                raise ValueError(
+                    f"{name} are given, but the table is of labels of items, as the fit was: pass "
+                    "it as labels="
+                )
             raise ValueError(
                 f"{name} are given, but the fit was of other answers, and has no model of "
                 "these: pass what it had, or fit anew"

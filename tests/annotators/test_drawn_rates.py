@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 import torch
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares, LookShares, summarize_draws
+from pyro_crowdclust.annotators.drawn_rates import (
+    DrawnShares,
+    LookShares,
+    summarize_draws,
+    weight_of,
+)
+from pyro_crowdclust.families import beta_summary
 
 DRAWS, WORKERS, COUNT = 3, 2, 60_000
 
@@ -82,3 +89,15 @@ def test_summaries_are_of_all_draws_together(names):
         of_rate = scipy.stats.beta(summary.mean * size, (1 - summary.mean) * size)
         np.testing.assert_allclose(summary.lower, of_rate.ppf(0.1), atol=1e-9)
         np.testing.assert_allclose(summary.upper, of_rate.ppf(0.9), atol=1e-9)
+
+
+def test_weight_of_betas_has_the_moments_of_its_log_odds():
+    rates = [
+        (np.array([7.0, 1.5]), np.array([3.0, 0.8])),
+        (np.array([2.0, 9.0]), np.array([5.0, 2.0])),
+    ]
+    mean, sd = weight_of(*(beta_summary(*rate, 0.9) for rate in rates))
+    rng = np.random.default_rng(0)
+    drawn = sum(scipy.special.logit(rng.beta(*rate, size=(COUNT, 2))) for rate in rates)
+    assert (np.abs(mean - drawn.mean(0)) < 5 * sd / COUNT**0.5).all()
+    np.testing.assert_allclose(sd, drawn.std(0), rtol=0.02)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyro
 import pytest
+import scipy.special
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
@@ -399,6 +400,13 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
             inside.append(is_above & (rates.numpy() <= found[name].upper))
     # 72 intervals of .9, those of a data set not independent of each other.
     assert np.mean(inside) > 0.8
+
+
+def test_weight_is_of_the_rates_beside_it(blurred):
+    """A third of the pairs is not recognized, so that an answer says less than its look."""
+    workers = blurred.workers
+    expected = scipy.special.logit(workers[["sensitivity", "specificity"]]).sum(axis=1)
+    np.testing.assert_allclose(workers["weight"], expected, atol=0.05)
 
 
 @pytest.mark.parametrize("name", ["result", "blurred", "alike"])

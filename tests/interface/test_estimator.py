@@ -198,6 +198,23 @@ def test_cross_validation_leaves_out_answers_about_items_outside_the_fold(as_arr
         strict.fit(X[:40], **(given if not as_array else {"pairs": given["pairs"]}))
 
 
+@pytest.mark.parametrize("name", ["pairs", "placements", "known", "must_link", "cannot_link"])
+def test_rows_without_ids_are_not_taken_for_others(name):
+    """Row numbers of all items are others than those of a fold, which is refused."""
+    X, kinds = flowers()[0].to_numpy(), flowers()[2]
+    about = {
+        "pairs": simulate_pairs(kinds, [0.95], [0.95], pairs_per_worker=80, seed=0),
+        "placements": simulate_placements(kinds, [0.95], pages_per_worker=8, page_size=12, seed=0),
+        "known": {0: "a", 59: "b"},
+        "must_link": [(0, 1), (3, 59)],
+        "cannot_link": np.array([[0, 59]]),
+    }[name]
+    estimator = clusterer(ignore_other_items=True, max_iter=2)
+    with pytest.raises(ValueError, match=r"about item \d+, but X has 40 rows .* item_ids="):
+        cross_val_score(estimator, X, cv=3, params={name: about}, error_score="raise")
+    estimator.fit(X, **{name: about})  # all rows
+
+
 def test_a_table_that_is_cut_with_the_items_is_told():
     features, pairs, _ = flowers()
     as_many = pairs.head(len(features))

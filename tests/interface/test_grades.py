@@ -17,10 +17,9 @@ from pyro_crowdclust.asking.crowd import Crowd, _shares
 from pyro_crowdclust.asking.information import channel_information
 from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
-from pyro_crowdclust.interface import CrowdClusterer, choice_for, cluster
+from pyro_crowdclust.interface import CrowdClusterer, advice, choice_for, cluster
 from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.fit_folder import read_data
 from pyro_crowdclust.interface.command_line.portraits import pairs_in_dispute
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -194,6 +193,13 @@ def test_disputes_and_advice_take_grades(result):
     assert (table[["say same", "say different"]].to_numpy() >= 0).all()
     assert not table.isna().any(axis=None)
     assert isinstance(advice(result), list)
+
+
+def test_grades_in_the_wrong_order_are_told_as_grades():
+    pairs = judgements().drop(columns="page").head(90)
+    told = {"grades": GRADES[::-1], "known": KINDS, **PARTS, "progress": False}
+    (sentence,) = [one for one in advice(cluster(features(), pairs, **told)) if "opposite" in one]
+    assert 'look whether grades go from "different" to "same" in grades=' in sentence
 
 
 def test_the_estimator_takes_them():

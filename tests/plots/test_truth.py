@@ -37,6 +37,8 @@ def test_a_series_of_true_labels_may_say_by_its_index_which_items_they_are_of(de
     in_order, shuffled = pd.Series(truth, ids), pd.Series(truth, ids).iloc[order]
     expected = drawn(result, truth)
     assert drawn(result, in_order) == drawn(result, shuffled) == expected
+    longer = pd.concat([pd.Series([7], ["nobody was asked"]), shuffled])
+    assert drawn(result, longer) == expected
     # Whatever the index is if not the ids, once each, labels are in the order of the items.
     others = [f"other {n}" for n in order]
     assert drawn(result, pd.Series(truth, others)) == expected

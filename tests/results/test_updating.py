@@ -361,6 +361,8 @@ def test_an_update_hears_what_the_fit_heard_alone():
     of_labels = fit(model, ClassLabelGuide(model), CrowdData(None, labels=said), **OPTIONS)
     with pytest.raises(ValueError, match="pairs are given, but the fit was of other answers"):
         of_labels.update(pair)
+    with pytest.raises(ValueError, match="pairs are given, but .* pass it as labels=$"):
+        of_labels.update(pd.DataFrame(said))
     with pytest.raises(ValueError, match="features of new items tell nothing"):
         of_labels.predict(FEATURES)
     paged = of_pairs.update(pd.DataFrame(pair).assign(page="p1"), epochs=1)

@@ -23,7 +23,8 @@ _SHOWN = 0.01
 def advice(result: Fitted) -> list[str]:
     """Sentences about settings that this fit suggests to change; none if there is nothing to say.
 
-    - Clusters collapsed: all items are in one, though the crowd often said "different".
+    - Clusters collapsed: all items are in one, though the crowd often said "different". Of answers
+      alone: same and different may be swapped.
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
     - Same and different are swapped: most answers come from workers who say the opposite.
@@ -39,7 +40,7 @@ def advice(result: Fitted) -> list[str]:
     Examples
     --------
     >>> import numpy as np
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust.interface import advice, cluster
     >>> features = np.random.default_rng(0).normal([[0.0], [9.0]], size=(2, 50)).reshape(-1, 1)
     >>> advice(cluster(features, num_clusters=3, progress=False))
     []
@@ -57,9 +58,8 @@ def advice(result: Fitted) -> list[str]:
 
 def _of_clusters(result: Fitted) -> list[str]:
     """Whether there are too few."""
-    assigned, answers = result.clusters["assigned_items"], result.data.answers
-    said = None if answers is None or _are_few(result) else answers.label.nanmean()
-    if said is not None and said < 0.8 and (assigned > 0).sum() == 1:
+    assigned = result.clusters["assigned_items"]
+    if _is_disputed(result):
         return [
             'all items are in one cluster, though the crowd often said "different": clusters '
             "collapsed; try more starts, or other features"
@@ -72,6 +72,14 @@ def _of_clusters(result: Fitted) -> list[str]:
     if number + 1 >= result.data.num_items:  # every item its own cluster says nothing
         return []
     return [f"all {number} clusters hold items: there may be more, so raise their number"]
+
+
+def _is_disputed(result: Fitted) -> bool:
+    """Whether all items are in one cluster, though the crowd often said "different"."""
+    answers = result.data.answers
+    if answers is None or _are_few(result) or answers.label.nanmean() >= 0.8:
+        return False
+    return bool((result.clusters["assigned_items"] > 0).sum() == 1)
 
 
 def _of_answers(result: Fitted) -> list[str]:
@@ -90,10 +98,7 @@ def _of_answers(result: Fitted) -> list[str]:
         ]
     weight = result.workers["weight"]
     if _share_of(result, weight < -_HEARD) > 0.5:
-        return [
-            f"most answers say the opposite of what the clusters show{alone}: look whether 1 is "
-            '"same" and 0 "different" in them, and not the other way round'
-        ]
+        return [f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"]
     if _share_of(result, weight < _HEARD) > 0.5:
         return [
             "most answers come from workers who seem to guess, as they agree neither with each "
@@ -106,7 +111,11 @@ def _of_answers(result: Fitted) -> list[str]:
             "crowd sees"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        return [chosen.reason] if chosen is not None and not chosen.is_clear else []
+        found = [chosen.reason] if chosen is not None and not chosen.is_clear else []
+        if _is_disputed(result):
+            said = 'all items are in one cluster, though the crowd often said "different"'
+            found.append(f"{said}: {_order(result)}")
+        return found
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [
@@ -114,6 +123,14 @@ def _of_answers(result: Fitted) -> list[str]:
         "asked about are predicted hardly better than by chance; ask about more items, or bring "
         "other features"
     ]
+
+
+def _order(result: Fitted) -> str:
+    """What to look at where same and different may be swapped."""
+    right = '1 is "same" and 0 "different" in the answers'
+    if len(result.data.grade_ids):
+        right = 'grades go from "different" to "same" in grades='
+    return f"look whether {right}, and not the other way round"
 
 
 def _are_heard(result: Fitted) -> bool:

@@ -22,7 +22,6 @@ from pyro_crowdclust.interface.command_line.reading import (
     read_answers,
     read_features,
 )
-from pyro_crowdclust.interface.command_line.summary import has_clusters
 
 # Files that tell of clusters, the features first.
 FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link", "likeness")
@@ -32,6 +31,7 @@ _PAIR_IDS = ("left", "right", "worker", "page")
 _PLACEMENT_IDS = ("page", "item", "worker", "group")
 _KNOWN_IDS = ("item", "label")
 _LINK_IDS = ("left", "right")
+_LABEL_IDS = ("item", "worker", "label")
 
 
 @contextmanager
@@ -89,6 +89,13 @@ def read_data(
     if table is None:
         return CrowdData(None, **tables)
     return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
+
+
+def read_labels(files: Mapping[str, Any], table: FeatureTable | None) -> pd.DataFrame:
+    """The labels of items in their own file, or in those of a tool."""
+    if files["answers"] is None:
+        return read_answers(Path(str(files["labels"])), _LABEL_IDS)
+    return read_exported(files, () if table is None else table.ids, ("labels",))["labels"]
 
 
 def _levels(grades: Sequence[str]) -> int | Sequence[str]:
@@ -160,7 +167,8 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
         # Folders from before there was likeness do not speak of it.
         files = {name: settings[name] for name in FILES if name != "likeness"}
-        files |= {name: settings.get(name) for name in ("likeness", "answers", "answers_format")}
+        later = ("likeness", "labels", "answers", "answers_format")
+        files |= {name: settings.get(name) for name in later}
         id_column, ignore = settings["id_column"], settings["ignore"]
         grades = settings.get("grades")
     except (OSError, ValueError, KeyError, TypeError):
@@ -169,10 +177,18 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
             f"{SETTINGS}"
         ) from None
     result = load(folder / RESULT)
-    if with_features and files["features"] is not None and has_clusters(result):
+    if with_features and files["features"] is not None:
         try:
             table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
-            data = read_data(files, table, result.data.columns, grades)
+            if result.data.class_labels is None:
+                data = read_data(files, table, result.data.columns, grades)
+            else:
+                data = CrowdData(
+                    table.values,
+                    labels=read_labels(files, table),
+                    item_ids=table.ids,
+                    kinds=result.data.columns,
+                )
             result = load(folder / RESULT, data=data)
         except ValueError as error:
             warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)

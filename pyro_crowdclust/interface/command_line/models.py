@@ -15,9 +15,9 @@ from pyro_crowdclust.interface.command_line.fit_folder import (
     FILES,
     exported_tables,
     read_data,
-    read_exported,
+    read_labels,
 )
-from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_answers
+from pyro_crowdclust.interface.command_line.reading import FeatureTable
 from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.mixture import (
@@ -26,8 +26,6 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     MultinomialComponents,
 )
-
-_LABEL_IDS = ("item", "worker", "label")
 
 Kinds = Mapping[Hashable, str]
 Parts = Callable[[CrowdData, Namespace], dict[str, Any]]
@@ -106,11 +104,7 @@ class Classes:
         return self
 
     def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
-        if options.answers is None:
-            labels = read_answers(options.labels, _LABEL_IDS)
-        else:
-            ids = () if table is None else table.ids
-            labels = read_exported(vars(options), ids, ("labels",))["labels"]
+        labels = read_labels(vars(options), table)
         if table is None:
             return infer_classes(CrowdData(None, labels=labels), **_training(options))
         return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **_training(options))

@@ -47,7 +47,7 @@ def chosen_without(features, *sizes):
 def fit_partition(pairs, **options):
     """A fit to answers alone."""
     data = CrowdData(None, pairs)
-    model = AnsweredPartition(TwoCoin(data.num_workers), FewClusters())
+    model = AnsweredPartition(TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)), FewClusters())
     guide = PartitionGuide(model, data.num_items)
     return fit(model, guide, data, batch_size=None, step_size=0.2, progress=False, **options)
 
@@ -84,6 +84,17 @@ def test_answers_alone_that_tell_nothing():
     result = cluster(None, guesses, epochs=10, progress=False)
     assert advice(result) == [result.chosen.reason]
     assert "the clusters, few clusters, are guesses" in result.chosen.reason
+
+
+def test_swapped_answers_alone():
+    """Different in three pairs of four: one cluster, of a crowd that is often wrong."""
+    right = simulate_pairs(FINE[:24] % 4, [0.9] * 3, [0.9] * 3, pairs_per_worker=100, seed=0)
+    assert advice(fit_partition(right, epochs=20)) == []
+    (sentence,) = advice(fit_partition(right.assign(label=1 - right["label"]), epochs=20))
+    assert sentence.startswith("all items are in one cluster, though the crowd often said")
+    assert sentence.endswith(
+        'look whether 1 is "same" and 0 "different" in the answers, and not the other way round'
+    )
 
 
 @pytest.mark.long

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import pytest
+
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.command_line.fit_folder import read_result
 
 from .command_lines import fit_words, only_error
 
@@ -35,3 +40,21 @@ def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypa
     words = fit_words(crowd, Path("/proc/nowhere"))
     assert main(words) == 1
     assert "/proc/nowhere" in only_error(capsys)
+
+
+@pytest.mark.parametrize("option", ["--labels", "--answers"])
+def test_features_of_a_fit_of_classes_are_found_again(option, tmp_path, capsys):
+    kinds = np.arange(40) % 2
+    features = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)) + 4 * kinds[:, None])
+    features = features.assign(visits=kinds).rename(index="item {}".format)
+    said = {"item": features.index[:20], "worker": ["ann", "ben"] * 10, "label": kinds[:20]}
+    pd.DataFrame(said).to_csv(tmp_path / "labels.csv", index=False)
+    features.rename_axis("item").to_csv(tmp_path / "features.csv")
+    files = ["--features", str(tmp_path / "features.csv"), option, str(tmp_path / "labels.csv")]
+    out = str(tmp_path / "out")
+    assert main(["fit", *files, "--out", out, "--epochs", "3", "--quiet"]) == 0
+    result, _ = read_result(Path(out), with_features=True)
+    assert result.data.features is not None
+    words = ["ask", out, "--labels", "5", "--workers", "ann", "ben", "--quiet"]
+    assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
+    assert capsys.readouterr().err == ""
