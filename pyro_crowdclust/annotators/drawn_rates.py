@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import scipy.special
 import torch
 from jaxtyping import Float
@@ -167,7 +168,7 @@ def weight_of(
     """
     mean, variance = np.zeros_like(sensitivity.mean), np.zeros_like(sensitivity.mean)
     for rate in (sensitivity, specificity):
-        strength = rate.mean * (1 - rate.mean) / rate.sd**2 - 1
+        strength = beta_concentration(rate.mean, rate.sd**2)
         right, wrong = strength * rate.mean, strength * (1 - rate.mean)
         mean += scipy.special.digamma(right) - scipy.special.digamma(wrong)
         variance += scipy.special.polygamma(1, right) + scipy.special.polygamma(1, wrong)

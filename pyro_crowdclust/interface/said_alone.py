@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -39,6 +39,8 @@ EPOCHS = 120
 # many items, and not fewer than two.
 _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
+# So many of these held out can tell priors apart.
+_FEWEST_PAIRS, _FEWEST_PAGES = 300, 10
 
 
 class SaidAlone(Protocol):
@@ -101,6 +103,8 @@ class SaidAlone(Protocol):
 @dataclass(frozen=True)
 class PairsAlone:
     """Answers about pairs.
+
+    Of pages that are sorted, whose pairs follow from each other, whole ones are held out.
 
     Attributes
     ----------
@@ -165,10 +169,20 @@ class PairsAlone:
         assert self.data.answers is not None  # as whoever made this has seen
         return self.data.answers
 
+    @property
+    def _page(self) -> Int[Tensor, " answer"]:
+        assert self._answers.page is not None  # as pages are sorted
+        return self._answers.page
+
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self.data.num_pairs, 300, share, max_parts, generator)
+        if not self.data.is_sorted:
+            return _parts(self.data.num_pairs, _FEWEST_PAIRS, share, max_parts, generator)
+        number = len(self.data.page_ids)
+        fewest = max(_FEWEST_PAIRS * number // self.data.num_pairs, _FEWEST_PAGES)
+        pages = _parts(number, fewest, share, max_parts, generator)
+        return [out[self._page] for out in pages]
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
@@ -177,14 +191,24 @@ class PairsAlone:
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self._answers.at(out), result.guide
         assert isinstance(guide, PartitionGuide)  # as of the recipe
-        return guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
+        found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
+        return self._of_units(found, out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the shares of the labels."""
         label = self._answers.label.nan_to_num(nan=-1.0)
         said, place, count = label.unique(return_inverse=True, return_counts=True)
         chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
-        return torch.cat([chance[out] for out in parts])
+        return torch.cat([self._of_units(chance[out], out) for out in parts])
+
+    def _of_units(
+        self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]
+    ) -> Float[Tensor, " scored"]:
+        """Nats of each answer that was held out, or nats an answer of each page."""
+        if not self.data.is_sorted:
+            return log_p
+        _, page, size = self._page[out].unique(return_inverse=True, return_counts=True)
+        return log_p.new_zeros(len(size)).index_add(0, page, log_p) / size
 
 
 @dataclass(frozen=True)
@@ -233,7 +257,7 @@ class PagesAlone:
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self._placements.num_pages, 10, share, max_parts, generator)
+        return _parts(self._placements.num_pages, _FEWEST_PAGES, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
         return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))

@@ -385,6 +385,22 @@ def test_pages_that_hardly_overlap_count_by_their_pairs():
     assert result.data.num_pairs == 4 * 45
 
 
+def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
+    """Of pages that share no items, which are heard as pairs; nats an answer of every page."""
+    kind = np.arange(48) % 3
+    pages = simulate_placements(kind, accuracy=[0.9] * 2, pages_per_worker=2, page_size=12, seed=0)
+    said = PairsAlone(CrowdData(None, placements=pages).as_pairs())
+    parts = said.parts(0.1, 10, torch.Generator())
+    assert torch.stack(parts).sum(0).eq(1).all()
+    page = said.data.answers.page
+    assert all(len(page[out].unique()) == 1 and len(page[out]) == 66 for out in parts)
+    assert len(said.by_chance(parts)) == 4
+    share = (said.data.answers.label.sum() + 1) / (4 * 66 + 2)
+    of_label = torch.where(said.data.answers.label > 0, share, 1 - share).log()
+    expected = torch.stack([of_label[out].mean() for out in parts])
+    torch.testing.assert_close(said.by_chance(parts), expected.double())
+
+
 @pytest.mark.long
 def test_pages_sorted_at_random_are_called_guesses():
     rng, pages = np.random.default_rng(0), sorted_pages(pages_per_worker=4)
