@@ -99,16 +99,18 @@ def _of_answers(result: Fitted) -> list[str]:
     weight = result.workers["weight"]
     if _share_of(result, weight < -_HEARD) > 0.5:
         return [f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"]
-    if _share_of(result, weight < _HEARD) > 0.5:
-        return [
-            "most answers come from workers who seem to guess, as they agree neither with each "
-            f"other nor with anything else{alone}: look at the question that they were asked"
-        ]
+    guesses = _share_of(result, weight < _HEARD) > 0.5
     if alone:
+        by_these = "; by these most workers seem to guess, or they see other things" * guesses
         return [
             "answers about items that were not asked about before are not predicted clearly better "
-            f"than by chance{alone}: ask about more pairs, or bring features that show what the "
-            "crowd sees"
+            f"than by chance{alone}{by_these}: ask about more pairs, or bring features that show "
+            "what the crowd sees"
+        ]
+    if guesses:
+        return [
+            "most answers come from workers who seem to guess, as they agree neither with each "
+            "other nor with anything else: look at the question that they were asked"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
         found = [chosen.reason] if chosen is not None and not chosen.is_clear else []
