@@ -201,7 +201,7 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     kind = NAMES[rng.integers(3, size=60)]
     labels = crowd(kind, 3)
     result = classify(rng.normal(size=(60, 3)), labels, item_ids=range(60), **QUICK)
-    alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [1], **OF_TRIALS)
+    alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [0, 1], **OF_TRIALS)
     asked = labels["item"].unique()
     assert result.chosen.winner.startswith("labels alone")
     assert result.probabilities[asked] == pytest.approx(alone.probabilities[asked], abs=1e-6)

@@ -94,10 +94,10 @@ def of_several():
 
 @pytest.fixture
 def _short_search(monkeypatch):
-    """Of ten parts of the answers three are held out in turn, which is enough here."""
+    """Of ten parts of the answers six are held out in turn, which is enough here."""
     shorten(monkeypatch)
     monkeypatch.setattr(
-        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:3]
+        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:6]
     )
 
 
