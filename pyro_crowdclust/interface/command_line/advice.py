@@ -101,7 +101,9 @@ def _of_answers(result: Fitted) -> list[str]:
         return [f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"]
     guesses = _share_of(result, weight < _HEARD) > 0.5
     if alone:
-        by_these = "; by these most workers seem to guess, or they see other things" * guesses
+        by_these = ""
+        if guesses:
+            by_these = "; by these most workers seem to guess, or they see other things"
         return [
             "answers about items that were not asked about before are not predicted clearly better "
             f"than by chance{alone}{by_these}: ask about more pairs, or bring features that show "
