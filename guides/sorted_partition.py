@@ -14,17 +14,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pyro
 import torch
 from jaxtyping import Float, Int
-from scipy.special import digamma, polygamma
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import ConjugatePosterior, Point, WorkerSummary
-from pyro_crowdclust.families import PosteriorSummary, beta_concentration
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.partition import log_expected
 from pyro_crowdclust.minibatches import Batch, full_batch
@@ -196,10 +193,8 @@ class SortedPartitionGuide(nn.Module):
         drawn = self._drawn_rates().at(1)
         of_relations = [DrawnShares(*(part[..., i] for part in drawn)) for i in range(2)]
         found = [shares.summary(interval) for shares in of_relations]
-        log_odds = [_log_odds(rate) for rate in found]
-        weight, variance = (np.sum(part, axis=0) for part in zip(*log_odds, strict=True))
         rates = dict(zip(("sensitivity", "specificity"), found, strict=True))
-        return WorkerSummary(rates, weight, np.sqrt(variance))
+        return WorkerSummary(rates, *weight_of(**rates))
 
     @torch.no_grad()
     def log_page_probabilities(self, pages: Placements) -> Float[Tensor, " page"]:
@@ -218,10 +213,3 @@ class SortedPartitionGuide(nn.Module):
         ]
         each = (torch.cat(of_draws) + log_shares).logsumexp(2)
         return each.logsumexp(0) - math.log(len(each))
-
-
-def _log_odds(rate: PosteriorSummary) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of ``log r / (1 - r)`` under Betas with these moments."""
-    strength = beta_concentration(rate.mean, rate.sd**2)
-    right, wrong = strength * rate.mean, strength * (1 - rate.mean)
-    return digamma(right) - digamma(wrong), polygamma(1, right) + polygamma(1, wrong)
