@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators import LapsingWorkers
+from pyro_crowdclust.diagnostics.answer_likelihood import left_out_answers, left_out_on_pages
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
 from pyro_crowdclust.diagnostics.class_labels import label_draws
 from pyro_crowdclust.diagnostics.draws import (
@@ -18,11 +19,7 @@ from pyro_crowdclust.diagnostics.draws import (
     variables_of,
 )
 from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
-from pyro_crowdclust.diagnostics.likelihood import (
-    item_log_likelihood,
-    left_out_answers,
-    left_out_on_pages,
-)
+from pyro_crowdclust.diagnostics.item_likelihood import item_log_likelihood
 from pyro_crowdclust.diagnostics.predictive import (
     outcome_log_likelihoods,
     replicated_answers,

@@ -27,7 +27,7 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
-from pyro_crowdclust.diagnostics.likelihood import (
+from pyro_crowdclust.diagnostics.item_likelihood import (
     continuous_sites,
     discrete_sites,
     enumerated_log_density,

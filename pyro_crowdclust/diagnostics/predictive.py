@@ -14,6 +14,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Sessions
+from pyro_crowdclust.diagnostics.answer_likelihood import answer_log_likelihoods
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
     batch_of_items,
@@ -22,7 +23,7 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
-from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods, discrete_sites
+from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import (
     FittedModel,

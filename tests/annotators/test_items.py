@@ -7,8 +7,8 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.diagnostics.answer_likelihood import answer_log_likelihoods
 from pyro_crowdclust.diagnostics.draws import global_draws
-from pyro_crowdclust.diagnostics.likelihood import answer_log_likelihoods
 from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide

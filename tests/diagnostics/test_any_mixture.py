@@ -11,7 +11,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.diagnostics import pareto_k, to_arviz
 from pyro_crowdclust.diagnostics.draws import global_draws
-from pyro_crowdclust.diagnostics.likelihood import item_log_likelihood
+from pyro_crowdclust.diagnostics.item_likelihood import item_log_likelihood
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import quiet_fit

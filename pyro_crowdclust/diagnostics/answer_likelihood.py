@@ -1,0 +1,191 @@
+"""Log-likelihoods of answers about pairs at draws of the global sites, z summed out.
+
+Of an answer a about items i and j, with s = P_q(z_i = z_j),
+
+    log p(L_a | Theta, all other data) = -log E_q(z)[1 / p(L_a | z, Theta)]
+                                       = -log (s / p(L_a | same) + (1 - s) / p(L_a | different))
+
+because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. On a page that its
+worker may not have looked at, u = 0, with n_L answers L of C possible ones among all n, likewise
+
+    -log (q(u = 1) (s / p(L_a | same) + (1 - s) / p(L_a | different)) + q(u = 0) (C + n - 1) / n_L).
+
+Both are what leave-one-out by importance sampling over Theta needs: ``1 / p(L_a | Theta, the
+others)`` is the ratio of the posteriors without and with L_a.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from pyro.poutine import Trace
+from torch import Tensor
+
+from pyro_crowdclust.annotators import LapsingWorkers
+from pyro_crowdclust.data.pair_answers import Answers, Sessions
+from pyro_crowdclust.diagnostics.draws import (
+    GlobalDraws,
+    batch_of_items,
+    local_plates,
+    run,
+    sites_with_density,
+)
+from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
+from pyro_crowdclust.distributions.pairs import SameCluster
+from pyro_crowdclust.inference.enumeration import unscaled_log_density
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import FittedModel
+
+
+def answer_log_likelihoods(
+    result: FittedModel,
+    draws: GlobalDraws,
+    answers: Int[Tensor, " answer"],
+    label: Float[Tensor, " answer"] | None = None,
+) -> tuple[Float[Tensor, "draw answer"], Float[Tensor, "draw answer"]] | None:
+    """``log p(L | same)`` and ``log p(L | different)`` of some answers, under each draw.
+
+    The model runs on two items that stand for both ends of every pair, once in the same cluster
+    and once in different ones. Where answers hang on more of their items than that, it runs on
+    these, with the site of ``SameCluster`` given.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    draws
+        Theta.
+    answers
+        Rows of the answers.
+    label
+        Labels to put in place of those that were given.
+
+    Returns
+    -------
+    None if the model observes no answers, or has neither a site of ``SameCluster`` nor one discrete
+    site that tells whether two items are the same.
+    """
+    if result.data.num_items < 2:
+        return None
+    two_items, own_items = (_batch_with(result, answers, label, two) for two in (True, False))
+    without = sites_with_density(run(result.model, batch_of_items(result, torch.arange(2)), {}))
+    of_answers = {
+        name: site
+        for name, site in sites_with_density(run(result.model, two_items, {})).items()
+        if name not in without
+    }
+    names = [name for name, site in of_answers.items() if site["is_observed"]]
+    same = [name for name, site in of_answers.items() if isinstance(site["fn"], SameCluster)]
+    discrete = discrete_sites(result, two_items, local_plates(result))
+    if not names or (not same and len(discrete) != 1):
+        return None
+    one = torch.ones_like(two_items.pair_weight)
+    together, apart = dict.fromkeys(same, one), dict.fromkeys(same, 0 * one)
+    if not same:
+        ((z, support),) = discrete.items()
+        together, apart = {z: support[[0, 0]]}, {z: support[[0, -1]]}
+
+    def log_likelihoods(batch: Batch, draw: int) -> Float[Tensor, "2 answer"]:
+        traces = [run(result.model, batch, draws.at(draw) | end) for end in (together, apart)]
+        return torch.stack([_log_density(trace, names) for trace in traces]).cpu()
+
+    batch = two_items
+    if same and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
+        batch = own_items
+    found = torch.stack([log_likelihoods(batch, draw) for draw in range(draws.num_draws)], 1)
+    return found[0], found[1]
+
+
+def _log_density(trace: Trace, names: Collection[str]) -> Float[Tensor, " answer"]:
+    """Of some sites together."""
+    sites = sites_with_density(trace)
+    return torch.stack([unscaled_log_density(sites[name]) for name in names]).sum(0).double()
+
+
+def _batch_with(
+    result: FittedModel,
+    answers: Int[Tensor, " answer"],
+    label: Float[Tensor, " answer"] | None,
+    two_for_all: bool,
+) -> Batch:
+    """Some answers, each for itself, with their items, or with two that stand for those of each."""
+    given, two = result.data.answers, torch.arange(2)
+    assert given is not None  # there are answers to ask about
+    asked = torch.stack([given.left[answers], given.right[answers]], 1)
+    items, rows = asked.unique(return_inverse=True)
+    if two_for_all:
+        items, rows = two, two.expand(len(answers), 2)
+    batch = dataclasses.replace(
+        batch_of_items(result, items),
+        left=rows[:, 0],
+        right=rows[:, 1],
+        worker=given.worker[answers],
+        label=given.label[answers] if label is None else label,
+        pair_weight=torch.ones(len(answers), dtype=torch.float64),
+        num_paired=len(items),
+        asked=asked,
+        page=None,
+    )
+    return batch.to(result.device, result.dtype)
+
+
+def left_out_answers(
+    if_same: Float[Tensor, "draw answer"],
+    if_different: Float[Tensor, "draw answer"],
+    same: Float[np.ndarray, " answer"],
+) -> Float[Tensor, "draw answer"]:
+    """``-log (s / p(L | same) + (1 - s) / p(L | different))``."""
+    share = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    return -torch.logaddexp(share.log() - if_same, torch.log1p(-share) - if_different)
+
+
+def left_out_on_pages(
+    workers: LapsingWorkers,
+    draws: GlobalDraws,
+    answers: Answers,
+    chosen: Int[Tensor, " answer"],
+    same: Float[np.ndarray, " pair"],
+) -> Float[Tensor, "draw answer"]:
+    """The same of workers who lapse: others on the page tell whether its worker looked.
+
+    Parameters
+    ----------
+    workers
+        Their model.
+    draws
+        Theta.
+    answers
+        All answers; their pages are known.
+    chosen
+        Rows of the answers that are left out in turn.
+    same
+        Of all answers, the probability that both ends share a cluster.
+    """
+    assert answers.page is not None  # as the caller has seen
+    sessions = Sessions.of(answers.page, answers.worker)
+    place, own = workers.outcomes.places(answers.label), sessions.of_answer[chosen]
+    counts = torch.zeros(len(sessions.worker), workers.outcomes.num_outcomes, dtype=torch.float64)
+    counts.index_put_((sessions.of_answer, place), counts.new_ones(()), accumulate=True)
+    others = counts.shape[1] + counts[own].sum(1) - 1
+    not_looked = counts[own, place[chosen]].log() - others.log()
+    agree = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    rows = []
+    for draw in range(draws.num_draws):
+        drawn = draws.at(draw)
+        rates = {name: drawn[name].cpu() for name in workers.priors()}
+        if_same, if_different = (
+            workers.attentive.answer(s, rates, answers.worker).log_prob(answers.label)
+            for s in (torch.ones_like(agree), torch.zeros_like(agree))
+        )
+        said = torch.lerp(if_different, if_same, agree)
+        odds = workers.log_odds_before_looking(sessions, answers.label, rates)
+        odds = odds.index_add(0, sessions.of_answer, said)[own]
+        if_same, if_different = if_same[None, chosen], if_different[None, chosen]
+        looked = left_out_answers(if_same, if_different, same[chosen.numpy()])[0]
+        logsigmoid = torch.nn.functional.logsigmoid
+        rows.append(-torch.logaddexp(logsigmoid(odds) - looked, logsigmoid(-odds) - not_looked))
+    return torch.stack(rows)
