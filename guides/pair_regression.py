@@ -218,11 +218,11 @@ class PairRegressionGuide(nn.Module):
         labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
 
-    def sharpened(self, sharpness: float) -> PairRegressionGuide:
-        """The same posterior, read with another sharpness."""
+    def sharpened(self, sharpness: float, solver: LocalSolver | None = None) -> PairRegressionGuide:
+        """The same posterior, read with another sharpness, and perhaps in other rounds."""
         other = type(self)(
             self.model,
-            solver=self.solver,
+            solver=solver or self.solver,
             start_steps=self.start_steps,
             num_items=len(self.heard),
             sharpness=sharpness,

@@ -177,6 +177,9 @@ CORE = {
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
     ],
+    "pyro_crowdclust/interface/choosing/explaining.py": [
+        "tests/interface/choosing/test_explaining.py",
+    ],
     "pyro_crowdclust/interface/choosing/told_by_answers.py": [
         "tests/interface/choosing/test_told_by_answers.py"
     ],

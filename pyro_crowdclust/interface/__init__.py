@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
+    from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
     from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
@@ -32,6 +33,7 @@ __all__ = [
     "CrowdClusterer",
     "DeepBernoulli",
     "DeepNormal",
+    "ExplainingTraining",
     "Form",
     "Networks",
     "Recipe",
@@ -55,6 +57,7 @@ _HOMES = {
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",
+    "ExplainingTraining": "choosing.explaining",
     "Form": "candidates.forms",
     "Networks": "networks",
     "Recipe": "recipe",

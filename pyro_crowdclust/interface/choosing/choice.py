@@ -25,6 +25,7 @@ from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
@@ -42,7 +43,7 @@ from pyro_crowdclust.interface.recipe import (
 from pyro_crowdclust.interface.records import may_be_records
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, UNEXPLAINED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.checks import check_data
@@ -141,8 +142,10 @@ class Choice(Plan):
             if not best.hears:
                 fitted = with_answers_heard(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
-        if not shows_one or is_interrupted(fitted):
+        if is_interrupted(fitted):
             return fitted
+        if not shows_one:
+            return _explained(fitted)
         if search.num_near_copies:
             instead, why = self._with_near_copies(), "near-copies are the only clusters"
         elif not best.hears:
@@ -219,6 +222,18 @@ def _because(why: str, chosen: Chosen | None) -> Chosen:
     """How it was chosen, and why so."""
     assert chosen is not None  # as of every choice
     return replace(chosen, reason=f"{why}: {chosen.reason}")
+
+
+def _explained(fitted: Fitted) -> Fitted:
+    """The fit as ``with_answers_explained`` reads it, and that it does."""
+    try:
+        read = with_answers_explained(fitted)
+    except KeyboardInterrupt:
+        return replace(fitted, stop_reason=INTERRUPTED)
+    if read is fitted or fitted.chosen is None:
+        return read
+    chosen = replace(fitted.chosen, reason=f"{fitted.chosen.reason}; {UNEXPLAINED}")
+    return replace(read, chosen=chosen)
 
 
 def _best_of_starts(

@@ -18,6 +18,7 @@ from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch
@@ -29,6 +30,8 @@ from pyro_crowdclust.protocols import PairAnnotators
 _SURE = 50.0
 # Rounds of items and workers in turn.
 _ROUNDS = 20
+# Rounds of messages from what features say to what answers do.
+_FAR = 30
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,18 @@ def weighted(result: Fitted, feature_weight: float, prior_weight: float = 1.0) -
         return replace(result, guide=result.guide.sharpened(feature_weight))
     ownership, train_on = result.model.ownership, result.train_on
     read = _read_by(result, ownership, feature_weight, prior_weight=prior_weight)
-    return replace(read, train_on=_reweighted(train_on, feature_weight))
+    return replace(read, train_on=reweighted(train_on, feature_weight))
+
+
+def read_at(result: Fitted, weight: float) -> Fitted:
+    """The result of a mixture or a regression, read with a power of all that features say of z.
+
+    In enough rounds of messages for answers to lead items elsewhere, and with a guide of its own.
+    """
+    solver = LocalSolver(exchanges=_FAR)
+    if isinstance(result.guide, PairRegressionGuide):
+        return replace(result, guide=result.guide.sharpened(weight, solver))
+    return _read_by(result, result.model.ownership, weight, prior_weight=weight, solver=solver)
 
 
 def at_full_weight(result: Fitted) -> Fitted:
@@ -78,7 +92,7 @@ def at_full_weight(result: Fitted) -> Fitted:
     return _read_by(result, model.ownership, feature_weight=1.0)
 
 
-def _reweighted(
+def reweighted(
     train_on: Callable[..., Fitted] | None, feature_weight: float
 ) -> Callable[..., Fitted] | None:
     """The same training, whose result is read with features that count less."""
@@ -155,7 +169,7 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(hearing, TrainingOptions):
         hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
-    return replace(read, data=data, train_on=_reweighted(hearing, feature_weight))
+    return replace(read, data=data, train_on=reweighted(hearing, feature_weight))
 
 
 @torch.no_grad()
@@ -196,9 +210,10 @@ def _read_by(
     feature_weight: float,
     annotators: PairAnnotators | None = None,
     prior_weight: float = 1.0,
+    solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
 ) -> Fitted:
     model, guide = _parts_like(
-        result.model, result.guide, ownership, feature_weight, annotators, prior_weight
+        result.model, result.guide, ownership, feature_weight, annotators, prior_weight, solver
     )
     return replace(result, model=model, guide=guide)
 
@@ -210,6 +225,7 @@ def _parts_like(
     feature_weight: float,
     annotators: PairAnnotators | None = None,
     prior_weight: float = 1.0,
+    solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
 ) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     other = SemiCrowdsourcedMixture(
         model.weights,
@@ -222,7 +238,7 @@ def _parts_like(
         feature_weight=feature_weight,
         prior_weight=prior_weight,
     )
-    of_other = MessagePassingGuide(other)
+    of_other = MessagePassingGuide(other, solver=solver)
     found = of_other.posteriors.state_dict() | guide.posteriors.state_dict()
     of_other.posteriors.load_state_dict(found)
     return other, of_other

@@ -32,6 +32,7 @@ def advice(result: Fitted) -> list[str]:
     - Answers had no part in the clusters, as the choice has decided: they are few, nearly all the
       same word, or not predicted clearly better than by chance.
     - There are no features, and answers held out are hardly predicted by any prior.
+    - The features show other things than the crowd sees: the clusters do not explain the answers.
     - The features show little of what the crowd sees: the clusters hear the answers, but answers
       about other items are predicted hardly better than by how often workers say "same".
     - Workers lapsed: pages of pairs look answered without looking.
@@ -120,6 +121,12 @@ def _of_answers(result: Fitted) -> list[str]:
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_order(result)}")
         return found
+    if chosen is not None and not chosen.explains:
+        return [
+            "the features show other things than the crowd sees: partitions by the answers alone "
+            "explain these better than the clusters do; bring other features, or ask about more "
+            "pairs of the items that matter"
+        ]
     if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
         return []
     return [

@@ -1,0 +1,150 @@
+"""Whether clusters explain the answers, against integrals, sums over partitions and true rates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.integrate
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.annotators import TwoCoin
+from pyro_crowdclust.data import without_features
+from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.guides import drawn_partitions
+from pyro_crowdclust.interface import ExplainingTraining, advice, cluster
+from pyro_crowdclust.interface.choosing.explaining import (
+    explains,
+    log_evidence,
+    log_likelihood,
+    with_answers_explained,
+)
+from pyro_crowdclust.interface.choosing.rereading import read_at, with_answers_heard
+from pyro_crowdclust.simulation import simulate_pairs
+
+from ..small_choices import small
+
+NUM_ITEMS, ASKED = 90, 40
+SHOWN = np.arange(NUM_ITEMS) % 2
+# What people see, of which the features show nothing.
+SEEN = np.arange(NUM_ITEMS) // 2 % 3
+FEATURES = 6.0 * SHOWN[:, None] + np.random.default_rng(0).normal(size=(NUM_ITEMS, 2))
+RATES = np.random.default_rng(1).uniform(0.8, 0.95, (2, 8))
+
+
+@pytest.fixture(scope="module")
+def silent():
+    return small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
+
+
+def said_of(kinds, pairs_per_worker=60):
+    return simulate_pairs(
+        kinds, *RATES, pairs_per_worker=pairs_per_worker, items=range(ASKED), seed=2
+    )
+
+
+@pytest.fixture(scope="module")
+def misled(silent):
+    """Workers are judged by clusters that are not what they see."""
+    return with_answers_heard(silent, CrowdData(FEATURES, said_of(SEEN)), 0.15)
+
+
+@pytest.fixture(scope="module")
+def mended(misled):
+    return with_answers_explained(misled)
+
+
+def covered(workers):
+    """The share of the rates that lie in their intervals."""
+    true = RATES[:, np.arange(len(workers)) % RATES.shape[1]]
+    inside = [
+        (workers[f"{name}_lower"] <= rates) & (rates <= workers[f"{name}_upper"])
+        for name, rates in zip(("sensitivity", "specificity"), true, strict=True)
+    ]
+    return np.mean(inside)
+
+
+def test_the_likelihood_is_an_integral_over_the_rates():
+    rng = np.random.default_rng(0)
+    left, right, worker = rng.integers([4, 4, 2], size=(30, 3)).T
+    label = rng.integers(2, size=30).astype(float)
+    answers = Answers(*(torch.as_tensor(part) for part in (left, right, worker, label)))
+    z = np.array([0, 1, 1, 0])
+    annotators = TwoCoin(2, (2.0, 1.5), (3.0, 1.0))
+    same, expected = z[left] == z[right], 0.0
+    for one, (kind, (a, b)) in itertools.product(range(2), [(1, (2.0, 1.5)), (0, (3.0, 1.0))]):
+        of_kind = label[(worker == one) & (same == bool(kind))] == kind
+        right_ones, wrong_ones = of_kind.sum(), (~of_kind).sum()
+
+        def density(rate, right=right_ones, wrong=wrong_ones, a=a, b=b):
+            prior = rate ** (a - 1) * (1 - rate) ** (b - 1)
+            return prior * rate**right * (1 - rate) ** wrong / scipy.special.beta(a, b)
+
+        expected += math.log(scipy.integrate.quad(density, 0, 1)[0])
+    found = log_likelihood(torch.as_tensor(z), annotators, answers)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_partition_that_people_see_explains_what_they_say():
+    data = CrowdData(None, said_of(SEEN))
+    drawn = drawn_partitions(without_features(data), seed=0).guide
+    items = data.item_ids.to_numpy()
+    annotators = TwoCoin(data.num_workers)
+    assert explains(torch.as_tensor(SEEN[items]), drawn, annotators, data.answers)
+    assert not explains(torch.as_tensor(SHOWN[items]), drawn, annotators, data.answers)
+
+
+def test_clusters_that_people_see_are_left_as_they_are(silent):
+    heard = with_answers_heard(silent, CrowdData(FEATURES, said_of(SHOWN)), 0.5)
+    assert with_answers_explained(heard) is heard
+
+
+def test_workers_are_not_blamed_for_what_features_do_not_show(misled, mended):
+    assert covered(misled.workers) < 0.6
+    assert covered(mended.workers) >= 0.8
+    assert (mended.workers["weight"] > 1).all()
+    assert mended.model.feature_weight <= 0.15
+
+
+def test_a_bound_on_what_answers_say(silent):
+    """Against the sum over all partitions of six items, at expected rates."""
+    said = {"left": [0, 1, 2, 3, 4, 0], "right": [1, 2, 3, 4, 5, 5], "worker": [0, 1] * 3}
+    data = CrowdData(FEATURES, said | {"label": [1, 0, 1, 0, 1, 1]})
+    read = read_at(with_answers_heard(silent, data), 0.05)
+    prior = read.component_probabilities_by_features[:6].log().numpy()
+    rates = {name: read.guide.posteriors[name].mean() for name in ("sensitivity", "specificity")}
+    answers, terms = data.answers, []
+    for z in itertools.product(range(prior.shape[1]), repeat=6):
+        labels = torch.tensor(z)
+        same = (labels[answers.left] == labels[answers.right]).double()
+        of_answers = read.model.annotators.answer(same, rates, answers.worker)
+        said_so = float(of_answers.log_prob(answers.label.double()).sum())
+        terms.append(prior[range(6), z].sum() + said_so)
+    exact = np.logaddexp.reduce(terms)
+    assert exact - 0.5 < log_evidence(read) <= exact + 1e-9
+
+
+@pytest.mark.long
+def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
+    assert isinstance(mended.train_on, ExplainingTraining)
+    mended.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=mended.data)
+    np.testing.assert_allclose(again.probabilities, mended.probabilities, atol=1e-6)
+    more = simulate_pairs(SEEN, *RATES, pairs_per_worker=30, items=range(ASKED), seed=5)
+    more["worker"] += 8
+    for result in (mended, again):
+        updated = result.update(more, epochs=3)
+        assert covered(updated.workers) >= 0.75
+        assert isinstance(updated.train_on, ExplainingTraining)
+
+
+@pytest.mark.long
+def test_the_first_call_says_so():
+    half = np.where(np.random.default_rng(3).random(NUM_ITEMS) < 0.5, SHOWN, SEEN)
+    result = cluster(FEATURES, said_of(half, 30), progress=False)
+    assert not result.chosen.explains
+    assert covered(result.workers) >= 0.8
+    assert any("other things than the crowd sees" in one for one in advice(result))
