@@ -75,7 +75,10 @@ class Pages:
                 loads[worker] = 0  # others may have items left
                 continue
             page = self._page(situation, pool, eligible, worker, told)
-            free[page.places] = unplaced[worker][page.places] = False
+            unplaced[worker][page.places] = False
+            if len(page.places) < 2:  # which the worker has compared with all others
+                continue
+            free[page.places] = False
             if worker is not None:
                 loads[worker] -= 1
             beliefs = situation.beliefs.expect_placed(
@@ -156,6 +159,9 @@ class Pages:
             left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
             left[best] *= max(1 - float(share[best]), 0.0)
             eligible[best] = False
+            if worker is not None:  # who was asked about some pairs before
+                keys = situation.asked.pair_keys(np.full(len(pool), pool[best]), pool)
+                eligible &= ~situation.asked.pairs(np.full(len(pool), crowd.codes[worker]), keys)
             table.place(best)
             teaching.place(best)
         return _Page(table.places, gains, 1 - left[table.places], reliability)

@@ -106,9 +106,9 @@ def suggest(
     """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
-    A worker is never asked again about a pair, to place an item on a page, or to label it, nor
-    twice in one batch, and nobody about what known labels and links say; where no more is left to
-    ask, there are fewer questions.
+    A worker is never asked again about a pair, alone or on a page, to place an item on a page, or
+    to label it, nor twice in one batch, and nobody about what known labels and links say; where no
+    more is left to ask, there are fewer questions.
 
     Parameters
     ----------

@@ -154,6 +154,38 @@ def test_who_compared_all_items_may_still_sort_them():
     assert len(suggest(result, Pages(6), count=3)) == 3
 
 
+def test_a_page_shows_no_pair_that_its_worker_was_asked_about():
+    """Also where answers to a page are heard as pairs, of which nothing tells the page."""
+    data, truth = problem()
+    kind, result = pd.Series(truth, NAMES), fitted(data)
+    for number in range(3):
+        frame = suggest(result, Pages(12), count=3, workers=[0]).frame
+        pages = frame.assign(page=[f"{number}, {page}" for page in frame["page"]])
+        before = result.data.pairs
+        asked = {frozenset(row[:2]) for row in before[before["worker"] == 0].to_numpy()}
+        shown = CrowdData(None, placements=pages.assign(group=kind[pages["item"]].to_numpy()))
+        ends = shown.as_pairs().pairs[["left", "right"]]
+        assert asked.isdisjoint(map(frozenset, ends.to_numpy()))
+        result = result.update(placements=shown.pages)
+
+
+def test_no_pair_is_asked_of_who_sorted_it_on_a_page(by_pages):
+    pairs = by_pages.data.as_pairs().pairs
+    before = {(frozenset(row[:2]), row[2]) for row in pairs.itertuples(index=False)}
+    again = suggest(by_pages, Pairs(among=pairs[["left", "right"]]), count=1000).frame
+    assert len(again) > 50
+    assert before.isdisjoint((frozenset(row[:2]), row[2]) for row in again.itertuples(index=False))
+
+
+def test_who_compared_an_item_with_all_others_is_not_shown_it():
+    """And a page is not of one item."""
+    star = {"left": [0] * 79, "right": range(1, 80), "worker": [0] * 79, "label": [0] * 79}
+    result = fitted(CrowdData(problem()[0].features, star))
+    pages = suggest(result, Pages(40), count=5).frame
+    assert set(pages["item"]) == {*range(1, 80)}
+    assert pages.groupby("page").size().tolist() == [40, 39]
+
+
 @pytest.mark.parametrize("kind", [Pages(4), Pairs()], ids=["pages", "pairs"])
 def test_partitions_of_answers_alone_can_be_asked_about(kind):
     said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
