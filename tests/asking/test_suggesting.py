@@ -204,6 +204,25 @@ def test_pages_have_numbers_that_an_update_takes(by_pages):
     assert again["page"].unique().tolist() == [last + 3]
 
 
+@pytest.mark.parametrize(
+    ("answered", "first"),
+    [
+        (["0", "12"], 13),
+        (["3 of ann", "3 of ben"], 4),
+        (["one", "12345678901234567890"], 0),
+        ([2, 7, "x"], 8),
+    ],
+)
+def test_pages_go_on_from_numbers_that_a_file_made_texts(answered, first):
+    table = {
+        "page": np.repeat(np.array(answered, dtype=object), 2),
+        "group": [0, 1] * len(answered),
+    }
+    table |= {"item": range(2 * len(answered)), "worker": [0] * 2 * len(answered)}
+    result = fitted(CrowdData(problem()[0].features, placements=table))
+    assert suggest(result, Pages(5), count=2).frame["page"].unique().tolist() == [first, first + 1]
+
+
 def test_suggestions_repeat_with_their_seed(by_pairs):
     frames = [suggest(by_pairs, Pages(5), count=4, seed=seed).frame for seed in (3, 3, 4)]
     assert frames[0].equals(frames[1])
