@@ -156,6 +156,7 @@ def simulate_campaign(
     classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
         data = extended(data, classes=classes)
+    first = _first_new_round(data.page_ids)
     result = fit(data)
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
@@ -179,7 +180,7 @@ def simulate_campaign(
         )
         if not len(suggestions):
             break
-        answers = _checked(crowd.answer(suggestions.frame, f"round {number}"))
+        answers = _checked(crowd.answer(suggestions.frame, f"round {first + number}"))
         before = result.assignments
         result = _go_on(fit, result, answers, classes)
         asked, spent = asked + len(suggestions), spent + suggestions.price
@@ -200,6 +201,13 @@ def simulate_campaign(
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
         return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
+
+
+def _first_new_round(page_ids: pd.Index) -> int:
+    """The number after those in the names of pages that campaigns had before."""
+    names = pd.Series(page_ids.astype(str), dtype=object)
+    numbers = names.str.extract(r"^round (\d{1,15})\.", expand=False).dropna().astype(int)
+    return int(numbers.max()) + 1 if len(numbers) else 0
 
 
 def _scores(
