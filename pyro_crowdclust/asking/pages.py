@@ -141,11 +141,13 @@ class Pages:
             outcomes, placed = table.outcomes(), table.places
             # The first item is compared with nobody; it is one of which there is much to learn.
             joins, share, gain = outcomes[:, :-1], np.zeros(len(pool)), own
+            repeated = np.zeros(len(pool))
             if placed:
                 involved = joins @ entropies[placed] + entropies + _TINY
                 information = placement_information(outcomes, reliability)
                 share = information / involved
                 gain = information * ((joins @ own[placed] + own) / involved)
+                repeated = share * (joins @ ((1 - left) * own)[placed])
             gain = gain + teaching.values(eligible)
             prospects = Prospects(gain, outcomes if placed else probabilities, counts)
             criterion: Criterion = situation.criterion
@@ -155,7 +157,8 @@ class Pages:
             worth = criterion.worth(prospects, situation.generator)
             best = situation.best(worth, candidates)
             assert best is not None  # as somebody is eligible
-            gains.append(float(gain[best]) if placed else 0.0)
+            # What placements before have told is said again, in case they slipped, and not gained.
+            gains.append(float((gain - repeated)[best]) if placed else 0.0)
             left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
             left[best] *= max(1 - float(share[best]), 0.0)
             eligible[best] = False
