@@ -151,16 +151,18 @@ def exported_tables(
 
 def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Pages as answers about their pairs, where others are about single pairs: pages of two."""
-    if not {"pairs", "placements"} <= tables.keys():
+    if "pairs" not in tables:
         return tables
-    pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
-    pairs = tables["pairs"].reindex(columns=pages.columns).reset_index(drop=True)
-    taken = {*pages["page"], *pairs["page"]}
-    names = (name for name in map("pair {}".format, itertools.count()) if name not in taken)
-    single = pairs["page"].isna()
-    pairs["page"] = pairs["page"].astype(object)
-    pairs.loc[single, "page"] = list(itertools.islice(names, int(single.sum())))
-    return {"pairs": pd.concat([pairs, pages], ignore_index=True)}
+    parts = [tables["pairs"]]
+    if "placements" in tables:
+        parts.append(CrowdData(None, placements=tables["placements"]).as_pairs().pairs)
+    pairs = pd.concat(parts, ignore_index=True)
+    if "page" in pairs:
+        taken, single = {*pairs["page"]}, pairs["page"].isna()
+        names = (name for name in map("pair {}".format, itertools.count()) if name not in taken)
+        pairs["page"] = pairs["page"].astype(object)
+        pairs.loc[single, "page"] = list(itertools.islice(names, int(single.sum())))
+    return {"pairs": pairs}
 
 
 def _read(paths: Sequence[Path], files: Mapping[str, Any]) -> CrowdAnswers:

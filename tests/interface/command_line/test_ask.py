@@ -138,21 +138,22 @@ def test_pairs_through_label_studio_and_back(crowd, fitted, truth, tmp_path):
     assert workers["answers"].to_dict() == {3: 12}
 
 
-def test_answers_of_all_rounds_are_of_pairs_and_pages(crowd, truth, tmp_path, capsys):
-    """The first table of pairs, pages that were sorted then, and a pair in a tool's export."""
+@pytest.mark.parametrize("num_placed", [0, 12], ids=["pairs", "pairs and pages"])
+def test_answers_of_all_rounds_are_heard_together(num_placed, crowd, truth, tmp_path, capsys):
+    """A first table of pairs with pages, a pair in a tool's export without one, sorted pages."""
     items, pairs = truth.index, pd.read_csv(crowd / "answers.csv")
-    pages = pd.DataFrame({"page": "pair 0", "item": items[:12], "worker": "ann"})
-    pages.assign(group=truth.to_numpy()[:12]).to_csv(tmp_path / "sorted.csv", index=False)
     value = {"choices": ["same" if truth.iloc[0] == truth.iloc[1] else "different"]}
     said = {"completed_by": 3, "result": [{"from_name": "answer", "value": value}]}
     task = {"data": {"left": items[0], "right": items[1]}, "annotations": [said]}
-    (tmp_path / "export.json").write_text(json.dumps([task]), encoding="utf-8")
-    saved = [tmp_path / "sorted.csv", tmp_path / "export.json"]
-    assert fit_to(crowd, tmp_path / "fit", *map(str, [crowd / "answers.csv", *saved])) == 0
+    files = [crowd / "answers.csv", tmp_path / "export.json", tmp_path / "sorted.csv"]
+    files[1].write_text(json.dumps([task]), encoding="utf-8")
+    pages = pd.DataFrame({"page": "pair 0", "item": items[:num_placed], "worker": "ann"})
+    pages.assign(group=truth.to_numpy()[:num_placed]).to_csv(files[2], index=False)
+    assert fit_to(crowd, tmp_path / "fit", *map(str, files)) == 0
     result, _ = read_result(tmp_path / "fit", with_features=True)
     assert result.data.features is not None
-    assert result.data.num_pairs == len(pairs) + 66 + 1
-    assert len(result.data.page_ids) == pairs["page"].nunique() + 1 + 1
+    assert result.data.num_pairs == len(pairs) + 1 + num_placed * (num_placed - 1) // 2
+    assert len(result.data.page_ids) == pairs["page"].nunique() + 1 + (num_placed > 0)
     assert capsys.readouterr().err == ""
 
 
