@@ -276,6 +276,13 @@ def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
     only = {"left": [NAMES[0]], "right": [NAMES[40]], "worker": [1]}
     frame = suggest(by_pairs, Pairs(among=only), count=3).frame
     assert frame[["left", "right", "worker"]].to_numpy().tolist() == [[NAMES[0], NAMES[40], 1]]
+    for result, kind in ((by_pairs, Pairs), (by_labels, Labels)):
+        named = (only if kind is Pairs else {"item": items[-1:]}) | {"worker": ["new"]}
+        with pytest.raises(
+            ValueError, match=r"such as 'new', none of whom can be asked: pass sugg"
+        ):
+            suggest(result, kind(among=named))
+        assert len(suggest(result, kind(among=named), workers=["new", 0])) == 1
 
 
 def test_what_an_expert_said_is_not_asked():
