@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import pandas as pd
@@ -43,6 +44,11 @@ class Stop:
     patience
         So many idle rounds in a row.
 
+    Raises
+    ------
+    ValueError
+        For what is no share of the items, and for a patience below 1.
+
     Examples
     --------
     >>> rounds = pd.DataFrame(
@@ -54,6 +60,11 @@ class Stop:
 
     share: float = 0.005
     patience: int = 3
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, Real) or not 0 < self.share < 1:
+            raise ValueError(f"share is {self.share!r}, but is a share of the items: 0.005, say")
+        check_whole("patience", self.patience, least=1)
 
     def forecast(self, rounds: pd.DataFrame) -> pd.Series:
         """Share of the items that each round could move, from it and the rounds before."""

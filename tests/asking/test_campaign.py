@@ -272,6 +272,20 @@ def test_a_campaign_stops_when_rounds_move_nothing():
     assert ended.rounds["accuracy"].iloc[-1] > 0.9
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"share": 0}, "share is 0, but is a share of the items"),
+        ({"share": 2}, "share is 2, but is"),
+        ({"share": "1%"}, "share is '1%', but is"),
+        ({"patience": 0}, "patience is 0"),
+    ],
+)
+def test_a_rule_that_would_end_at_once_or_never(options, message):
+    with pytest.raises(ValueError, match=message):
+        Stop(**options)
+
+
 def test_control_c_in_a_fit_ends_a_campaign_with_what_was_asked(monkeypatch):
     press_in_start(monkeypatch, 3)
     ended = campaign(InformationGain(), {"ann": 1.0}, kind=Pages(8), rounds=5)
