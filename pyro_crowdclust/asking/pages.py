@@ -32,7 +32,7 @@ class Pages:
     Parameters
     ----------
     size
-        Items on a page, at least 2.
+        Items on a page, at least 2; fewer where the worker was asked about all other pairs.
     """
 
     size: int = 12
