@@ -14,9 +14,9 @@ from pyro_crowdclust.data.known_labels import joined_items
 class Asked:
     """Who was asked what: to place items on pages, to label them, and about pairs.
 
-    Who sorted a page was asked about all of its pairs.
-    Nobody need be asked what an expert said: the class of an item with a known label, or of one
-    that must-links join to it, whether two such items are the same, and whether linked ones are.
+    Who sorted a page was asked about all of its pairs. Nobody need be asked what an expert said:
+    the class of an item with a known label, or of one that must-links join to it, whether two such
+    items are the same, and whether linked ones are.
 
     Parameters
     ----------
@@ -41,7 +41,8 @@ class Asked:
             compared = (answers.worker * data.num_items + ends).flatten()
             if answers.page is not None:  # whose pairs are what sorting it says
                 placed = compared
-        self._placed, self._labelled, self._pairs = map(_sorted, (placed, labelled, pairs))
+        self._placed, self._labelled = _sorted(placed), _sorted(labelled)
+        self._pairs = np.sort(pairs.numpy())  # of which there may be millions, some of them twice
         self._items = _sorted(torch.cat([placed, labelled, compared]))
         self._group, self._has_class, self._apart = _of_expert(data)
 
