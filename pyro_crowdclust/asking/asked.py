@@ -14,8 +14,9 @@ from pyro_crowdclust.data.known_labels import joined_items
 class Asked:
     """Who was asked what: to place items on pages, to label them, and about pairs.
 
-    Nobody need be asked what an expert said: the class of an item with a known label, or of one
-    that must-links join to it, whether two such items are the same, and whether linked ones are.
+    Who sorted a page was asked about all of its pairs. Nobody need be asked what an expert said:
+    the class of an item with a known label, or of one that must-links join to it, whether two such
+    items are the same, and whether linked ones are.
 
     Parameters
     ----------
@@ -32,14 +33,16 @@ class Asked:
             placed = worker * data.num_items + data.placements.item
         if data.class_labels is not None:
             labelled = data.class_labels.worker * data.num_items + data.class_labels.item
+        if (answers := data.as_pairs().answers) is not None:
+            key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
+            pairs = answers.worker * data.num_items**2 + key
         if (answers := data.answers) is not None:
             ends = torch.stack([answers.left, answers.right])
             compared = (answers.worker * data.num_items + ends).flatten()
-            key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
-            pairs = answers.worker * data.num_items**2 + key
             if answers.page is not None:  # whose pairs are what sorting it says
                 placed = compared
-        self._placed, self._labelled, self._pairs = map(_sorted, (placed, labelled, pairs))
+        self._placed, self._labelled = _sorted(placed), _sorted(labelled)
+        self._pairs = np.sort(pairs.numpy())  # of which there may be millions, some of them twice
         self._items = _sorted(torch.cat([placed, labelled, compared]))
         self._group, self._has_class, self._apart = _of_expert(data)
 
@@ -84,7 +87,7 @@ class Asked:
     def pairs(
         self, worker: Int[np.ndarray, "*question"], key: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
-        """Whether they were asked about pairs."""
+        """Whether they were asked about pairs, one by one or by a page."""
         return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
 
 

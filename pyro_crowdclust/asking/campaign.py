@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import pandas as pd
@@ -43,6 +44,11 @@ class Stop:
     patience
         So many idle rounds in a row.
 
+    Raises
+    ------
+    ValueError
+        For what is no share of the items, and for a patience below 1.
+
     Examples
     --------
     >>> rounds = pd.DataFrame(
@@ -54,6 +60,11 @@ class Stop:
 
     share: float = 0.005
     patience: int = 3
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.share, Real) or not 0 < self.share < 1:
+            raise ValueError(f"share is {self.share!r}, but is a share of the items: 0.005, say")
+        check_whole("patience", self.patience, least=1)
 
     def forecast(self, rounds: pd.DataFrame) -> pd.Series:
         """Share of the items that each round could move, from it and the rounds before."""
@@ -156,6 +167,7 @@ def simulate_campaign(
     classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
         data = extended(data, classes=classes)
+    first = _first_new_round(data.page_ids)
     result = fit(data)
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
@@ -179,7 +191,7 @@ def simulate_campaign(
         )
         if not len(suggestions):
             break
-        answers = _checked(crowd.answer(suggestions.frame, f"round {number}"))
+        answers = _checked(crowd.answer(suggestions.frame, f"round {first + number}"))
         before = result.assignments
         result = _go_on(fit, result, answers, classes)
         asked, spent = asked + len(suggestions), spent + suggestions.price
@@ -200,6 +212,13 @@ def simulate_campaign(
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
         return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
+
+
+def _first_new_round(page_ids: pd.Index) -> int:
+    """The number after those in the names of pages that campaigns had before."""
+    names = pd.Series(page_ids.astype(str), dtype=object)
+    numbers = names.str.extract(r"^round (\d{1,15})\.", expand=False).dropna().astype(int)
+    return int(numbers.max()) + 1 if len(numbers) else 0
 
 
 def _scores(

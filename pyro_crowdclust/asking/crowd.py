@@ -355,5 +355,10 @@ def allowed_workers(
     """Who may be asked each question, from the rows of a table that name a worker for it."""
     allowed = np.zeros((num_questions, len(ids)), dtype=bool)
     code = ids.get_indexer(pd.Index(named))
+    if len(named) and len(ids) and (code < 0).all():
+        raise ValueError(
+            f"among names workers, such as {show(named.iloc[0])}, none of whom can be asked: pass "
+            "suggest(workers=), with new ones too"
+        )
     allowed[question[code >= 0], code[code >= 0]] = True
     return allowed

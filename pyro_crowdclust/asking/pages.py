@@ -32,7 +32,7 @@ class Pages:
     Parameters
     ----------
     size
-        Items on a page, at least 2.
+        Items on a page, at least 2; fewer where the worker was asked about all other pairs.
     """
 
     size: int = 12
@@ -75,7 +75,10 @@ class Pages:
                 loads[worker] = 0  # others may have items left
                 continue
             page = self._page(situation, pool, eligible, worker, told)
-            free[page.places] = unplaced[worker][page.places] = False
+            unplaced[worker][page.places] = False
+            if len(page.places) < 2:  # which the worker has compared with all others
+                continue
+            free[page.places] = False
             if worker is not None:
                 loads[worker] -= 1
             beliefs = situation.beliefs.expect_placed(
@@ -138,11 +141,13 @@ class Pages:
             outcomes, placed = table.outcomes(), table.places
             # The first item is compared with nobody; it is one of which there is much to learn.
             joins, share, gain = outcomes[:, :-1], np.zeros(len(pool)), own
+            repeated = np.zeros(len(pool))
             if placed:
                 involved = joins @ entropies[placed] + entropies + _TINY
                 information = placement_information(outcomes, reliability)
                 share = information / involved
                 gain = information * ((joins @ own[placed] + own) / involved)
+                repeated = share * (joins @ ((1 - left) * own)[placed])
             gain = gain + teaching.values(eligible)
             prospects = Prospects(gain, outcomes if placed else probabilities, counts)
             criterion: Criterion = situation.criterion
@@ -152,10 +157,14 @@ class Pages:
             worth = criterion.worth(prospects, situation.generator)
             best = situation.best(worth, candidates)
             assert best is not None  # as somebody is eligible
-            gains.append(float(gain[best]) if placed else 0.0)
+            # What placements before have told is said again, in case they slipped, and not gained.
+            gains.append(float((gain - repeated)[best]) if placed else 0.0)
             left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
             left[best] *= max(1 - float(share[best]), 0.0)
             eligible[best] = False
+            if worker is not None:  # who was asked about some pairs before
+                keys = situation.asked.pair_keys(np.full(len(pool), pool[best]), pool)
+                eligible &= ~situation.asked.pairs(np.full(len(pool), crowd.codes[worker]), keys)
             table.place(best)
             teaching.place(best)
         return _Page(table.places, gains, 1 - left[table.places], reliability)

@@ -23,6 +23,9 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
 
+# Of a page; longer ones are no numbers that anybody counted to.
+_PAGE_NUMBER = r"^(\d{1,15})(?!\d)"
+
 
 class Kind(Protocol):
     """A kind of question: ``Pages``, ``Pairs`` or ``Labels``."""
@@ -106,9 +109,9 @@ def suggest(
     """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
-    A worker is never asked again about a pair, to place an item on a page, or to label it, nor
-    twice in one batch, and nobody about what known labels and links say; where no more is left to
-    ask, there are fewer questions.
+    A worker is never asked again about a pair, alone or on a page, to place an item on a page, or
+    to label it, nor twice in one batch, and nobody about what known labels and links say; where no
+    more is left to ask, there are fewer questions.
 
     Parameters
     ----------
@@ -204,9 +207,13 @@ def suggest(
 
 
 def _first_new_page(page_ids: pd.Index) -> int:
-    """The number after those of the pages that there are, so that none is answered twice."""
-    numbers = [page for page in page_ids if isinstance(page, (int, np.integer))]
-    return max(numbers, default=-1) + 1
+    """The number after those of the pages that there are, so that none is answered twice.
+
+    A file makes texts of numbers, and "3 of ann" of a page that several people sorted.
+    """
+    texts = pd.Series(page_ids.astype(str), dtype=object)
+    numbers = texts.str.extract(_PAGE_NUMBER, expand=False).dropna().astype(np.int64)
+    return int(numbers.max()) + 1 if len(numbers) else 0
 
 
 def _check_is_heard(kind: Kind, data: CrowdData) -> None:

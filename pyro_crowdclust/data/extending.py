@@ -63,26 +63,29 @@ def extended(
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
+    pairs, placements, labels = map(_unless_empty, (pairs, placements, labels))
     for name, table in (("pairs", pairs), ("placements", placements), ("labels", labels)):
         _check_items(name, table, ids, with_features=data.features is not None)
+    more = {"pairs": [pairs], "placements": [placements], "labels": [labels]}
     if data.answers is not None and placements is not None:
-        placements, pairs = None, CrowdData(None, placements=placements).as_pairs().pairs
+        more |= {"placements": [], "pairs": [pairs, _pairs_of(placements)]}
         if len(data.grade_ids):
             raise ValueError(
                 "the answers of the fit are grades, and pages say same or different alone: pass "
                 "pairs with grades"
             )
     elif data.placements is not None and pairs is not None:
-        placements, pairs = _pages_of(pairs, data.page_ids), None
+        known = data.page_ids if placements is None else data.page_ids.append(_page_ids(placements))
+        more |= {"pairs": [], "placements": [placements, _pages_of(pairs, known)]}
     grades, of_labels = _grades(data), _classes(data, classes)
-    after = {
-        "pairs": _together("pairs", data.pairs, pairs, item_ids=ids, grades=grades),
-        "placements": _together("placements", data.pages, placements, item_ids=ids),
-        "labels": _together("labels", data.labels, labels, item_ids=ids, classes=of_labels),
-    }
+    read = {"pairs": {"grades": grades}, "placements": {}, "labels": {"classes": of_labels}}
+    before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
+    after = dict(before)
+    for name, given in more.items():
+        for table in given:
+            after[name] = _together(name, after[name], table, item_ids=ids, **read[name])
     tables, found = _read(after, grades=grades, classes=of_labels, item_ids=ids)
     if found:
-        before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
         options = {"grades": grades, "classes": _classes(data, None), "item_ids": data.item_ids}
         _, told = _read(before, **options)
         for message in found:
@@ -115,6 +118,20 @@ def _read(tables: dict[str, Any], **options: Any) -> tuple[CrowdData, list[str]]
         warnings.simplefilter("always")
         data = CrowdData(None, **tables, **options)
     return data, [str(one.message) for one in found]
+
+
+def _unless_empty(table: Any | None) -> Any | None:
+    """The table; None for one without rows, as there is where nobody answered."""
+    return None if isinstance(table, pd.DataFrame) and not len(table) else table
+
+
+def _pairs_of(placements: Any) -> pd.DataFrame | None:
+    """The answers about all pairs of sorted pages."""
+    return CrowdData(None, placements=placements).as_pairs().pairs
+
+
+def _page_ids(placements: Any) -> pd.Index:
+    return pd.Index(as_frame(placements, "placements")["page"].unique(), tupleize_cols=False)
 
 
 def _pages_of(pairs: Any, before: pd.Index) -> pd.DataFrame | None:
@@ -153,7 +170,7 @@ def _together(
     name: str, before: pd.DataFrame | None, after: Any | None, **options: Any
 ) -> pd.DataFrame | None:
     """Both tables, the new one checked as ``CrowdData`` does with these options."""
-    if after is None or (isinstance(after, pd.DataFrame) and not len(after)):
+    if after is None:
         return before
     may_lack = ["label"] if options.get("grades") is not None else []
     after = read_table(after, name, *COLUMNS[name], may_lack)
@@ -181,7 +198,7 @@ def _together(
 
 def _check_items(name: str, table: Any | None, ids: pd.Index, with_features: bool) -> None:
     """Raise a ``ValueError`` for answers about items that are none, and say how to add some."""
-    if table is None or (isinstance(table, pd.DataFrame) and not len(table)):
+    if table is None:
         return
     required, optional = COLUMNS[name]
     table = read_table(table, name, required, optional, may_lack=["label"])

@@ -126,8 +126,10 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        raise ValueError(f"cannot read {path}: it is not UTF-8; save it as UTF-8 text") from None
     try:
         return form.answers(form.parse(text))
     except ValueError as error:

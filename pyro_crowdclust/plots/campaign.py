@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.data.tables import codes_and_ids
 from pyro_crowdclust.plots.style import COLORS, MARKERS, new_figure, plain, quiet
 
 if TYPE_CHECKING:
@@ -84,8 +86,11 @@ def _who(axes: Axes, questions: pd.DataFrame) -> None:
     """Bars of how many questions each worker was asked, a page counting once."""
     keys = ["round", "page"] if "page" in questions else None
     each = questions.drop_duplicates(keys) if keys else questions
-    counts = each["worker"].value_counts().sort_index()
-    axes.barh([plain(worker) for worker in counts.index], counts, color=COLORS[0], height=0.7)
+    codes, workers = codes_and_ids(each["worker"].dropna(), "questions")
+    places = range(len(workers))  # as two ids may be one text
+    counts = np.bincount(codes, minlength=len(workers))
+    axes.barh(places, counts, color=COLORS[0], height=0.7)
+    axes.set_yticks(places, [plain(worker) for worker in workers])
     axes.invert_yaxis()
     axes.set_xlabel("pages" if keys else "questions")
     axes.set_ylabel("worker")

@@ -38,7 +38,7 @@ def test_every_worker_was_asked_what_is_in_the_table(kind):
     for one in range(-1, 3):
         found = asked.pairs(np.full(len(left), one), asked.pair_keys(right, left))
         whole = [{(one, i), (one, j)} <= said for i, j in zip(left, right, strict=True)]
-        assert found.tolist() == (whole if kind == "pairs" else [False] * len(whole))
+        assert found.tolist() == ([False] * len(whole) if kind == "labels" else whole)
     # Of a worker who is always right all was heard.
     heard = asked.heard(np.array([0.5, 1.0, 0.8]))
     np.testing.assert_allclose(heard, [1, 0.5, 0, 1, 0.9, 0.8], atol=1e-8)

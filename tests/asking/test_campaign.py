@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -66,6 +66,15 @@ def owned(data):
         dtype=torch.float64,
         progress=False,
     )
+
+
+def sorted_fit(data):
+    """A few steps of a fit of sorted pages."""
+    workers = SortedPages(data.num_workers) if data.has_answers else None
+    parts = DirichletWeights(4), GaussianComponents(4, 3), Identity(), workers
+    model = SemiCrowdsourcedMixture(*parts)
+    options = {"batch_size": None, "epochs": 2, "dtype": torch.float64, "progress": False}
+    return fit(model, MessagePassingGuide(model), data, **options)
 
 
 def campaign(criterion, accuracy, **options):
@@ -263,11 +272,36 @@ def test_a_campaign_stops_when_rounds_move_nothing():
     assert ended.rounds["accuracy"].iloc[-1] > 0.9
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"share": 0}, "share is 0, but is a share of the items"),
+        ({"share": 2}, "share is 2, but is"),
+        ({"share": "1%"}, "share is '1%', but is"),
+        ({"patience": 0}, "patience is 0"),
+    ],
+)
+def test_a_rule_that_would_end_at_once_or_never(options, message):
+    with pytest.raises(ValueError, match=message):
+        Stop(**options)
+
+
 def test_control_c_in_a_fit_ends_a_campaign_with_what_was_asked(monkeypatch):
     press_in_start(monkeypatch, 3)
     ended = campaign(InformationGain(), {"ann": 1.0}, kind=Pages(8), rounds=5)
     assert len(ended.rounds) == 2
     assert ended.questions["round"].max() == 1
+
+
+def test_a_campaign_goes_on_from_the_answers_of_another():
+    """With pages of other names, though each counts its rounds from 0."""
+    data, crowd = CrowdData(FEATURES), SimulatedCrowd(TRUTH, {"ann": 0.9, 2: 0.8}, seed=0)
+    for rounds in (1, 2, 3):
+        found = simulate_campaign(sorted_fit, data, crowd, Pages(4), rounds=2)
+        data = found.result.data
+        assert found.rounds["round"].tolist() == [0, 1]
+        assert len(data.page_ids) == 2 * rounds
+    assert data.page_ids.tolist() == [f"round {number}.0" for number in range(6)]
 
 
 def test_promises_that_are_not_kept_are_believed_less():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -71,19 +73,27 @@ def greedy(beliefs: Beliefs, reliability: float, size: int) -> tuple[list[int], 
     table = _Table(beliefs.probabilities, beliefs.components, beliefs.bound)
     teaching = ItemsTeaching(beliefs, every, reliability, np.zeros(4))
     left, gains, unknown, own = set(every.tolist()), [], beliefs.entropies, beliefs.own(every)
+    untold = np.ones(NUM_ITEMS)
     for step in range(size):
         outcomes = table.outcomes()
         information = placement_information(outcomes, reliability)
         of_others = teaching.values(np.isin(every, [*left]))
-        gain = {}
+        gain, adds = {}, {}
         for item in left:
             with_whom = list(zip(outcomes[item], table.places, strict=False))
             wanted = sum(share * own[other] for share, other in with_whom) + own[item]
             involved = sum(share * unknown[other] for share, other in with_whom) + unknown[item]
             of_page = information[item] * wanted / (involved + 1e-3) if step else own[item]
             gain[item] = of_page + of_others[item]
+            again = sum(p * (1 - untold[other]) * own[other] for p, other in with_whom)
+            adds[item] = gain[item] - information[item] * again / (involved + 1e-3)
         best = max(gain, key=gain.__getitem__)
-        gains.append(gain[best] if step else 0.0)
+        gains.append(adds[best] if step else 0.0)
+        if step:
+            joins = outcomes[best, :-1]
+            share = information[best] / (joins @ unknown[table.places] + unknown[best] + 1e-3)
+            untold[table.places] *= np.maximum(1 - share * joins, 0)
+            untold[best] = max(1 - share, 0)
         left.remove(best)
         table.place(best)
         teaching.place(best)
@@ -98,6 +108,28 @@ def test_items_are_taken_by_what_placing_them_tells(accuracy):
     items, gains = greedy(beliefs, 0.85 - 0.15 / 3 if accuracy else 0.8, 7)
     assert found["item"].tolist() == items
     np.testing.assert_allclose(found["gain"].astype(float), gains)
+
+
+@pytest.mark.parametrize("concentration", [0.2, 1.0, 5.0])
+def test_what_a_page_is_expected_to_tell_is_what_its_partition_tells(concentration):
+    """Summed over all clusters of its items, which a perfect sorter shows as a partition."""
+    shares = []
+    for seed in range(10):
+        q = np.random.default_rng(seed).dirichlet(np.full(3, concentration), NUM_ITEMS)
+        nothing, none = np.zeros(NUM_ITEMS), np.empty(0)
+        beliefs = Beliefs(
+            *(q, entropy(q), nothing, nothing + 1, np.empty((NUM_ITEMS, 0)), nothing),
+            *(np.empty((0, 0)), np.empty((0, 0)), np.empty((1, 0), dtype=int), none, none),
+        )
+        found = Pages(5).compose(situation_of(beliefs, [1.0]), 1)
+        shown = {}
+        for clusters in itertools.product(range(3), repeat=5):
+            partition = tuple(clusters.index(one) for one in clusters)
+            weight = q[found["item"], list(clusters)].prod()
+            shown[partition] = shown.get(partition, 0.0) + weight
+        shares.append(found["gain"].sum() / entropy(np.array([*shown.values()])))
+    assert 0.95 < np.mean(shares) < 1.1
+    assert 0.9 < min(shares) < max(shares) < 1.2
 
 
 def test_pages_share_items_only_where_there_are_not_enough():

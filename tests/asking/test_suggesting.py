@@ -154,6 +154,38 @@ def test_who_compared_all_items_may_still_sort_them():
     assert len(suggest(result, Pages(6), count=3)) == 3
 
 
+def test_a_page_shows_no_pair_that_its_worker_was_asked_about():
+    """Also where answers to a page are heard as pairs, of which nothing tells the page."""
+    data, truth = problem()
+    kind, result = pd.Series(truth, NAMES), fitted(data)
+    for number in range(3):
+        frame = suggest(result, Pages(12), count=3, workers=[0]).frame
+        pages = frame.assign(page=[f"{number}, {page}" for page in frame["page"]])
+        before = result.data.pairs
+        asked = {frozenset(row[:2]) for row in before[before["worker"] == 0].to_numpy()}
+        shown = CrowdData(None, placements=pages.assign(group=kind[pages["item"]].to_numpy()))
+        ends = shown.as_pairs().pairs[["left", "right"]]
+        assert asked.isdisjoint(map(frozenset, ends.to_numpy()))
+        result = result.update(placements=shown.pages)
+
+
+def test_no_pair_is_asked_of_who_sorted_it_on_a_page(by_pages):
+    pairs = by_pages.data.as_pairs().pairs
+    before = {(frozenset(row[:2]), row[2]) for row in pairs.itertuples(index=False)}
+    again = suggest(by_pages, Pairs(among=pairs[["left", "right"]]), count=1000).frame
+    assert len(again) > 50
+    assert before.isdisjoint((frozenset(row[:2]), row[2]) for row in again.itertuples(index=False))
+
+
+def test_who_compared_an_item_with_all_others_is_not_shown_it():
+    """And a page is not of one item."""
+    star = {"left": [0] * 79, "right": range(1, 80), "worker": [0] * 79, "label": [0] * 79}
+    result = fitted(CrowdData(problem()[0].features, star))
+    pages = suggest(result, Pages(40), count=5).frame
+    assert set(pages["item"]) == {*range(1, 80)}
+    assert pages.groupby("page").size().tolist() == [40, 39]
+
+
 @pytest.mark.parametrize("kind", [Pages(4), Pairs()], ids=["pages", "pairs"])
 def test_partitions_of_answers_alone_can_be_asked_about(kind):
     said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
@@ -170,6 +202,25 @@ def test_pages_have_numbers_that_an_update_takes(by_pages):
     updated = by_pages.update(placements=frame.assign(group=frame.groupby("page").cumcount() % 2))
     again = suggest(updated, Pages(5), count=1).frame
     assert again["page"].unique().tolist() == [last + 3]
+
+
+@pytest.mark.parametrize(
+    ("answered", "first"),
+    [
+        (["0", "12"], 13),
+        (["3 of ann", "3 of ben"], 4),
+        (["one", "12345678901234567890"], 0),
+        ([2, 7, "x"], 8),
+    ],
+)
+def test_pages_go_on_from_numbers_that_a_file_made_texts(answered, first):
+    table = {
+        "page": np.repeat(np.array(answered, dtype=object), 2),
+        "group": [0, 1] * len(answered),
+    }
+    table |= {"item": range(2 * len(answered)), "worker": [0] * 2 * len(answered)}
+    result = fitted(CrowdData(problem()[0].features, placements=table))
+    assert suggest(result, Pages(5), count=2).frame["page"].unique().tolist() == [first, first + 1]
 
 
 def test_suggestions_repeat_with_their_seed(by_pairs):
@@ -225,6 +276,13 @@ def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
     only = {"left": [NAMES[0]], "right": [NAMES[40]], "worker": [1]}
     frame = suggest(by_pairs, Pairs(among=only), count=3).frame
     assert frame[["left", "right", "worker"]].to_numpy().tolist() == [[NAMES[0], NAMES[40], 1]]
+    for result, kind in ((by_pairs, Pairs), (by_labels, Labels)):
+        named = (only if kind is Pairs else {"item": items[-1:]}) | {"worker": ["new"]}
+        with pytest.raises(
+            ValueError, match=r"such as 'new', none of whom can be asked: pass sugg"
+        ):
+            suggest(result, kind(among=named))
+        assert len(suggest(result, kind(among=named), workers=["new", 0])) == 1
 
 
 def test_what_an_expert_said_is_not_asked():

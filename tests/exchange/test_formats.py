@@ -235,6 +235,13 @@ def test_files_that_cannot_be_read(name, tmp_path):
         read_answers(tmp_path / name)
 
 
+def test_a_table_that_a_spreadsheet_wrote_in_another_encoding(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("left;right;worker;label\nbär;ross;ann;1\n", encoding="cp1252")
+    with pytest.raises(ValueError, match=r"answers.csv: it is not UTF-8; save it as UTF-8 text$"):
+        read_answers(path)
+
+
 @pytest.mark.parametrize(
     ("form", "questions", "message"),
     [

@@ -34,6 +34,13 @@ def test_one_campaign_needs_no_legend_and_questions_count_each():
     assert [bar.get_width() for bar in figure.axes[1].patches] == [2]
 
 
+def test_workers_may_have_names_and_numbers():
+    pairs = pd.DataFrame({"left": range(5), "worker": ["ann", 2, "2", 2, None]})
+    workers = plot_campaign(ROUNDS, questions=pairs).axes[1]
+    assert [label.get_text() for label in workers.get_yticklabels()] == ["ann", "2", "2"]
+    assert [bar.get_width() for bar in workers.patches] == [1, 2, 1]
+
+
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="rounds have no column 'nmi'"):
         plot_campaign(ROUNDS, column="nmi")

@@ -351,6 +351,22 @@ def test_pairs_that_were_asked_one_by_one_are_pages_of_two():
     assert added["group"].nunique().tolist() == [1, 2] * 2
 
 
+def test_pairs_and_pages_that_come_together_are_all_heard():
+    pages = crowd("placements", ["a"], 1)
+    pages["page"] = "pair " + pages["page"].str[2:]  # as pairs are called that are pages of two
+    pairs = pd.DataFrame({"left": [0, 0], "right": [3, 1], "worker": ["a", "new"], "label": [1, 0]})
+    of_pages = CrowdData(FEATURES, placements=crowd("placements", ["b"], 0))
+    both = extended(of_pages, pairs=pairs, placements=pages).placements
+    before = of_pages.placements
+    assert len(both) == len(before) + len(pages) + 4
+    assert both.num_pages == before.num_pages + pages["page"].nunique() + 2
+    of_pairs = CrowdData(FEATURES, crowd("pairs", ["b", "d"], 0))
+    both = extended(of_pairs, pairs=pairs, placements=pages)
+    assert both.num_pairs == of_pairs.num_pairs + 2 + 2 * 36
+    same = extended(of_pairs, pairs=pairs.iloc[:0], placements=pages.iloc[:0])
+    assert same.pairs.equals(of_pairs.pairs)
+
+
 def test_an_update_hears_what_the_fit_heard_alone():
     said = {"item": [0, 1, 2], "worker": ["a"] * 3, "label": ["x", "y", "x"]}
     pair = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}

@@ -66,7 +66,9 @@ def _check_answers(options: Namespace) -> None:
     if options.answers is not None:
         for name in ("pairs", "placements", "labels"):
             if getattr(options, name) is not None:
-                raise ValueError(f"--answers and --{name} are given: leave one of them out")
+                raise ValueError(
+                    f"--answers and --{name} are given: name that file among those of --answers"
+                )
     elif options.grades is not None and options.pairs is None:
         raise ValueError(
             "--grades are of answers about pairs: name their file by --pairs or --answers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -80,7 +81,8 @@ def read_data(
         tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
     if files["answers"] is not None:
         ids = None if table is None else table.ids
-        tables |= read_exported(files, ids, ("pairs", "placements"))
+        wanted = ("pairs", "placements") if grades is None else ("pairs",)
+        tables |= _of_one_kind(read_exported(files, ids, wanted))
     if grades is not None:
         tables["grades"] = _levels(grades)
         if "label" in tables.get("pairs", ()):
@@ -145,6 +147,22 @@ def exported_tables(
     """All the answers that a tool exported, as tables by their kinds, maybe of some items."""
     answers = _read(files["answers"], files)
     return (answers if item_ids is None else answers.for_items(item_ids)).tables()
+
+
+def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Pages as answers about their pairs, where others are about single pairs: pages of two."""
+    if "pairs" not in tables:
+        return tables
+    parts = [tables["pairs"]]
+    if "placements" in tables:
+        parts.append(CrowdData(None, placements=tables["placements"]).as_pairs().pairs)
+    pairs = pd.concat(parts, ignore_index=True)
+    if "page" in pairs:
+        taken, single = {*pairs["page"]}, pairs["page"].isna()
+        names = (name for name in map("pair {}".format, itertools.count()) if name not in taken)
+        pairs["page"] = pairs["page"].astype(object)
+        pairs.loc[single, "page"] = list(itertools.islice(names, int(single.sum())))
+    return {"pairs": pairs}
 
 
 def _read(paths: Sequence[Path], files: Mapping[str, Any]) -> CrowdAnswers:

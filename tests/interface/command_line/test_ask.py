@@ -12,6 +12,7 @@ import pytest
 from pyro_crowdclust.exchange import FORMATS
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.arguments import FORMATS as NAMES
+from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.reading import read_shown
 
 QUICK = ["--clusters", "6", "--model", "gaussian", "--starts", "1", "--epochs", "10", "--quiet"]
@@ -137,6 +138,25 @@ def test_pairs_through_label_studio_and_back(crowd, fitted, truth, tmp_path):
     assert workers["answers"].to_dict() == {3: 12}
 
 
+@pytest.mark.parametrize("num_placed", [0, 12], ids=["pairs", "pairs and pages"])
+def test_answers_of_all_rounds_are_heard_together(num_placed, crowd, truth, tmp_path, capsys):
+    """A first table of pairs with pages, a pair in a tool's export without one, sorted pages."""
+    items, pairs = truth.index, pd.read_csv(crowd / "answers.csv")
+    value = {"choices": ["same" if truth.iloc[0] == truth.iloc[1] else "different"]}
+    said = {"completed_by": 3, "result": [{"from_name": "answer", "value": value}]}
+    task = {"data": {"left": items[0], "right": items[1]}, "annotations": [said]}
+    files = [crowd / "answers.csv", tmp_path / "export.json", tmp_path / "sorted.csv"]
+    files[1].write_text(json.dumps([task]), encoding="utf-8")
+    pages = pd.DataFrame({"page": "pair 0", "item": items[:num_placed], "worker": "ann"})
+    pages.assign(group=truth.to_numpy()[:num_placed]).to_csv(files[2], index=False)
+    assert fit_to(crowd, tmp_path / "fit", *map(str, files)) == 0
+    result, _ = read_result(tmp_path / "fit", with_features=True)
+    assert result.data.features is not None
+    assert result.data.num_pairs == len(pairs) + 1 + num_placed * (num_placed - 1) // 2
+    assert len(result.data.page_ids) == pairs["page"].nunique() + 1 + (num_placed > 0)
+    assert capsys.readouterr().err == ""
+
+
 def test_labels_in_a_table_and_back(tmp_path, capsys):
     rng = np.random.default_rng(0)
     truth = rng.choice(["cat", "dog"], 30)
@@ -212,6 +232,11 @@ def test_pictures_are_shown_as_they_are(tmp_path):
             "export.csv: the one question in it is unanswered or undecided",
         ),
         (
+            "page,item,worker,group\n1,item-0,ann,a\n1,item-1,ann,a\n",
+            ["--grades", "1", "2", "3"],
+            "the model takes pairs, but the files hold placements",
+        ),
+        (
             "left,right,worker,label\na,b,ann,\na,c,ann,can't tell\n",
             [],
             "export.csv: all 2 questions in it are unanswered or undecided",
@@ -228,7 +253,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         ),
         ("", [], "export.csv: there is nothing in it: a table begins with a line of names"),
         ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
-        ("", ["--pairs", "p.csv"], "--answers and --pairs are given: leave one of them out"),
+        ("", ["--pairs", "p.csv"], "--answers and --pairs are given: name that file among"),
     ],
 )
 def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
