@@ -47,21 +47,24 @@ _ONE_CLUSTER = (
     "apart, and more are needed"
 )
 
+_BY_PAIRS = "pages held out are hardly likelier than by chance, and all are heard by their pairs"
+
 
 class _Search(NamedTuple):
     """What was tried, and what is to be fitted; ``why`` and ``chance`` as of ``Chosen``."""
 
+    data: CrowdData
     tried: list[PriorTrial]
     chosen: PriorTrial
     why: str
     chance: float | None
     interrupted: bool = False
 
-    def outcome(self, data: CrowdData) -> tuple[Recipe, Chosen]:
+    def outcome(self) -> tuple[Recipe, Chosen]:
         """The recipe of what is chosen on all data, and how it was chosen."""
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        said = self.chosen.said.about(data)
+        said = self.chosen.said.about(self.data)
         recipe = said.recipe(said.priors[self.chosen.prior]())
         return recipe, Chosen(table, self.why, self.chance)
 
@@ -109,10 +112,22 @@ class AnswersAlone:
         ValueError
             If every answer is "can't tell".
         """
-        return self._searched(seed, epochs).outcome(self.data)
+        return self._searched(seed, epochs).outcome()
 
     def _searched(self, seed: int, epochs: int) -> _Search:
-        """All that was compared, until Ctrl-C."""
+        """All that was compared, until Ctrl-C.
+
+        Pages of which held-out ones are hardly likelier than by chance are heard by their pairs. On
+        pages of a few items most are the first of their cluster, which may lie in any group; that
+        two of them lie apart is an answer about a pair alone.
+        """
+        search = self._compared(seed, epochs)
+        if self.data.placements is None or UNCLEAR not in search.why:
+            return search
+        by_pairs = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
+        return by_pairs._replace(why=f"{_BY_PAIRS}; {by_pairs.why}")
+
+    def _compared(self, seed: int, epochs: int) -> _Search:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
                 'every answer is "can\'t tell", which says of no two items whether they are the '
@@ -120,13 +135,13 @@ class AnswersAlone:
             )
         tried: list[PriorTrial] = []
         try:
-            return _Search(tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS)))
+            return _Search(self.data, tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS)))
         except KeyboardInterrupt:
             if not tried:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
-            return _Search(tried, chosen, why, None, interrupted=True)
+            return _Search(self.data, tried, chosen, why, None, interrupted=True)
 
     def _compare(
         self, tried: list[PriorTrial], seed: int, epochs: int
@@ -199,12 +214,12 @@ class AnswersAlone:
         check_values(self.data, **changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
-        recipe, chosen = search.outcome(self.data)
+        recipe, chosen = search.outcome()
         fitted = recipe.fit(num_starts=num_starts, seed=seed, **options)
         other = search.next_best() if search.chosen.tells and not result_tells(fitted) else None
         if other is not None and not is_interrupted(fitted):
             # The posterior has several modes, of which a fit may find another than those compared.
-            recipe, of_other = other.outcome(self.data)
+            recipe, of_other = other.outcome()
             second = recipe.fit(num_starts=num_starts, seed=seed, **options)
             if result_tells(second):
                 fitted, chosen = second, of_other

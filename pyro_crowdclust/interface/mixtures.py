@@ -318,6 +318,11 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "there is one answer alone, and of answers without features some are held out: collect "
             "more, or pass features"
         )
+    if data.placements is None and data.is_sorted and len(data.page_ids) < 2:
+        raise ValueError(
+            "there is one page alone, and of sorted pages without features some are held out: "
+            "collect more, or pass features"
+        )
     return AnswersAlone(data)
 
 

@@ -71,8 +71,13 @@ def seeds_of(num_starts: int, seed: int) -> range:
 def as_answered(data: CrowdData) -> CrowdData:
     """The data with pages of pairs that people sorted into groups as placements.
 
-    Pages of two or three items are questions about pairs, however these were asked.
+    Pages of two or three items are questions about pairs, however these were asked. Placements on
+    pages of two at most become these: of one pair alone nothing else on its page tells whether the
+    sorter looked.
     """
+    pages = data.placements
+    if pages is not None:
+        return data.as_pairs() if pages.num_pairs and pages.page_sizes.max() <= 2 else data
     if data.answers is None or not data.has_pages:
         return data
     pairs_per_page = data.num_pairs / len(data.page_ids)

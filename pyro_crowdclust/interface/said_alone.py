@@ -40,7 +40,7 @@ EPOCHS = 120
 _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # So many of these held out can tell priors apart.
-_FEWEST_PAIRS, _FEWEST_PAGES = 300, 10
+_FEWEST_PAIRS, _FEWEST_PAGES = 300, 30
 
 
 class SaidAlone(Protocol):

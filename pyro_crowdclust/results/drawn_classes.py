@@ -28,8 +28,10 @@ from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.families import PosteriorSummary, beta_concentration, beta_summary
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
+from pyro_crowdclust.results.tables import confusion_table
 from pyro_crowdclust.results.text import sizes_of_classes
 
 
@@ -46,11 +48,14 @@ class DrawnClasses:
         none.
     rows
         Mean of ``p(label | class, state)``.
+    deviations
+        Standard deviation of ``p(label | class)``.
     """
 
     fitted: Fitted
     states: Float[np.ndarray, "item class state"]
     rows: Float[np.ndarray, "worker class state label"]
+    deviations: Float[np.ndarray, "worker class label"]
 
     def __repr__(self) -> str:
         return f"DrawnClasses({self.data}, {sizes_of_classes(self.class_probabilities)})"
@@ -87,9 +92,16 @@ class DrawnClasses:
 
     @property
     def confusion(self) -> pd.DataFrame:
-        """The mean of ``p(label | class)`` by the user's ids of workers and classes."""
-        index = self.fitted.confusion.index
-        return pd.DataFrame({"mean": self.mean_confusion.ravel()}, index)
+        """``p(label | class)`` by the user's ids of workers and classes.
+
+        Columns: ``mean``, ``sd`` and ``lower``, ``upper``, which enclose 90 %.
+        """
+        mean, variance = self.mean_confusion, self.deviations**2
+        # Shares next to 0 or 1 may seem to vary more than such shares can, as sums are rounded.
+        size = np.clip(beta_concentration(mean, np.maximum(variance, 1e-12)), 1e-6, None)
+        beta = beta_summary(mean * size, (1 - mean) * size, 0.9)
+        summary = PosteriorSummary(mean, self.deviations, beta.lower, beta.upper)
+        return confusion_table(summary, self.data)
 
 
 def _shares(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row state"]:
@@ -203,14 +215,23 @@ class _Chains:
         self.q = joint.flatten(2).softmax(-1).view_as(joint)
         return log_answers
 
-    def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of ``q``, and of ``p(label | class, state)`` of every worker, over draws and chains."""
-        states, rows = torch.zeros(()), torch.zeros(())
+    def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Over draws and chains, of ``q`` and of ``p(label | class, state)`` of every worker.
+
+        And the deviation of ``p(label | class)``, states as frequent as in the draw.
+        """
+        states, rows, mean, square = (torch.zeros(()) for _ in range(4))
         for _ in range(num_draws):
-            log_answers = self.step()
+            of_states = self.step().exp().mT
             states = states + self.q.mean(1) / num_draws
-            rows = rows + log_answers.exp().mean(0).mT / num_draws
-        return states.numpy(), rows.unflatten(1, states.shape[1:]).numpy()
+            rows = rows + of_states.mean(0) / num_draws
+            shares = torch.from_numpy(_shares(self.q.sum(0).numpy()))
+            of_states = of_states.unflatten(2, shares.shape[1:])
+            confusion = torch.einsum("cks,cjksl->cjkl", shares, of_states)
+            mean = mean + confusion.mean(0) / num_draws
+            square = square + confusion.square().mean(0) / num_draws
+        deviation = (square - mean.square()).clamp(min=0).sqrt()
+        return states.numpy(), rows.unflatten(1, states.shape[1:]).numpy(), deviation.numpy()
 
     def _log_states(
         self, log_answers: Float[Tensor, "chain worker label column"]

@@ -402,6 +402,33 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
 
 
 @pytest.mark.long
+def test_pages_of_a_few_items_are_heard_by_their_pairs(tmp_path):
+    """Groups of so few tell nothing but which two items lie together, and which apart."""
+    kind = np.arange(30) % 3
+    pages = simulate_placements(kind, [0.95, 0.9, 0.9], pages_per_worker=50, page_size=3, seed=1)
+    result = cluster(None, placements=pages, epochs=20, progress=False)
+    assert isinstance(result.guide, PartitionGuide)
+    assert "all are heard by their pairs; answers held out are" in result.chosen.reason
+    assert result.chosen.is_clear
+    assert adjusted_rand_index(kind, result.assignments) > 0.9
+    result.save(tmp_path / "fit.safetensors")
+    again = load(tmp_path / "fit.safetensors", data=CrowdData(None, placements=pages))
+    np.testing.assert_array_equal(again.assignments, result.assignments)
+    assert again.update(placements=pages.assign(page=-1 - pages["page"])).data.num_pairs == (
+        2 * result.data.num_pairs
+    )
+
+
+def test_one_page_alone_is_refused():
+    """Also as pairs: without it there is nothing to hear."""
+    page = {"page": [1] * 5, "item": range(5), "worker": ["ann"] * 5, "group": [0, 0, 1, 1, 1]}
+    pairs = CrowdData(None, placements=page).as_pairs().pairs
+    for said in ({"placements": page}, {"pairs": pairs}):
+        with pytest.raises(ValueError, match="there is one page alone, and of sorted pages"):
+            cluster(None, **said, progress=False)
+
+
+@pytest.mark.long
 def test_pages_sorted_at_random_are_called_guesses():
     rng, pages = np.random.default_rng(0), sorted_pages(pages_per_worker=4)
     pages["group"] = rng.integers(3, size=len(pages))

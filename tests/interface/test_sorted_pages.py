@@ -11,7 +11,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
-from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface import choice_for, mixture_for
 from pyro_crowdclust.interface.recipe import as_answered
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.models import PairRegression
@@ -94,6 +94,23 @@ def test_pages_that_share_no_items_are_heard_by_their_pairs():
     assert once.as_placements().placements.pages_of_an_item < 2
     assert choice_for(once).data.placements is None
     assert choice_for(CrowdData(FEATURES, placements=pages)).data.placements is not None
+
+
+def test_placements_of_two_are_heard_as_the_answer_that_they_are():
+    """A page of one item beside them says nothing, and one of three is a page."""
+    pages = crowd(page_size=2, pages_per_worker=60)
+    single = pages.iloc[:1].assign(page="single")
+    others = np.setdiff1d(range(120), pages["item"].iloc[-2:])
+    third = pages.iloc[-1:].assign(item=others[0])
+    of_two = CrowdData(FEATURES, placements=pd.concat([pages, single]))
+    choice = choice_for(of_two)
+    assert choice.data.placements is None
+    assert choice.data.num_pairs == 120
+    assert not choice.alone.data.has_answers
+    made = mixture_for(of_two, num_clusters=3)
+    assert isinstance(made.model.annotators, TwoCoin)
+    of_three = CrowdData(FEATURES, placements=pd.concat([pages, third]))
+    assert choice_for(of_three).data is of_three
 
 
 def test_pairs_of_pairs_stay_pairs():

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.special import gammaln
+from scipy.stats import beta
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import (
@@ -55,10 +56,10 @@ def exact_states() -> np.ndarray:
     return share / share.sum() @ np.array(ones)
 
 
-def exact() -> np.ndarray:
-    """p(y_i = 1), a sum over the classes of all items."""
+def exact() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p(y_i = 1), mean and deviation of all rates, sums over the classes of all items."""
     prior = np.array([[9.0, 4.0], [4.0, 9.0]])
-    weights, ones = [], []
+    weights, ones, mean, square = [], [], [], []
     for y in itertools.product([0, 1], repeat=4):
         counts = np.zeros((3, 2, 2))
         for item, worker, label in ANSWERS:
@@ -66,14 +67,21 @@ def exact() -> np.ndarray:
         of_rows = gammaln(prior + counts).sum() - gammaln((prior + counts).sum(-1)).sum()
         weights.append(of_rows + gammaln(4 + np.bincount(y, minlength=2)).sum())
         ones.append(y)
+        told = prior + counts
+        size = told.sum(-1, keepdims=True)
+        mean.append(told / size)
+        square.append(told * (told + 1) / (size * (size + 1)))
     share = np.exp(np.array(weights) - max(weights))
-    return share / share.sum() @ np.array(ones)
+    share = share / share.sum()
+    of_rates = np.einsum("y,yjkl->jkl", share, np.array(mean))
+    variance = np.einsum("y,yjkl->jkl", share, np.array(square)) - of_rates**2
+    return share @ np.array(ones), of_rates, np.sqrt(variance)
 
 
 def test_means_are_those_of_the_exact_posterior():
     result = fitted(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
     drawn = draw_classes(result, num_draws=100, seed=1)
-    np.testing.assert_allclose(drawn.probabilities[:, 1], exact(), atol=0.03)
+    np.testing.assert_allclose(drawn.probabilities[:, 1], exact()[0], atol=0.03)
     few = [draw_classes(result, num_draws=2, seed=1).probabilities for _ in range(2)]
     np.testing.assert_array_equal(*few)
     np.testing.assert_allclose(drawn.mean_confusion.sum(-1), 1)
@@ -82,6 +90,42 @@ def test_means_are_those_of_the_exact_posterior():
     assert drawn.confusion.index.equals(result.confusion.index)
     assert repr(drawn).startswith(f"DrawnClasses({drawn.data}, 2 classes with ")
     assert drawn.class_probabilities.index.equals(result.class_probabilities.index)
+
+
+def test_intervals_of_rates_leave_open_what_the_classes_leave_open():
+    result = fitted(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
+    table = draw_classes(result, num_draws=150, seed=1).confusion
+    _, mean, sd = exact()
+    np.testing.assert_allclose(table["mean"], mean.ravel(), atol=0.01)
+    np.testing.assert_allclose(table["sd"], sd.ravel(), atol=0.005)
+    size = mean * (1 - mean) / sd**2 - 1
+    bounds = beta(mean * size, (1 - mean) * size).interval(0.9)
+    np.testing.assert_allclose(table[["lower", "upper"]].T, np.reshape(bounds, (2, -1)), atol=0.02)
+
+
+@pytest.mark.long
+def test_intervals_of_rates_hold_their_share_of_the_true_ones():
+    """Those of the fits, which take their classes as known, hold fewer."""
+    inside = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rates = rng.beta(4, 2, size=(5, 2))
+        truth = rng.integers(2, size=30)
+        right = rng.random((30, 5)) < rates[:, truth].T
+        item, worker = np.indices(right.shape).reshape(2, -1)
+        label = np.where(right, truth[:, None], 1 - truth[:, None]).ravel()
+        data = CrowdData(
+            None, labels=pd.DataFrame({"item": item, "worker": worker, "label": label})
+        )
+        model = DawidSkene(ConfusionMatrices(5, 2))
+        options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+        result = fit(model, ClassLabelGuide(model), data, **options)
+        for table in (result.confusion, draw_classes(result, 25).confusion):
+            own = table[table.index.get_level_values(1) == table.index.get_level_values(2)]
+            inside.append(own["lower"].le(rates.ravel()) & own["upper"].ge(rates.ravel()))
+    of_fits, of_draws = np.mean(inside[::2]), np.mean(inside[1::2])
+    assert of_fits < 0.8
+    assert of_draws == pytest.approx(0.9, abs=0.05)
 
 
 def test_states_are_drawn_with_the_classes():

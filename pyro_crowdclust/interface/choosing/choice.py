@@ -268,7 +268,7 @@ def _with_shared_pages(data: CrowdData) -> CrowdData:
     """The data with a table of sorted pages as placements, if items are on enough of them."""
     answered = as_answered(data)
     pages = answered.placements
-    return answered if pages is not None and pages.share_items else data
+    return answered if pages is None or pages.share_items else data
 
 
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
