@@ -1,9 +1,9 @@
 """Whether intervals of workers cover, and probabilities of "same cluster" hold.
 
 Every row is a way in which people answer about 80 items of 4 clusters: 6 workers who answer
-independent pairs, all pairs of pages, or sort pages into groups; with clear features or
-overlapping ones. Each data set is fitted by the short form, ``cluster``, which is told that there
-are at most 6 clusters and nothing else.
+independent pairs, all pairs of pages, or sort pages into groups; with clear features, overlapping
+ones, or features that show other clusters of half or of all of the items. Each data set is fitted
+by the short form, ``cluster``, which is told that there are at most 6 clusters and nothing else.
 
     python benchmarks/calibration.py --datasets 200
 
@@ -124,23 +124,45 @@ def grades(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
     return Crowd({"pairs": answers, "grades": range(4)}, rows[:, 3, 3], rows[:, 0, 0])
 
 
-# None: no features at all.
+class Row(NamedTuple):
+    """Who answers how, and what features show of it.
+
+    Attributes
+    ----------
+    crowd
+        Makes the answers.
+    separation
+        How far clusters are apart in the features; None: there are none.
+    shown
+        Share of the items whose features are those of what people see. Those of others are of any
+        cluster.
+    """
+
+    crowd: Callable[..., Crowd]
+    separation: float | None
+    shown: float = 1.0
+
+
 CLEAR, OVERLAPPING = 6.0, 2.0
-ROWS: dict[str, tuple[Callable[..., Crowd], float | None]] = {
-    "pairs": (pairs, CLEAR),
-    "pairs_beta_workers": (expert_pairs, CLEAR),
-    "pages_of_pairs": (pages_of_pairs, CLEAR),
-    "lapses": (lapses, CLEAR),
-    "sorted_pages": (sorted_pages, CLEAR),
-    "lumped_pages": (lumped_pages, CLEAR),
-    "careless_pages": (careless_pages, CLEAR),
-    "pairs_overlapping": (pairs, OVERLAPPING),
-    "sorted_pages_overlapping": (sorted_pages, OVERLAPPING),
-    "pairs_alone": (pairs, None),
-    "few_pairs_alone": (few_pairs, None),
-    "sorted_pages_alone": (sorted_pages, None),
-    "lumped_pages_alone": (lumped_pages, None),
-    "grades_alone": (grades, None),
+ROWS = {
+    "pairs": Row(pairs, CLEAR),
+    "pairs_beta_workers": Row(expert_pairs, CLEAR),
+    "pages_of_pairs": Row(pages_of_pairs, CLEAR),
+    "lapses": Row(lapses, CLEAR),
+    "sorted_pages": Row(sorted_pages, CLEAR),
+    "lumped_pages": Row(lumped_pages, CLEAR),
+    "careless_pages": Row(careless_pages, CLEAR),
+    "pairs_overlapping": Row(pairs, OVERLAPPING),
+    "sorted_pages_overlapping": Row(sorted_pages, OVERLAPPING),
+    "few_pairs": Row(few_pairs, CLEAR),
+    "few_pairs_half_shown": Row(few_pairs, CLEAR, 0.5),
+    "few_pairs_not_shown": Row(few_pairs, CLEAR, 0.0),
+    "pairs_half_shown": Row(pairs, CLEAR, 0.5),
+    "pairs_alone": Row(pairs, None),
+    "few_pairs_alone": Row(few_pairs, None),
+    "sorted_pages_alone": Row(sorted_pages, None),
+    "lumped_pages_alone": Row(lumped_pages, None),
+    "grades_alone": Row(grades, None),
 }
 
 
@@ -155,14 +177,19 @@ class Found(NamedTuple):
     base: float
 
 
-def fitted(make: Callable[..., Crowd], separation: float | None, seed: int) -> Found:
+def fitted(case: Row, seed: int) -> Found:
     """Simulate a data set, fit it, and compare with the truth."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(CLUSTERS, size=ITEMS)
     features, most = None, None
-    if separation is not None:
-        features, most = separation * CORNERS[truth] + rng.standard_normal((ITEMS, 2)), 6
-    crowd = make(truth, rng, seed)
+    if case.separation is not None:
+        shown = truth
+        if case.shown < 1:
+            others = rng.random(ITEMS) >= case.shown
+            shown = np.where(others, rng.integers(CLUSTERS, size=ITEMS), truth)
+        noise = rng.standard_normal((ITEMS, 2))
+        features, most = case.separation * CORNERS[shown] + noise, 6
+    crowd = case.crowd(truth, rng, seed)
     result = cluster(features, **crowd.answers, num_clusters=most, seed=seed, progress=False)
     table = result.workers
     if isinstance(result.model.annotators, SortedPages):
@@ -201,7 +228,7 @@ def fitted(make: Callable[..., Crowd], separation: float | None, seed: int) -> F
 
 def row(name: str, datasets: int, first: int) -> dict[str, float]:
     """The figures of a row."""
-    found = [fitted(*ROWS[name], seed) for seed in range(first, first + datasets)]
+    found = [fitted(ROWS[name], seed) for seed in range(first, first + datasets)]
     return {
         "coverage_sensitivity": float(np.mean([one.sensitivity for one in found])),
         "coverage_specificity": float(np.mean([one.specificity for one in found])),

@@ -7,8 +7,8 @@ draws z_1, ..., z_S of a partition by the answers alone, and its rank among them
 
 is any (n_m(z): what the answers of worker m add to the natural parameters of the rates, which are
 summed out). Where it is one of the last, people see something else, or more. Workers who are
-judged by such clusters are blamed for what the features do not show: they are judged by the draws
-then, and features count by the power tau of what they say of z that is likeliest, by the bound
+judged by such clusters are blamed for what the features do not show: where their answers count for
+much less by the fit than by the draws, they are judged by the draws, and features count by the power tau of what they say of z that is likeliest, by the bound
 
     log p(L | X, tau) >= sum_i -KL(q(z_i) || p_tau(z_i | x_i)) + E_q[log p(L | z)],
     p_tau(z | x) propto p(z | x)^tau.
@@ -40,6 +40,9 @@ from pyro_crowdclust.protocols import PairAnnotators, part_of
 
 # Clusters explain the answers unless so small a share of the draws is as bad.
 _LEVEL = 0.05
+# By the fit answers count less than so much of what they do by the draws. Where they do not, nobody
+# is blamed, and draws from few answers explain these too well.
+_BLAMED = 0.75
 # Of more items draws take long.
 _MOST_ITEMS = 1000
 _WEIGHTS = (*WEIGHTS, 0.02)
@@ -85,7 +88,8 @@ def with_answers_explained(result: Fitted) -> Fitted:
     drawn = drawn_partitions(without_features(asked), seed=result.seed)
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
-    if explains(found, drawn.guide, annotators, asked.answers):
+    are_blamed = worth_of_answers(result) < _BLAMED * worth_of_answers(drawn)
+    if not are_blamed or explains(found, drawn.guide, annotators, asked.answers):
         return result
     most = _weight_of(result)  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
@@ -96,6 +100,12 @@ def with_answers_explained(result: Fitted) -> Fitted:
         options = {name: getattr(best.train_on, name) for name in fields}
         best = replace(best, train_on=ExplainingTraining(**options))
     return best
+
+
+def worth_of_answers(result: Fitted) -> float:
+    """What an answer counts on average, in nats: the mean of ``|E[weight]|`` over the answers."""
+    workers = result.workers
+    return float(workers["weight"].abs() @ workers["answers"] / workers["answers"].sum())
 
 
 def explains(
