@@ -39,10 +39,15 @@ def temper(
 def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     """Mean log-probability of an answer given the other answers about its item, in nats.
 
-    With q(y_i) of the fit, the answer a of worker j is taken back out of the item,
-    ``q_-a(k)  propto  (q(y_i = k) / exp E[log gamma_jka])^(1 / T)``, and out of the worker's
-    counts, ``E_-a[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``; what is reported is
-    the mean of ``log sum_k q_-a(k) E_-a[gamma_jka]`` over the items with more answers than one.
+    With q(y_i) of the fit, the counts of every answer to the item are taken back out of its worker,
+    ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``: they were counted for the
+    classes that q has, and would tell q again. What the other answers say of the item is then
+
+        q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
+
+    with e the answers about the item and gamma_e their probabilities given k. What is reported is
+    the mean of ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers
+    than one.
 
     Parameters
     ----------
@@ -59,14 +64,17 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     log_answers = result.model.annotators.log_answers(values)
     shape = (labels.num_workers, labels.num_classes, -1)
     alpha = posteriors["confusion"].standard().concentration.reshape(shape)
-    chosen = labels.counts[labels.item] > 1
-    item, worker, label = (part[chosen] for part in (labels.item, labels.worker, labels.label))
+    item, worker, label = labels.item, labels.worker, labels.label
     held = q[item]
-    others = (held.clamp_min(1e-300).log() - log_answers[worker, label]) / temperature
     # Repeated answers may have put more than the prior's part below zero.
     named = (alpha[worker, :, label] - held).clamp_min(1e-6)
     total = (alpha[worker].sum(-1) - held).clamp_min(1e-6)
-    return float((others.log_softmax(-1) + (named / total).log()).logsumexp(-1).mean())
+    log_unheard = named.digamma() - total.digamma()
+    log_item = q.clamp_min(1e-300).log()
+    log_item = log_item.index_add(0, item, log_unheard - log_answers[worker, label])
+    others = (log_item[item] - log_unheard) / temperature
+    log_answer = (others.log_softmax(-1) + (named / total).log()).logsumexp(-1)
+    return float(log_answer[labels.counts[item] > 1].mean())
 
 
 def best_temperature(result: Fitted) -> float:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from scipy.special import digamma
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import (
@@ -145,12 +147,16 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     alpha = alpha.reshape(9, 2, 2)
     means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
     log_answers = result.model.annotators.log_answers(means).numpy()
+    answers = torch.stack([labels.item, labels.worker, labels.label], 1).tolist()
     total = 0.0
-    for i, j, a in zip(
-        *(part.numpy() for part in (labels.item, labels.worker, labels.label)), strict=True
-    ):
-        others = q[i] / np.exp(log_answers[j, a])
-        others = temper(others[None] / others.sum(), temperature)[0]
+    for i, j, a in answers:
+        log_q = np.log(q[i])
+        for _, other, said in (answer for answer in answers if answer[0] == i):
+            log_q -= log_answers[other, said]
+            if other != j:
+                row = alpha[other].sum(1) - q[i]
+                log_q += digamma(alpha[other, :, said] - q[i]) - digamma(row)
+        others = temper(np.exp(log_q)[None], temperature)[0]
         share = (alpha[j, :, a] - q[i]) / (alpha[j].sum(1) - q[i])
         total += np.log(others @ share)
     expected = total / len(labels)
@@ -158,6 +164,22 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
         result, best_temperature(result)
     )
+
+
+def test_answers_that_explain_themselves_raise_the_temperature():
+    """Six answers to a row: with an item's own ones in it, each class is certain of its items."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(12, size=150)
+    rows = [(i, j) for i in range(150) for j in rng.choice(6, 3, replace=False)]
+    frame = pd.DataFrame(rows, columns=["item", "worker"])
+    right = rng.random(len(frame)) < np.linspace(0.4, 0.9, 6)[frame["worker"]]
+    frame["label"] = np.where(right, truth[frame["item"]], rng.integers(12, size=len(frame)))
+    data = CrowdData(None, labels=frame, item_ids=range(150))
+    result = infer_classes(data, num_communities=[0])
+    assert result.probabilities.max(1).mean() > 0.99
+    assert best_temperature(result) > 2
+    calibrated = calibrated_class_probabilities(result).to_numpy()
+    assert log_loss(calibrated, truth) < log_loss(result.probabilities, truth) / 2
 
 
 @pytest.mark.parametrize("read", [calibrated_class_probabilities, draw_classes, suggest])
