@@ -6,9 +6,10 @@ draws z_1, ..., z_S of a partition by the answers alone, and its rank among them
     log p(L | z) = sum_m A(eta_m + n_m(z)) - A(eta_m)
 
 is any (n_m(z): what the answers of worker m add to the natural parameters of the rates, which are
-summed out). Where it is one of the last, people see something else, or more. Workers who are
-judged by such clusters are blamed for what the features do not show: where their answers count for
-much less by the fit than by the draws, they are judged by the draws, and features count by the power tau of what they say of z that is likeliest, by the bound
+summed out). Where it is one of the last, people see something else, or more. Workers who are judged
+by such clusters are blamed for what the features do not show: where their answers count for much
+less by the fit than by the draws, they are judged by the draws, and features count by the power tau
+of what they say of z that is likeliest, by the bound
 
     log p(L | X, tau) >= sum_i -KL(q(z_i) || p_tau(z_i | x_i)) + E_q[log p(L | z)],
     p_tau(z | x) propto p(z | x)^tau.

@@ -15,7 +15,8 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import drawn_partitions
-from pyro_crowdclust.interface import ExplainingTraining, advice, cluster
+from pyro_crowdclust.interface import ExplainingTraining, advice
+from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import (
     explains,
     log_evidence,
@@ -102,6 +103,12 @@ def test_clusters_that_people_see_are_left_as_they_are(silent):
     assert with_answers_explained(heard) is heard
 
 
+def test_who_is_not_blamed_is_judged_by_the_fit(misled, monkeypatch):
+    """Whatever the draws explain."""
+    monkeypatch.setattr(explaining, "_BLAMED", 0.0)
+    assert with_answers_explained(misled) is misled
+
+
 def test_workers_are_not_blamed_for_what_features_do_not_show(misled, mended):
     assert covered(misled.workers) < 0.6
     assert covered(mended.workers) >= 0.8
@@ -141,10 +148,8 @@ def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
         assert isinstance(updated.train_on, ExplainingTraining)
 
 
-@pytest.mark.long
-def test_the_first_call_says_so():
-    half = np.where(np.random.default_rng(3).random(NUM_ITEMS) < 0.5, SHOWN, SEEN)
-    result = cluster(FEATURES, said_of(half, 30), progress=False)
+def test_the_choice_says_so():
+    result = small(CrowdData(FEATURES, said_of(SEEN, 10)), 2, 4, forms=1).fit(progress=False)
     assert not result.chosen.explains
     assert covered(result.workers) >= 0.8
     assert any("other things than the crowd sees" in one for one in advice(result))
