@@ -8,6 +8,7 @@ import torch
 
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -26,7 +27,8 @@ class OwnershipMoves:
         if answered is None:
             return
         guide = trainer.guide
-        move_owners(guide, answered)
+        with evaluating(guide):
+            move_owners(guide, answered)
         components = trainer.model.weights.mean(guide.posteriors["weights"].natural_parameters)
         weights = components @ guide.posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = num_in_use(weights)
