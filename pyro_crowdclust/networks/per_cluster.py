@@ -72,9 +72,12 @@ class CodedMLP(nn.Module):
     def set_linear(
         self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
     ) -> None:
-        """Set the linear path to ``A x + b`` of the first inputs, for the first outputs."""
+        """Set the linear path to ``A x + b`` of the first inputs, for the first outputs.
+
+        Where there are fewer inputs than A has columns the others count as zero.
+        """
         with torch.no_grad():
-            _set_first(self.skip.weight, weight)
+            _set_first(self.skip.weight, weight[:, : self.skip.in_features])
             _set_first(self.skip.bias, bias)
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
@@ -132,9 +135,13 @@ class ClusterMLP(nn.Module):
     def set_linear(
         self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
     ) -> None:
-        """Set the linear paths to ``A x + b`` of the first inputs, for the first outputs."""
+        """Set the linear paths to ``A x + b`` of the first inputs, for the first outputs.
+
+        Where there are fewer inputs than A has columns the others count as zero.
+        """
+        first = weight[:, : self.skip_weight.shape[1]]
         with torch.no_grad():
-            for skip, value in ((self.skip_weight, weight.mT), (self.skip_bias, bias[None])):
+            for skip, value in ((self.skip_weight, first.mT), (self.skip_bias, bias[None])):
                 _set_first(skip, value.expand(len(skip), *value.shape))
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
