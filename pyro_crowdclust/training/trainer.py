@@ -36,6 +36,8 @@ from pyro_crowdclust.training.random_states import set_torch_states, torch_state
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
+# What every row of the history has.
+HISTORY_COLUMNS = ("epoch", "step", "seconds", "elbo")
 
 
 class NotFinite(ArithmeticError):
