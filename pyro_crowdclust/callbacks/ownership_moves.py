@@ -22,7 +22,19 @@ class OwnershipMoves:
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Move, if there are answers; the epoch's history row counts clusters in use."""
+        """Move, if there are answers; the epoch's history row counts clusters in use.
+
+        Raises
+        ------
+        ValueError
+            If the guide has no posterior of which clusters own the components.
+        """
+        if "owners" not in getattr(trainer.guide, "posteriors", {}):
+            raise ValueError(
+                "OwnershipMoves moves components between the clusters that own them, of which "
+                f"{type(trainer.guide).__name__} has no posterior: give the model an "
+                "ownership=Ownership(K), or leave the callback out"
+            )
         answered = trainer.answered
         if answered is None:
             return
