@@ -52,7 +52,7 @@ class CodedMLP(nn.Module):
     def __init__(self, sizes: Sequence[int], num_clusters: int) -> None:
         super().__init__()
         _check_sizes(sizes)
-        self.num_outputs = sizes[-1]
+        self.num_outputs, self.num_clusters = sizes[-1], num_clusters
         self.first = nn.Linear(sizes[0], sizes[1])
         self.code = nn.Parameter(torch.empty(num_clusters, sizes[1]))
         layers = [nn.Linear(*ends) for ends in pairwise(sizes[1:-1])]
@@ -111,7 +111,7 @@ class ClusterMLP(nn.Module):
     def __init__(self, sizes: Sequence[int], num_clusters: int) -> None:
         super().__init__()
         _check_sizes(sizes)
-        self.num_outputs = sizes[-1]
+        self.num_outputs, self.num_clusters = sizes[-1], num_clusters
 
         def table(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(num_clusters, *shape))

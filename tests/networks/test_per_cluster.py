@@ -107,6 +107,7 @@ def test_recognition_starts_at_the_linear_map_in_all_layers():
     [
         (SkipMLP((6, 5, 4)), CodedMLP((4, 7, 3), K), "head returns 3 numbers"),
         (SkipMLP((6, 5, 1)), CodedMLP((1, 7, 4), K), "trunk returns 1 numbers"),
+        (nn.Linear(6, 4), CodedMLP((4, 7, 4), K), "trunk is a Linear, but must have a linear skip"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(trunk, head, message):
