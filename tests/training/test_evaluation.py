@@ -14,6 +14,7 @@ from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition
+from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.protocols import name_of
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.training.evaluation import evaluating
@@ -82,6 +83,7 @@ def test_reading_leaves_networks_as_they_are(guide):
     before = {name: tensor.clone() for name, tensor in result.guide.state_dict().items()}
     _ = result.elbo, result.probabilities, result.latent_means
     result.to_arviz(3)
+    plot_cluster_samples(result, (1, FEATURES))
     after = result.guide.state_dict()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
     assert all(module.training for module in result.guide.modules())
