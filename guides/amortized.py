@@ -81,7 +81,7 @@ class AmortizedGuide(nn.Module):
     Raises
     ------
     ValueError
-        If the features of the model are its latents, or it has supervision.
+        If the features of the model are its latents, or it has supervision or ownership.
 
     Examples
     --------
@@ -122,6 +122,11 @@ class AmortizedGuide(nn.Module):
             raise ValueError(
                 "points and amortized assignments do not hear known labels and links: use "
                 "MessagePassingGuide for a model with supervision"
+            )
+        if model.ownership is not None:
+            raise ValueError(
+                "points do not know which components are one cluster: use MessagePassingGuide for "
+                "a model with ownership"
             )
         self.model = model
         self.recognition = recognition

@@ -145,7 +145,7 @@ class MessagePassingGuide(ConjugateGuide):
     ) -> Conditionals:
         components: Any = self.model.components
         features = batch.needed_features
-        log_weights = self.model.prior_weight * self.model.weights.log_weights(weights)
+        log_weights = self._log_weights(weights)
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         if self.recognition is None:
@@ -156,8 +156,15 @@ class MessagePassingGuide(ConjugateGuide):
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
         theta = components.latent_statistics(theta)
         of_latents = self._of_latents(features, log_weights, theta)
-        said = self._said(features, labels, batch)
-        return of_latents if said is None else AmortizedConditionals(said, of_latents)
+        said = self._said(features)
+        if said is None:
+            return of_latents
+        said = self.model.supervision.local_log_weights(said, labels, batch)
+        return AmortizedConditionals(said, of_latents)
+
+    def _log_weights(self, weights: Tensor) -> Float[Tensor, " cluster"]:
+        """E[log pi], as much as it counts."""
+        return self.model.prior_weight * self.model.weights.log_weights(weights)
 
     def _of_latents(
         self, features: Tensor, log_weights: Tensor, theta: Tensor
@@ -168,19 +175,15 @@ class MessagePassingGuide(ConjugateGuide):
         family, like = self.model.components.latent_family, potential.linear
         return LocalConditionals(family, log_weights.to(like), theta.to(like), potential)
 
-    def _said(
-        self, features: Tensor, labels: dict[str, Tensor], batch: Batch
-    ) -> Float[Tensor, "item cluster"] | None:
-        """log q(z | o) of the network of z and what labels say; None without one.
+    def _said(self, features: Tensor) -> Float[Tensor, "item cluster"] | None:
+        """log q(z | o) of the network of z; None without one.
 
         Outputs of merged clusters count for one.
         """
         if self.recognition is None or self.outputs is None:
             return None
         said = self.recognition.log_assignments(features)
-        if said is None:
-            return None
-        return self.model.supervision.local_log_weights(self.outputs(said), labels, batch)
+        return None if said is None else self.outputs(said)
 
     def _local(
         self,
@@ -202,7 +205,7 @@ class MessagePassingGuide(ConjugateGuide):
         if sites is None or not sites.in_batch(batch):
             heard = self.model.supervision.solve(self.solver, conditionals, labels, batch)
             if learn:
-                self._add_consistency(conditionals, heard, labels, batch)
+                self._add_consistency(conditionals, heard, weights, batch)
             return heard
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
@@ -218,24 +221,29 @@ class MessagePassingGuide(ConjugateGuide):
             said = sites.coupling(fixed, batch, dtype, weighted=True)
             relational = self.recognition_term.loss(alone.assignments, said)
             add_loss_term("recognition", relational)
-        self._add_consistency(conditionals, heard, labels, batch)
+        self._add_consistency(conditionals, heard, weights, batch)
         return heard
 
     def _add_consistency(
         self,
         conditionals: Conditionals,
         heard: LocalPosterior,
-        labels: dict[str, Tensor],
+        weights: Tensor,
         batch: Batch,
     ) -> None:
+        """Teach the network to find by views alone, without labels, what was found of the items."""
         if self.consistency_term is None or self.recognition is None:
             return
         views = self.consistency_term.views(batch)
-        seen = self._said(views, labels, batch)
+        seen = self._said(views)
         if seen is None:
             assert isinstance(conditionals, LocalConditionals)  # of the recognition network
-            potential = self.recognition(views)
-            viewed = replace(conditionals.with_fixed_globals(), potential=potential)
+            of_views = replace(
+                conditionals,
+                log_weights=self._log_weights(weights).to(conditionals.dtype),
+                potential=self.recognition(views),
+            )
+            viewed = of_views.with_fixed_globals()
             seen = self.solver.solve(viewed)[1].logits
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(

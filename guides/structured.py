@@ -35,6 +35,7 @@ from pyro_crowdclust.inference import (
     add_loss_term,
 )
 from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.mixture import check_network_of_clusters
 from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition, learn_partition
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class StructuredGuide(ConjugateGuide):
     ------
     ValueError
         For a threshold under which an item might keep no cluster, another number of layers of
-        latents than the model has, or a ``consistency_term`` without a classifier.
+        latents or of clusters than the model has, or a ``consistency_term`` without a classifier.
 
     Examples
     --------
@@ -117,6 +118,7 @@ class StructuredGuide(ConjugateGuide):
                 f"the recognition network has {len(recognition.dims)} layers of latents, the model "
                 f"{len(model.latent_names())}: give both the same number"
             )
+        check_network_of_clusters(recognition.head, model.num_clusters)
         if classifier is None and consistency_term is not None:
             raise ValueError(
                 "a consistency term teaches a classifier, and there is none: give the guide one, "
@@ -237,13 +239,7 @@ class StructuredGuide(ConjugateGuide):
     def _classified(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item cluster"]:
         """log q(z | o) of the classifier."""
         assert self.classifier is not None  # else there is nothing to ask
-        logits = self.classifier(features.flatten(1))
-        if logits.shape[-1] != self.model.num_clusters:
-            raise ValueError(
-                f"the classifier returns {logits.shape[-1]} logits, but the model has "
-                f"{self.model.num_clusters} clusters: make that its output size"
-            )
-        return self.outputs(logits.log_softmax(-1))
+        return self.outputs(self.classifier(features.flatten(1)).log_softmax(-1))
 
     def _with_labels(
         self, alone: Tensor, log_weights: Tensor, labels: dict[str, Tensor], batch: Batch

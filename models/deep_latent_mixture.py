@@ -41,6 +41,7 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     Weights,
     check_features_of_clusters,
+    check_network_of_clusters,
     check_parts,
     describe_mixture,
     mixture_priors,
@@ -78,7 +79,8 @@ class DeepLatentMixture(nn.Module):
     Raises
     ------
     ValueError
-        If weights and components disagree about the number of clusters.
+        If weights, components and networks disagree about the number of clusters, or a network is
+        not told the cluster.
 
     Examples
     --------
@@ -107,6 +109,8 @@ class DeepLatentMixture(nn.Module):
         super().__init__()
         self.supervision = Unsupervised() if supervision is None else supervision
         check_parts(weights, components, self.supervision, emission)
+        for part in (emission, *layers):
+            check_network_of_clusters(part.network, weights.num_clusters)
         self.weights = weights
         self.components = components
         self.emission = emission

@@ -52,7 +52,7 @@ from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.optimizers import Optimizer
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.training.stopping import Stopping
-from pyro_crowdclust.training.trainer import Trainer
+from pyro_crowdclust.training.trainer import HISTORY_COLUMNS, Trainer
 
 adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
@@ -239,7 +239,8 @@ def fit(
             model=model,
             guide=guide,
             data=data,
-            history=pd.DataFrame(run.history),
+            # Training may end before a first epoch does.
+            history=pd.DataFrame(run.history, columns=None if run.history else HISTORY_COLUMNS),
             stop_reason=stop_reason,
             seconds=time.perf_counter() - started,
             seed=seed,

@@ -47,7 +47,19 @@ class LearnedPrior:
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Give the model the prior, and move its components by the difference."""
+        """Give the model the prior, and move its components by the difference.
+
+        Raises
+        ------
+        ValueError
+            If the guide has no conjugate posteriors.
+        """
+        if not hasattr(trainer.guide, "posteriors"):
+            raise ValueError(
+                "LearnedPrior moves the posterior of the components with their prior, and "
+                f"{type(trainer.guide).__name__} has none: leave the callback out, or use another "
+                "guide"
+            )
         if trainer.history[-1]["epoch"] < self.first_epoch:
             return
         model, posteriors = trainer.model, trainer.guide.posteriors

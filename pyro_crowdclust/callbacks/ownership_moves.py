@@ -8,6 +8,7 @@ import torch
 
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -21,12 +22,25 @@ class OwnershipMoves:
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Move, if there are answers; the epoch's history row counts clusters in use."""
+        """Move, if there are answers; the epoch's history row counts clusters in use.
+
+        Raises
+        ------
+        ValueError
+            If the guide has no posterior of which clusters own the components.
+        """
+        if "owners" not in getattr(trainer.guide, "posteriors", {}):
+            raise ValueError(
+                "OwnershipMoves moves components between the clusters that own them, of which "
+                f"{type(trainer.guide).__name__} has no posterior: give the model an "
+                "ownership=Ownership(K), or leave the callback out"
+            )
         answered = trainer.answered
         if answered is None:
             return
         guide = trainer.guide
-        move_owners(guide, answered)
+        with evaluating(guide):
+            move_owners(guide, answered)
         components = trainer.model.weights.mean(guide.posteriors["weights"].natural_parameters)
         weights = components @ guide.posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = num_in_use(weights)

@@ -8,6 +8,7 @@ import torch
 
 from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -43,6 +44,7 @@ class RateMoves:
             )
         batch = trainer.answered
         assert batch is not None  # there are answers
-        assignments = guide.infer(batch).assignments.double()
+        with evaluating(guide):
+            assignments = guide.infer(batch).assignments.double()
         same = agreement(assignments[: batch.num_paired], batch.left, batch.right)
         guide.set_rates(same, batch)

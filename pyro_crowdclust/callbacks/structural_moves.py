@@ -21,6 +21,7 @@ from torch import Tensor
 from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import MovableGuide
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 # So many proposals may lose before the others wait for the next epoch.
@@ -176,6 +177,12 @@ class StructuralMoves(ABC):
                 f"merge and empty of a guide, and {type(trainer.guide).__name__} has not all of "
                 "them: leave the callback out, or see docs/own_model.md"
             )
+        with evaluating(trainer.model, trainer.guide):
+            self._move(trainer)
+
+    def _move(self, trainer: Trainer) -> None:
+        """Propose and judge until nothing is left that pays."""
+        row = trainer.history[-1]
         judge: Judge | None = None
         rejected: set[Proposal] = set()
         emptied: set[int] = set()

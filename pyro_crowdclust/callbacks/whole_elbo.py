@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -36,5 +37,9 @@ class WholeElbo:
         if row["epoch"] % self.every:
             return
         batch = full_batch(trainer.data).to(trainer.device, trainer.dtype)
-        with torch.no_grad(), torch.random.fork_rng():
+        with (
+            torch.no_grad(),
+            evaluating(trainer.model, trainer.guide),
+            torch.random.fork_rng(),
+        ):
             row["whole_elbo"] = -float(trainer.elbo.loss(trainer.model, trainer.guide, batch))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,6 +176,11 @@ def _joined(chains: list[Groups]) -> Groups:
 def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
     """Where the draws are from; numbers and strings only, so that every file format takes them."""
     first = fits[0]
+    # A fit may have ended before its first epoch did.
+    last = [
+        result.history.iloc[-1] if len(result.history) else {"step": 0, "elbo": math.nan}
+        for result in fits
+    ]
     return {
         "inference_library": "pyro_crowdclust",
         "inference_library_version": __version__,
@@ -184,8 +190,8 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
         "dtype": str(first.dtype).removeprefix("torch."),
         "seed": [result.seed for result in fits],
         "epochs": [len(result.history) for result in fits],
-        "steps": [int(result.history["step"].max()) for result in fits],
+        "steps": [int(row["step"]) for row in last],
         "seconds": [float(result.seconds) for result in fits],
         "stop_reason": "; ".join(result.stop_reason for result in fits),
-        "elbo": [float(result.history["elbo"].iloc[-1]) for result in fits],
+        "elbo": [float(row["elbo"]) for row in last],
     }

@@ -158,10 +158,15 @@ def _check_parts(components: Any, networks: Any) -> None:
             f"components is {_name(components)}, but must make them from the numbers of clusters "
             "and features: pass a class, such as GaussianComponents, or a function"
         )
-    if networks is not None and (isinstance(networks, type) or not hasattr(networks, "emission")):
+    if networks is None:
+        return
+    verbs = "dim", "emission", "recognition", "check"
+    missing = [verb for verb in verbs if not hasattr(networks, verb)]
+    if isinstance(networks, type) or missing:
+        lacks = "" if isinstance(networks, type) else f", and has no {missing[0]}"
         raise ValueError(
             f"networks is {_name(networks)}, but must be DeepNormal(), DeepBernoulli() or what has "
-            "their verbs"
+            f"their verbs{lacks}"
         )
 
 

@@ -11,6 +11,7 @@ import torch
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 # Networks compute in single precision, in which squares of larger numbers are infinite.
@@ -21,7 +22,8 @@ _LARGEST = 1e15
 class Networks:
     """Two multilayer perceptrons, mirror images of each other, and an emission at their end.
 
-    Subclasses say which emission; a class of your own with the same three verbs works as well.
+    Subclasses say which emission; a class of your own with ``dim`` and the verbs ``emission``,
+    ``recognition`` and ``check`` works as well.
 
     Parameters
     ----------
@@ -29,6 +31,11 @@ class Networks:
         Dimension d of the latents.
     hidden
         Sizes of the hidden layers, from the features to the latents.
+
+    Raises
+    ------
+    ValueError
+        For sizes that are no whole numbers above zero.
 
     Attributes
     ----------
@@ -39,6 +46,16 @@ class Networks:
     dim: int = 8
     hidden: tuple[int, ...] = (128, 128)
     standardizes = False
+
+    def __post_init__(self) -> None:
+        check_whole("dim", self.dim, least=1)
+        if isinstance(self.hidden, int):
+            raise ValueError(
+                f"hidden is {self.hidden}, but must be a size for every layer: pass "
+                f"({self.hidden},) for one layer"
+            )
+        for size in self.hidden:
+            check_whole("hidden", size, least=1)
 
     def decoder(self, num_features: int) -> SkipMLP:
         """The network from latents to features."""

@@ -4,6 +4,7 @@ from pyro_crowdclust.distributions.summaries import ComponentSummary, MixtureSum
 from pyro_crowdclust.mixture.checks import (
     check_features,
     check_features_of_clusters,
+    check_network_of_clusters,
     check_parts,
     check_support,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "Weights",
     "check_features",
     "check_features_of_clusters",
+    "check_network_of_clusters",
     "check_parts",
     "check_support",
     "coordinates_of",

@@ -14,6 +14,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.weights import Weights
+from pyro_crowdclust.networks.perceptrons import SkipNetwork
 from pyro_crowdclust.supervision.supervision import Supervision
 
 # Features are read in parts of so many rows, so that a memory map is never loaded whole.
@@ -124,7 +125,8 @@ def check_features_of_clusters(
     emission: BernoulliEmission | NormalEmission, data: CrowdData
 ) -> None:
     """Raise a ``ValueError`` unless the features are such as an emission with clusters makes."""
-    made, given = emission.network.num_outputs, math.prod(_given_shape(data))
+    given = math.prod(_given_shape(data))
+    made = getattr(emission.network, "num_outputs", given)  # a network of one's own may not say it
     if made != given:
         raise ValueError(
             f"the emission makes {made} features, but every item has {given}: change the "
@@ -132,6 +134,21 @@ def check_features_of_clusters(
         )
     for row, features in data.parts(_CHECKED_ROWS):
         emission.check(features, first_row=row)
+
+
+def check_network_of_clusters(network: Any, num_clusters: int) -> None:
+    """Raise a ``ValueError`` unless a network is told the cluster, of so many."""
+    if isinstance(network, SkipNetwork):
+        raise ValueError(
+            f"the network {type(network).__name__} is not told the cluster, of which all that is "
+            "below the top layer depends here: use CodedMLP or ClusterMLP"
+        )
+    found = getattr(network, "num_clusters", num_clusters)
+    if found != num_clusters:
+        raise ValueError(
+            f"the network {type(network).__name__} is of {found} clusters, but the model has "
+            f"{num_clusters}: give both the same number"
+        )
 
 
 def check_support(components: Components, data: CrowdData) -> None:

@@ -7,6 +7,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
+def check_outputs(found: int, num_clusters: int) -> None:
+    """Raise a ``ValueError`` unless a classifier returns a logit for every cluster."""
+    if found != num_clusters:
+        raise ValueError(
+            f"the classifier returns {found} logits, but the model has {num_clusters} clusters: "
+            "make that its output size"
+        )
+
+
 class AssignmentOutputs(nn.Module):
     """``q(z=k | o) prop. to sum_{j: c_j = k} q_j(o)``: outputs j of a network, of clusters c_j.
 
@@ -40,7 +49,14 @@ class AssignmentOutputs(nn.Module):
     def forward(
         self, log_probabilities: Float[Tensor, "item output"]
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z | o), from the log-probabilities of the outputs."""
+        """log q(z | o), from the log-probabilities of the outputs.
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer outputs than clusters.
+        """
+        check_outputs(log_probabilities.shape[-1], len(self.clusters))
         if not self._is_changed():
             return log_probabilities
         members = torch.eq(self.cluster_of_output, self.clusters.unsqueeze(-1))

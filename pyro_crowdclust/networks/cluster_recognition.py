@@ -61,6 +61,11 @@ class ClusterRecognition(nn.Module):
         initial_scale: float = 0.2,
     ) -> None:
         super().__init__()
+        if not isinstance(trunk, SkipNetwork):
+            raise ValueError(
+                f"the trunk is a {type(trunk).__name__}, but must have a linear skip path, which "
+                "a start sets: use SkipMLP, ConvolutionalEncoder or a SkipNetwork of your own"
+            )
         self.trunk, self.head = trunk, head
         self.dims = tuple(dims)
         if initial_scale <= 0:

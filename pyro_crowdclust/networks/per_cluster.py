@@ -52,7 +52,7 @@ class CodedMLP(nn.Module):
     def __init__(self, sizes: Sequence[int], num_clusters: int) -> None:
         super().__init__()
         _check_sizes(sizes)
-        self.num_outputs = sizes[-1]
+        self.num_outputs, self.num_clusters = sizes[-1], num_clusters
         self.first = nn.Linear(sizes[0], sizes[1])
         self.code = nn.Parameter(torch.empty(num_clusters, sizes[1]))
         layers = [nn.Linear(*ends) for ends in pairwise(sizes[1:-1])]
@@ -72,9 +72,12 @@ class CodedMLP(nn.Module):
     def set_linear(
         self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
     ) -> None:
-        """Set the linear path to ``A x + b`` of the first inputs, for the first outputs."""
+        """Set the linear path to ``A x + b`` of the first inputs, for the first outputs.
+
+        Where there are fewer inputs than A has columns the others count as zero.
+        """
         with torch.no_grad():
-            _set_first(self.skip.weight, weight)
+            _set_first(self.skip.weight, weight[:, : self.skip.in_features])
             _set_first(self.skip.bias, bias)
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
@@ -108,7 +111,7 @@ class ClusterMLP(nn.Module):
     def __init__(self, sizes: Sequence[int], num_clusters: int) -> None:
         super().__init__()
         _check_sizes(sizes)
-        self.num_outputs = sizes[-1]
+        self.num_outputs, self.num_clusters = sizes[-1], num_clusters
 
         def table(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(num_clusters, *shape))
@@ -132,9 +135,13 @@ class ClusterMLP(nn.Module):
     def set_linear(
         self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
     ) -> None:
-        """Set the linear paths to ``A x + b`` of the first inputs, for the first outputs."""
+        """Set the linear paths to ``A x + b`` of the first inputs, for the first outputs.
+
+        Where there are fewer inputs than A has columns the others count as zero.
+        """
+        first = weight[:, : self.skip_weight.shape[1]]
         with torch.no_grad():
-            for skip, value in ((self.skip_weight, weight.mT), (self.skip_bias, bias[None])):
+            for skip, value in ((self.skip_weight, first.mT), (self.skip_bias, bias[None])):
                 _set_first(skip, value.expand(len(skip), *value.shape))
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:

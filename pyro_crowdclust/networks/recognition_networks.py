@@ -13,6 +13,7 @@ from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.families import IndependentMoments, Moments
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.networks.assignment_outputs import check_outputs
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 from pyro_crowdclust.protocols import SupportsDrawParameters
 
@@ -30,6 +31,7 @@ def learn_partition(
     for _ in range(steps):
         rows = torch.randint(len(features), (256,), generator=generator)
         found = logits(features[rows])
+        check_outputs(found.shape[-1], responsibilities.shape[-1])
         loss = nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
         optimizer.zero_grad()
         loss.backward()

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.plots.style import new_axes
 from pyro_crowdclust.protocols import FittedModel, SupportsFeaturesOf, SupportsMixture
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.isolation import own_random_numbers
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _sample_images(
     weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
     weights = weights[weights >= min(at_least, weights.max())]
     chosen = torch.tensor(weights.index.to_list())
-    with torch.no_grad(), own_random_numbers(seed):
+    with torch.no_grad(), evaluating(model), own_random_numbers(seed):
         root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)

@@ -73,6 +73,7 @@ from pyro_crowdclust.results.updating import (
     stored_start,
     with_workers,
 )
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
@@ -146,8 +147,9 @@ class Fitted:
     def inside(self, seed: int | None = None) -> Iterator[None]:
         """The fit's own parameter store, random numbers that repeat, and no gradients.
 
-        Threads that fit or read results meanwhile wait until the block ends. Torch itself computes
-        with one thread if the data are small.
+        Networks are in evaluation mode: what is read of an item hangs on no dropout and on no other
+        items of a batch, and changes nothing. Threads that fit or read results meanwhile wait until
+        the block ends. Torch itself computes with one thread if the data are small.
 
         Parameters
         ----------
@@ -156,6 +158,7 @@ class Fitted:
         """
         with (
             torch.no_grad(),
+            evaluating(self.model, self.guide),
             own_random_numbers(self.seed if seed is None else seed),
             threads_for(self.data),
             pyro.get_param_store().scope(self.parameter_store),

@@ -16,10 +16,11 @@ from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import in_pandas
 from pyro_crowdclust.distributions.summaries import LocalPosterior
+from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.inference.enumeration import enumerated_inference
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, item_batches
-from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition
+from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition, part_of
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.training.checks import check_gaps
@@ -131,11 +132,20 @@ def new_parts(
 
 
 def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
-    """New items in batches; sites of workers are of those that the fit knows."""
+    """New items in batches; sites of workers are of those that the fit knows.
+
+    Features that no emission makes are refused, as ``fit`` refuses them.
+    """
     items = new_items(result, features)
     check_new_items(result, items)
-    batches = item_batches(items, PREDICTION_ROWS)
-    return (replace(batch, num_workers=result.data.num_workers) for batch in batches)
+    emission = part_of(result.model, "emission", Emission)
+
+    def checked(batch: Batch) -> Batch:
+        if emission is not None and not emission.observes_latent:
+            emission.check(batch.needed_features, first_row=int(batch.items[0]))
+        return replace(batch, num_workers=result.data.num_workers)
+
+    return map(checked, item_batches(items, PREDICTION_ROWS))
 
 
 def new_items(result: FittedModel, features: Any) -> CrowdData:

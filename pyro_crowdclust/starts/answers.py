@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
@@ -16,9 +16,10 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.making import answered_batch
-from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
+from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust, part_of
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
+from pyro_crowdclust.training.evaluation import evaluating
 
 
 def groups_by_answers(
@@ -156,16 +157,33 @@ class TrustingStart:
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Start the guide's posteriors."""
+        """Start the guide's posteriors.
+
+        Raises
+        ------
+        ValueError
+            If the guide has no conjugate posteriors of the workers' rates.
+        """
         self.start(model, guide, data, generator)
         if model.annotators is None or not data.has_answers:
             return
+        if not hasattr(guide, "posteriors"):
+            raise ValueError(
+                f"TrustingStart moves the posteriors of workers, and {type(guide).__name__} has "
+                "none: use PrincipalComponentStart, or another guide; the points of an "
+                "AmortizedGuide begin at its initial_rate"
+            )
         if isinstance(model.annotators, SupportsTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():
                 guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
         answered = answered_batch(data)
         if "owners" in guide.posteriors and answered is not None:
-            move_owners(guide, answered.to(None, torch.float64))
+            # Networks take features in their own precision, which fit has given them.
+            recognition = part_of(guide, "recognition", nn.Module)
+            networks = () if recognition is None else recognition.parameters()
+            dtype = next((parameter.dtype for parameter in networks), torch.float64)
+            with evaluating(guide):
+                move_owners(guide, answered.to(None, dtype))
 
 
 @dataclass(frozen=True)

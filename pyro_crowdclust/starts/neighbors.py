@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.starts.descent import random_views
+from pyro_crowdclust.training.evaluation import evaluating
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12
@@ -220,7 +221,8 @@ class NeighborPartition:
 
     @torch.no_grad()
     def _found(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
-        parts = [network(part.to(self.device)).softmax(-1) for part in features.split(_ROWS)]
+        with evaluating(network):
+            parts = [network(part.to(self.device)).softmax(-1) for part in features.split(_ROWS)]
         return torch.cat(parts).cpu().double()
 
     def _coordinates(self, features: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.starts.descent import ROWS
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
+from pyro_crowdclust.training.evaluation import evaluating
 
 # The probability above which the most probable cluster of an item is taught.
 _SURE = 0.9
@@ -131,6 +132,7 @@ def _found(
 ) -> tuple[Float[Tensor, "item dim"], Float[Tensor, "item cluster"]]:
     """Where all items are by their features, and in which clusters."""
     dtype = next(guide.recognition.parameters()).dtype
-    found = [guide.infer(batch.to(device, dtype)) for batch in item_batches(data, ROWS)]
+    with evaluating(guide):
+        found = [guide.infer(batch.to(device, dtype)) for batch in item_batches(data, ROWS)]
     latent = torch.cat([part.latent.mean for part in found])
     return latent.cpu(), torch.cat([part.assignments for part in found]).cpu().double()

@@ -117,17 +117,19 @@ class FieldCoupling:
 
     def among(self, assignments: Float[Tensor, "row cluster"]) -> Tensor:
         """Messages to the rows with neighbours from each other, of the pairs in the batch."""
+        # In the precision of the items, which is that of networks.
+        divergence, repulsion = self._divergence.to(assignments), self._repulsion.to(assignments)
         labelled, sums = self._by_label(assignments)
-        heard = (labelled - sums[self._label]) @ self._divergence
+        heard = (labelled - sums[self._label]) @ divergence
         if self._repel_labels:
-            heard = heard - ((sums.sum(0) - sums) @ self._repulsion)[self._label]
+            heard = heard - ((sums.sum(0) - sums) @ repulsion)[self._label]
         messages = torch.zeros_like(assignments).index_add(0, self._labelled, heard)
         if self._links is None:
             return messages
         must = self._links.must.unsqueeze(-1)
         for here, there in ((self._left, self._right), (self._right, self._left)):
             other = assignments[there]
-            said = torch.where(must, other @ self._divergence, other @ self._repulsion)
+            said = torch.where(must, other @ divergence, other @ repulsion)
             messages = messages.index_add(0, here, -said)
         return messages
 

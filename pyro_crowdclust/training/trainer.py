@@ -29,12 +29,15 @@ from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, default_elbo
+from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
 
 # Rows that one pass through the networks holds when many items are predicted.
 PREDICTION_ROWS = 4096
+# What every row of the history has.
+HISTORY_COLUMNS = ("epoch", "step", "seconds", "elbo")
 
 
 class NotFinite(ArithmeticError):
@@ -371,5 +374,6 @@ class Trainer:
     def predict_proba(self, features: Any) -> Tensor:
         """q(z) of items from their features alone, at this point of training."""
         batches = item_batches(CrowdData(features), PREDICTION_ROWS)
-        parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
+        with evaluating(self.guide):
+            parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
         return torch.cat([part.assignments for part in parts]).cpu()

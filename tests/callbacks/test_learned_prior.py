@@ -21,7 +21,7 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import default_elbo
 
-from ..crowds import quiet_fit
+from ..crowds import amortized_pair, crowd, quiet_fit
 
 KINDS = {"full": GaussianComponents, "diagonal": DiagonalGaussianComponents}
 
@@ -155,3 +155,8 @@ def test_parts_side_by_side_learn_their_own_priors():
     torch.testing.assert_close(learned[0], parts[0].learned_prior(means[0]))
     assert torch.equal(learned[1], parts[1].prior.natural_parameters[0])
     torch.testing.assert_close(learned[2], parts[2].learned_prior(means[2]))
+
+
+def test_a_guide_of_points_is_refused():
+    with pytest.raises(ValueError, match="AmortizedGuide has none: leave the callback out"):
+        quiet_fit(*amortized_pair(), crowd(), epochs=1, callbacks=[LearnedPrior()])

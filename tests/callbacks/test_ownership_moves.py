@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from pyro_crowdclust.callbacks import OwnershipMoves, ownership_moves
+
+from ..crowds import amortized_pair, crowd, plain_pair, quiet_fit
 
 
 def test_clusters_in_use_have_a_hundredth_of_the_items(monkeypatch):
@@ -29,3 +32,9 @@ def test_clusters_in_use_have_a_hundredth_of_the_items(monkeypatch):
     trainer.answered = None
     OwnershipMoves()(trainer)
     assert len(moved) == 1
+
+
+@pytest.mark.parametrize("pair", [plain_pair, amortized_pair])
+def test_a_fit_without_owners_is_refused(pair):
+    with pytest.raises(ValueError, match="has no posterior: give the model an ownership"):
+        quiet_fit(*pair(), crowd(), epochs=1, callbacks=[OwnershipMoves()])

@@ -31,6 +31,7 @@ from pyro_crowdclust.minibatches import (
     answered_batch,
     full_batch,
 )
+from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.starts import MixtureStart
 
@@ -200,6 +201,13 @@ def test_answers_term_is_the_expectation_over_all_assignments():
     trace.compute_log_prob()
     assert trace.nodes["label"]["log_prob_sum"].item() == pytest.approx(expected, rel=1e-10)
     assert answers_term(guide, batch) == pytest.approx(expected, rel=1e-10)
+
+
+def test_clusters_that_own_components_are_refused():
+    guide, _ = problem()
+    guide.model.ownership = Ownership(NUM_CLUSTERS)
+    with pytest.raises(ValueError, match="points do not know which components are one cluster"):
+        AmortizedGuide(guide.model, guide.recognition)
 
 
 def test_an_enumerated_z_cannot_be_compared_pair_by_pair():

@@ -11,13 +11,14 @@ from torch import nn
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import ConsistencyTerm, ExponentialAnnealing, RecognitionTerm
 from pyro_crowdclust.inference.loss_terms import LabelTerm, LossTerms, add_loss_term
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.networks import AmortizedRecognition
+from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
+from pyro_crowdclust.supervision import ClassTable, KnownClusters
 
 from ..crowds import added_to_loss
 from ..problems import (
@@ -25,6 +26,8 @@ from ..problems import (
     NUM_CLUSTERS,
     NUM_FEATURES,
     normal_problem,
+    randomize,
+    some_batch,
     some_model,
     weighted,
     without_answers,
@@ -119,6 +122,34 @@ def test_it_is_the_cross_entropy_between_inference_and_a_view(make, options, cha
         c = 7.0 if i < batch.num_paired else 3.0
         expected -= c * weight * float(found[i] @ seen[i])
     assert loss == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("has_classifier", [False, True])
+@pytest.mark.parametrize("supervision", [KnownClusters, ClassTable])
+def test_a_view_is_not_told_the_label(supervision, has_classifier):
+    supervision = supervision(NUM_CLUSTERS, *([2] if supervision is ClassTable else []))
+    emission = NormalEmission(SkipMLP((DIM, 6, NUM_FEATURES)), NUM_FEATURES)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS),
+        GaussianComponents(NUM_CLUSTERS, DIM),
+        emission,
+        supervision=supervision,
+    )
+    classifier = nn.Linear(NUM_FEATURES, NUM_CLUSTERS) if has_classifier else None
+    recognition = GaussianRecognition(
+        SkipMLP((NUM_FEATURES, 6, 2 * DIM)), DIM, classifier=classifier
+    )
+    term = ConsistencyTerm(Louder(), weight=3.0, answered_weight=7.0)
+    guide = MessagePassingGuide(model, recognition, consistency_term=term)
+    randomize(guide)
+    batch = without_answers(some_batch(torch.randn(5, NUM_FEATURES)))
+    batch = dataclasses.replace(batch, known=torch.tensor([0, -1, 1, -1, 0]))
+    loss = added_to_loss(guide, batch).item()
+    found = guide.infer(batch).assignments
+    view = dataclasses.replace(batch, features=term.view.viewed, known=None)
+    seen = guide.infer(view).logits.log_softmax(-1)
+    weight = torch.tensor([7.0, 3.0, 7.0, 3.0, 7.0])
+    assert loss == pytest.approx(-float(weight @ (found * seen).sum(-1)), rel=1e-9)
 
 
 @every_guide

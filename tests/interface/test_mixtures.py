@@ -90,6 +90,29 @@ def test_any_number_of_clusters(num_clusters):
     assert result.probabilities.shape == (40, num_clusters)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"hidden": 16}, r"pass \(16,\) for one layer"),
+        ({"hidden": (16, 0)}, "hidden is 0, but must be at least 1"),
+        ({"hidden": (1.5,)}, "hidden is 1.5, but must be a whole number"),
+        ({"dim": 0}, "dim is 0, but must be at least 1"),
+    ],
+)
+def test_sizes_of_networks_are_whole_numbers(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        DeepBernoulli(**sizes)
+
+
+def test_networks_of_ones_own_lack_no_verb():
+    class Own:
+        dim = 2
+        emission = recognition = DeepBernoulli.emission
+
+    with pytest.raises(ValueError, match="what has their verbs, and has no check"):
+        mixture_for(CrowdData(np.eye(4)), networks=Own())
+
+
 def test_images_keep_their_shape():
     rng = np.random.default_rng(0)
     images = rng.uniform(size=(30, 2, 4)) * (np.arange(30) % 2)[:, None, None]

@@ -25,6 +25,7 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
+from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, SkipMLP
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, KnownClusters
 from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
@@ -430,6 +431,31 @@ def test_a_saved_result_is_the_same(tmp_path):
             "weights have 3 clusters, components 4",
         ),
         (lambda: make_guide(supervision=KnownClusters(7)), "the supervision 7"),
+        (
+            lambda: DeepLatentMixture(
+                WEIGHTS["dirichlet"](),
+                COMPONENTS["full"](),
+                EMISSIONS["bernoulli"](SkipMLP((DIM, 5, FEATURES))),
+            ),
+            "SkipMLP is not told the cluster",
+        ),
+        (
+            lambda: DeepLatentMixture(
+                WEIGHTS["dirichlet"](),
+                COMPONENTS["full"](),
+                EMISSIONS["bernoulli"](CodedMLP((DIM, 5, FEATURES), 3)),
+            ),
+            "CodedMLP is of 3 clusters, but the model has 4",
+        ),
+        (
+            lambda: StructuredGuide(
+                make_guide().model,
+                ClusterRecognition(
+                    SkipMLP((FEATURES, 6, 5)), ClusterMLP((5, 6, 2 * DIM), 5), [DIM]
+                ),
+            ),
+            "ClusterMLP is of 5 clusters, but the model has 4",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(build, message):

@@ -74,6 +74,15 @@ def test_a_linear_start_holds_for_every_cluster(make):
 
 
 @every_network
+def test_a_linear_start_of_more_inputs_is_that_of_the_first(make):
+    network = make(SIZES, K)
+    weight, bias = torch.randn(2, 5), torch.randn(2)
+    network.set_linear(weight, bias)
+    x = torch.randn(K, 3)
+    torch.testing.assert_close(network(x, Rows.of(torch.eye(K))), x @ weight[:, :3].mT + bias)
+
+
+@every_network
 def test_a_network_needs_a_hidden_layer(make):
     with pytest.raises(ValueError, match=r"sizes \(3, 2\) must name"):
         make((3, 2), K)
@@ -98,6 +107,7 @@ def test_recognition_starts_at_the_linear_map_in_all_layers():
     [
         (SkipMLP((6, 5, 4)), CodedMLP((4, 7, 3), K), "head returns 3 numbers"),
         (SkipMLP((6, 5, 1)), CodedMLP((1, 7, 4), K), "trunk returns 1 numbers"),
+        (nn.Linear(6, 4), CodedMLP((4, 7, 4), K), "trunk is a Linear, but must have a linear skip"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(trunk, head, message):

@@ -95,6 +95,14 @@ def test_amortized_recognition_learns_a_partition():
     assert all(map(torch.equal, before, after))
 
 
+def test_a_classifier_of_other_clusters_is_refused():
+    features, labels = separable()
+    recognition = AmortizedRecognition((4, 16), DIM, 3, classifier=nn.Linear(4, 5))
+    partition = nn.functional.one_hot(labels, 3).double()
+    with pytest.raises(ValueError, match="returns 5 logits, but the model has 3 clusters"):
+        recognition.start_at_partition(features, partition, torch.Generator())
+
+
 def test_a_partition_is_learned_the_same_way_twice():
     features, labels = separable()
     partition = nn.functional.one_hot(labels, 3).double()

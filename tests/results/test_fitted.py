@@ -18,13 +18,14 @@ from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import features_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 from ..crowds import (
     NUM_CLUSTERS,
@@ -207,6 +208,24 @@ def test_same_cluster_probability_of_one_and_several(result):
     for left, right in ((IDS[:2], IDS[2]), (IDS[2], IDS[:2])):
         with pytest.raises(ValueError, match="an id and a sequence of ids"):
             result.same_cluster_probability(left, right)
+
+
+def test_new_features_that_no_emission_makes_are_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("pyro_crowdclust.results.item_posterior.PREDICTION_ROWS", 4)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(2), GaussianComponents(2, 1), BernoulliEmission(SkipMLP((1, 3, 4)))
+    )
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((4, 3, 2)), 1))
+    features = np.random.default_rng(0).random((9, 4))
+    result = quiet_fit(model, guide, CrowdData(features), epochs=1)
+    features[6, 2] = 255
+    for read in (
+        result.predict,
+        result.transform,
+        lambda given: result.write_items(tmp_path / "items.parquet", given),
+    ):
+        with pytest.raises(ValueError, match="row 6 holds 255: rescale"):
+            read(features)
 
 
 def test_predictions_need_features(result):

@@ -9,11 +9,12 @@ import torch
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin, annotators_for
 from pyro_crowdclust.callbacks import OwnershipMoves
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import adjusted_mutual_information, clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.starts import (
@@ -22,6 +23,8 @@ from pyro_crowdclust.starts import (
     TrustingStart,
     groups_by_answers,
 )
+
+from ..crowds import amortized_pair, crowd
 
 ITEMS = 150
 
@@ -100,6 +103,28 @@ def test_which_components_are_one_is_found_where_there_are_answers_and_owners():
     alone = model_of(data, 4)
     alone.ownership = None
     assert "owners" not in started(TrustingStart(), data, alone).posteriors
+
+
+def test_owners_are_found_by_networks_in_their_own_precision():
+    data, _ = useless([0.9] * 3)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(4),
+        GaussianComponents(4, 2),
+        NormalEmission(SkipMLP((2, 6, 5)), 5),
+        TwoCoin(3),
+        ownership=Ownership(4),
+    )
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((5, 6, 4)), 2))
+    guide.recognition.to(torch.float32)
+    TrustingStart()(model, guide, data, torch.Generator().manual_seed(0))
+    before = model.ownership.prior.natural_parameters
+    assert float((guide.posteriors["owners"].natural_parameters - before).abs().max()) > 1
+
+
+def test_a_guide_of_points_is_refused():
+    model, guide = amortized_pair()
+    with pytest.raises(ValueError, match="AmortizedGuide has none: use PrincipalComponentStart"):
+        TrustingStart()(model, guide, crowd(), torch.Generator().manual_seed(0))
 
 
 def test_without_answers_workers_stay_at_their_prior():

@@ -2,11 +2,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import digamma, gammaln
 
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.families import NormalInverseWishart
-from pyro_crowdclust.supervision.field_coupling import pairwise_divergence
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+from pyro_crowdclust.supervision import CertainLinks, HiddenMarkovField
+from pyro_crowdclust.supervision.field_coupling import FieldCoupling, pairwise_divergence
 
+from ..crowds import quiet_fit
 from ..oracles import random_natural
 
 
@@ -76,3 +86,43 @@ def test_corrected_formula_by_quadrature():
     integral = ((np.exp(log_q) - np.exp(log_p)) * (log_q - log_p)).sum() * cell
     assert corrected(q, p) == pytest.approx(integral, rel=1e-3)
     assert abs(printed(q, p) - integral) > 0.1
+
+
+NUM_ITEMS, K = 12, 3
+KNOWN = [0, 0, 1, 1, 0, 1, *[-1] * 6]
+LINKS = {
+    "must_link": {"left": [0, 6], "right": [7, 8]},
+    "cannot_link": {"left": [2, 9], "right": [10, 1]},
+}
+
+
+def linked(known=KNOWN) -> CrowdData:
+    generator = torch.Generator().manual_seed(0)
+    return CrowdData(torch.randn(NUM_ITEMS, 4, generator=generator), known=known, **LINKS)
+
+
+def test_messages_have_the_precision_of_the_items():
+    divergence = torch.rand(K, K, dtype=torch.float64)
+    coupling = FieldCoupling(
+        torch.arange(NUM_ITEMS), full_batch(linked()), divergence + divergence.mT, 0.5, 2.0, True
+    )
+    q = torch.rand(NUM_ITEMS, K, dtype=torch.float64).softmax(-1)
+    found = coupling.messages(q.float())
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), coupling.messages(q), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_field", [False, True])
+def test_items_behind_networks_of_single_precision_hear_each_other(is_field):
+    data = linked(KNOWN if is_field else None)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(K),
+        GaussianComponents(K, 2),
+        NormalEmission(SkipMLP((2, 5, 4)), 4),
+        supervision=HiddenMarkovField(K, NUM_ITEMS) if is_field else CertainLinks(K),
+    )
+    guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((4, 5, 2 * 2)), 2))
+    result = quiet_fit(model, guide, data, dtype=torch.float32)
+    assert np.isfinite(result.elbo)
+    together, apart = (result.same_cluster_probability(**links) for links in LINKS.values())
+    assert together.mean() > apart.mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -13,6 +14,7 @@ from torch import nn
 
 from pyro_crowdclust import fit
 from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.plots import plot_history
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..plain_pyro import hand_guide_location, noise_around
@@ -94,6 +96,18 @@ def test_networks_that_explode_stop_the_fit(make):
     assert "not finite after 1 steps" in result.stop_reason
     for name, value in parameters(result.model, result.guide).items():
         assert value.isfinite().all(), name
+
+
+def test_a_fit_that_ended_within_its_first_epoch_is_read_as_any_other():
+    throw = partial(torch.optim.SGD, lr=1e300)
+    with pytest.warns(UserWarning, match="not finite after 1 steps"):
+        result = quiet_fit(*message_passing_pair(), crowd(), optim=throw)
+    assert result.history.empty
+    tree = result.to_arviz(2, log_likelihood=False)
+    assert tree["sample_stats"]["elbo"].shape == (1, 0)
+    assert tree["posterior"].attrs["steps"] == [0]
+    assert np.isnan(tree["posterior"].attrs["elbo"][0])
+    assert not len(plot_history(result).axes[0].lines[0].get_xdata())
 
 
 def test_progress_shows_the_bound_and_the_clusters_in_use(capsys):
