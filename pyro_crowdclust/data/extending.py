@@ -75,8 +75,8 @@ def extended(
                 "pairs with grades"
             )
     elif data.placements is not None and pairs is not None:
-        known = data.page_ids if placements is None else data.page_ids.append(_page_ids(placements))
-        more |= {"pairs": [], "placements": [placements, _pages_of(pairs, known)]}
+        pages = data.page_ids if placements is None else data.page_ids.append(_page_ids(placements))
+        more |= {"pairs": [], "placements": [placements, _pages_of(pairs, pages)]}
     grades, of_labels = _grades(data), _classes(data, classes)
     read = {"pairs": {"grades": grades}, "placements": {}, "labels": {"classes": of_labels}}
     before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}

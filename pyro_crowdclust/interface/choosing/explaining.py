@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -105,8 +106,8 @@ def with_answers_explained(result: Fitted) -> Fitted:
 
 def worth_of_answers(result: Fitted) -> float:
     """What an answer counts on average, in nats: the mean of ``|E[weight]|`` over the answers."""
-    workers = result.workers
-    return float(workers["weight"].abs() @ workers["answers"] / workers["answers"].sum())
+    worth, answers = (result.workers[name].to_numpy() for name in ("weight", "answers"))
+    return float(np.average(np.abs(worth), weights=answers))
 
 
 def explains(

@@ -153,10 +153,10 @@ def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Pages as answers about their pairs, where others are about single pairs: pages of two."""
     if "pairs" not in tables:
         return tables
-    parts = [tables["pairs"]]
+    pairs = tables["pairs"]
     if "placements" in tables:
-        parts.append(CrowdData(None, placements=tables["placements"]).as_pairs().pairs)
-    pairs = pd.concat(parts, ignore_index=True)
+        of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
+        pairs = pd.concat([pairs, of_pages], ignore_index=True)
     if "page" in pairs:
         taken, single = {*pairs["page"]}, pairs["page"].isna()
         names = (name for name in map("pair {}".format, itertools.count()) if name not in taken)
