@@ -78,6 +78,7 @@ def extended(
         pages = data.page_ids if placements is None else data.page_ids.append(_page_ids(placements))
         more |= {"pairs": [], "placements": [placements, _pages_of(pairs, pages)]}
     grades, of_labels = _grades(data), _classes(data, classes)
+    read: dict[str, dict[str, Any]]
     read = {"pairs": {"grades": grades}, "placements": {}, "labels": {"classes": of_labels}}
     before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
     after = dict(before)

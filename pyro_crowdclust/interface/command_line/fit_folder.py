@@ -153,7 +153,7 @@ def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Pages as answers about their pairs, where others are about single pairs: pages of two."""
     if "pairs" not in tables:
         return tables
-    pairs = tables["pairs"]
+    pairs = tables["pairs"].reset_index(drop=True)
     if "placements" in tables:
         of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
         pairs = pd.concat([pairs, of_pages], ignore_index=True)
