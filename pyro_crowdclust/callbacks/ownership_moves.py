@@ -8,7 +8,7 @@ import torch
 
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
-from pyro_crowdclust.training.evaluation import evaluating
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 

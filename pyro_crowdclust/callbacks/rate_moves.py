@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.distributions.pairs import agreement
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
-from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 

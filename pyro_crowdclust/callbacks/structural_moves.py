@@ -20,8 +20,8 @@ from torch import Tensor
 
 from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import MovableGuide
-from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 # So many proposals may lose before the others wait for the next epoch.

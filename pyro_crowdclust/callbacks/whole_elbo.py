@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from pyro_crowdclust.minibatches.making import full_batch
-from pyro_crowdclust.training.evaluation import evaluating
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.training.trainer import Trainer
 
 

@@ -11,9 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.metrics import as_array
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.plots.style import new_axes
 from pyro_crowdclust.protocols import FittedModel, SupportsFeaturesOf, SupportsMixture
-from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.isolation import own_random_numbers
 
 if TYPE_CHECKING:

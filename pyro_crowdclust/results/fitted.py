@@ -27,6 +27,7 @@ from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import (
     SupportsAnswerProbabilities,
     SupportsConfusion,
@@ -73,7 +74,6 @@ from pyro_crowdclust.results.updating import (
     stored_start,
     with_workers,
 )
-from pyro_crowdclust.training.evaluation import evaluating
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 

@@ -16,10 +16,10 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.making import answered_batch
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust, part_of
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
-from pyro_crowdclust.training.evaluation import evaluating
 
 
 def groups_by_answers(

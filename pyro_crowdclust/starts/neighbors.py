@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.devices import on_device
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.starts.descent import random_views
-from pyro_crowdclust.training.evaluation import evaluating
 
 # Logarithms of smaller probabilities say more of the precision than of the items.
 _SMALLEST = 1e-12

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.minibatches.making import item_batches
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.recognition_networks import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.starts.descent import ROWS
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
-from pyro_crowdclust.training.evaluation import evaluating
 
 # The probability above which the most probable cluster of an item is taught.
 _SURE = 0.9

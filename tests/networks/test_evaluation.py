@@ -14,10 +14,10 @@ from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.protocols import name_of
 from pyro_crowdclust.simulation import simulate_pages
-from pyro_crowdclust.training.evaluation import evaluating
 
 NUM_ITEMS, FEATURES, DIM, K = 40, 5, 2, 3
 
