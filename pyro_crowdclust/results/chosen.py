@@ -11,11 +11,6 @@ from pyro_crowdclust.training.stopping import Ending
 
 # How it is said that answers alone tell next to nothing.
 UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
-# How it is said that the clusters of the features are not what people see.
-UNEXPLAINED = (
-    "its clusters explain the answers worse than partitions by these alone do, so that workers are "
-    "judged by those"
-)
 # Why a fit stopped whose candidates were not all tried.
 INTERRUPTED = f"{Ending.INTERRUPTED} by the user while candidates were tried: the best so far"
 
@@ -81,11 +76,6 @@ class Chosen:
     def is_clear(self) -> bool:
         """Whether answers, if nothing else is known, tell more than their shares do."""
         return UNCLEAR not in self.reason
-
-    @property
-    def explains(self) -> bool:
-        """Whether clusters beside features explain what people said about pairs."""
-        return UNEXPLAINED not in self.reason
 
     def __str__(self) -> str:
         """The table and the sentence."""

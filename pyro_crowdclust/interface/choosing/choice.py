@@ -43,7 +43,7 @@ from pyro_crowdclust.interface.recipe import (
 from pyro_crowdclust.interface.records import may_be_records
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results.chosen import INTERRUPTED, UNEXPLAINED, Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.checks import check_data
@@ -56,6 +56,10 @@ AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay
 _RECORDS = (
     "held-out answers are clearly likelier if clusters are of any number and size, and features "
     "say how alike two items look, than in clusters of the features"
+)
+_UNEXPLAINED = (
+    "its clusters explain the answers worse than partitions by these alone do, so that workers are "
+    "judged by those"
 )
 
 
@@ -232,7 +236,7 @@ def _explained(fitted: Fitted) -> Fitted:
         return replace(fitted, stop_reason=INTERRUPTED)
     if read is fitted or fitted.chosen is None:
         return read
-    chosen = replace(fitted.chosen, reason=f"{fitted.chosen.reason}; {UNEXPLAINED}")
+    chosen = replace(fitted.chosen, reason=f"{fitted.chosen.reason}; {_UNEXPLAINED}")
     return replace(read, chosen=chosen)
 
 

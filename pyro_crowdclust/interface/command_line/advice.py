@@ -6,6 +6,7 @@ import pandas as pd
 
 from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers, part_of
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Ending
@@ -121,7 +122,7 @@ def _of_answers(result: Fitted) -> list[str]:
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_order(result)}")
         return found
-    if chosen is not None and not chosen.explains:
+    if isinstance(result.train_on, ExplainingTraining):
         return [
             "the features show other things than the crowd sees: partitions by the answers alone "
             "explain these better than the clusters do; bring other features, or ask about more "

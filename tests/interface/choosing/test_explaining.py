@@ -152,7 +152,7 @@ def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
 
 def test_the_choice_says_so():
     result = small(CrowdData(FEATURES, said_of(SEEN, 10)), 2, forms=1).fit(progress=False)
-    assert not result.chosen.explains
+    assert "explain the answers worse than partitions" in result.chosen.reason
     assert covered(result.workers) >= 0.8
     tried = result.chosen.table
     more = pd.concat([tried, tried.assign(components=4, chosen=False)])
