@@ -102,10 +102,13 @@ def _of_answers(result: Fitted) -> list[str]:
     if _share_of(result, weight < -_HEARD) > 0.5:
         return [f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"]
     guesses = _share_of(result, weight < _HEARD) > 0.5
+    sees_others = isinstance(result.train_on, ExplainingTraining)
     if alone:
         by_these = ""
         if guesses:
             by_these = "; by these most workers seem to guess, or they see other things"
+        elif sees_others:
+            by_these = ", which do not explain what it says: the crowd sees other things"
         return [
             "answers about items that were not asked about before are not predicted clearly better "
             f"than by chance{alone}{by_these}: ask about more pairs, or bring features that show "
@@ -122,7 +125,7 @@ def _of_answers(result: Fitted) -> list[str]:
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_order(result)}")
         return found
-    if isinstance(result.train_on, ExplainingTraining):
+    if sees_others:
         return [
             "the features show other things than the crowd sees: partitions by the answers alone "
             "explain these better than the clusters do; bring other features, or ask about more "

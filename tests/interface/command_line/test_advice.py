@@ -75,7 +75,7 @@ def test_a_crowd_that_sees_what_features_do_not_show_is_not_blamed():
     kinds = np.random.default_rng(1).integers(3, size=len(FEATURES))
     seen = simulate_pairs(kinds, [0.9] * 4, [0.9] * 4, pairs_per_worker=50, seed=1)
     (sentence,) = advice(chosen(FEATURES, seen, 2, 3))
-    assert "by these most workers seem to guess, or they see other things" in sentence
+    assert "which do not explain what it says: the crowd sees other things" in sentence
     assert "bring features that show what the crowd sees" in sentence
 
 
