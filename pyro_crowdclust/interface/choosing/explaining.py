@@ -151,7 +151,7 @@ def log_likelihood(
     counts = expected_counts(annotators, same, answers.worker, answers.label.double())
     total = torch.zeros((), dtype=torch.float64)
     for name, prior in annotators.priors().items():
-        family, eta = prior.family, prior.natural_parameters.detach()
+        family, eta = prior.family, prior.natural_parameters
         total = (
             total + (family.log_normalizer(eta + counts[name]) - family.log_normalizer(eta)).sum()
         )

@@ -14,7 +14,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.data import without_features
+from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.guides import drawn_partitions
 from pyro_crowdclust.interface import ExplainingTraining, advice
@@ -116,6 +116,14 @@ def test_workers_are_not_blamed_for_what_features_do_not_show(misled, mended):
     assert covered(mended.workers) >= 0.8
     assert (mended.workers["weight"] > 1).all()
     assert mended.model.feature_weight <= 0.15
+
+
+def test_rates_have_the_moments_of_the_draws(misled):
+    asked = some_items(misled.data, misled.data.answers.items.unique())
+    drawn = drawn_partitions(without_features(asked), seed=misled.seed).workers
+    found = with_answers_explained(misled).workers
+    for column in ("sensitivity", "sensitivity_sd", "specificity", "specificity_sd"):
+        np.testing.assert_allclose(found[column], drawn[column], rtol=1e-9)
 
 
 def test_a_bound_on_what_answers_say(silent):
