@@ -14,7 +14,7 @@ import pandas as pd
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import Kind, suggest
+from pyro_crowdclust.asking.suggesting import Kind, first_new_number, suggest
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
@@ -167,7 +167,7 @@ def simulate_campaign(
     classes = [*crowd.classes] if isinstance(crowd, SupportsClasses) else None
     if data.class_labels is not None:
         data = extended(data, classes=classes)
-    first = _first_new_round(data.page_ids)
+    first = first_new_number(data.page_ids, "round ")
     result = fit(data)
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
@@ -212,13 +212,6 @@ def simulate_campaign(
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
         return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
-
-
-def _first_new_round(page_ids: pd.Index) -> int:
-    """The number after those in the names of pages that campaigns had before."""
-    names = pd.Series(page_ids.astype(str), dtype=object)
-    numbers = names.str.extract(r"^round (\d{1,15})\.", expand=False).dropna().astype(int)
-    return int(numbers.max()) + 1 if len(numbers) else 0
 
 
 def _scores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,6 @@ from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
-
-# Of a page; longer ones are no numbers that anybody counted to.
-_PAGE_NUMBER = r"^(\d{1,15})(?!\d)"
 
 
 class Kind(Protocol):
@@ -198,7 +196,7 @@ def suggest(
     )
     frame = kind.compose(situation, count)
     if "page" in frame:
-        frame["page"] += _first_new_page(data.page_ids)
+        frame["page"] += first_new_number(data.page_ids)
     questions = frame.drop_duplicates("page") if "page" in frame else frame
     table = crowd.table(questions["worker"], num_clusters, seed)
     # Where there is nobody to ask a question costs 1.
@@ -206,13 +204,29 @@ def suggest(
     return Suggestions(frame, float(price), table)
 
 
-def _first_new_page(page_ids: pd.Index) -> int:
+def first_new_number(page_ids: pd.Index, before: str = "") -> int:
     """The number after those of the pages that there are, so that none is answered twice.
 
-    A file makes texts of numbers, and "3 of ann" of a page that several people sorted.
+    A file makes texts of numbers, and "3 of ann" of a page that several people sorted. Longer ones
+    are no numbers that anybody counted to.
+
+    Parameters
+    ----------
+    page_ids
+        Names of pages.
+    before
+        What stands before a number.
+
+    Examples
+    --------
+    >>> first_new_number(pd.Index(["3", "4 of ann", "round 7.0"]))
+    5
+    >>> first_new_number(pd.Index(["3", "4 of ann", "round 7.0"]), "round ")
+    8
     """
     texts = pd.Series(page_ids.astype(str), dtype=object)
-    numbers = texts.str.extract(_PAGE_NUMBER, expand=False).dropna().astype(np.int64)
+    counted = texts.str.extract(rf"^{re.escape(before)}(\d{{1,15}})(?!\d)", expand=False)
+    numbers = counted.dropna().astype(np.int64)
     return int(numbers.max()) + 1 if len(numbers) else 0
 
 
