@@ -15,6 +15,7 @@ from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.pair_answers import are_levels
+from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import as_frame, read_table, reject, show, to_index, unknown
 
@@ -142,9 +143,7 @@ def _pages_of(pairs: Any, before: pd.Index) -> pd.DataFrame | None:
     """
     table = read_table(pairs, "pairs", *COLUMNS["pairs"])
     if "page" not in table:
-        numbers = [f"pair {number}" for number in range(len(before) + len(table))]
-        unused = pd.Index(numbers).difference(before, sort=False)
-        table = table.assign(page=unused[: len(table)])
+        table = table.assign(page=pages_of_single_pairs(len(table), {*before}))
     answers = CrowdData(None, table)
     try:
         return answers.as_placements().pages

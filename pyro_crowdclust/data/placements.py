@@ -7,6 +7,7 @@ same, and each can be made of the other.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -219,3 +220,15 @@ def pairs_of(placements: Placements) -> Answers:
     return Answers(
         placements.item[left], placements.item[right], placements.worker[page], label, page
     )
+
+
+def pages_of_single_pairs(number: int, taken: Collection[Hashable]) -> list[str]:
+    """Ids for pages of the two items of a pair each, which no other page has.
+
+    Examples
+    --------
+    >>> pages_of_single_pairs(2, ["pair 1"])
+    ['pair 0', 'pair 2']
+    """
+    names = (f"pair {place}" for place in range(number + len(taken)))
+    return [name for name in names if name not in taken][:number]

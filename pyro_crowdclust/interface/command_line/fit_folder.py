@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
+from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.exchange import FORMATS, CrowdAnswers
 from pyro_crowdclust.exchange import read_answers as read_exports
 from pyro_crowdclust.files.writing import check_room
@@ -159,9 +159,8 @@ def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         pairs = pd.concat([pairs, of_pages], ignore_index=True)
     if "page" in pairs:
         taken, single = {*pairs["page"]}, pairs["page"].isna()
-        names = (name for name in map("pair {}".format, itertools.count()) if name not in taken)
         pairs["page"] = pairs["page"].astype(object)
-        pairs.loc[single, "page"] = list(itertools.islice(names, int(single.sum())))
+        pairs.loc[single, "page"] = pages_of_single_pairs(int(single.sum()), taken)
     return {"pairs": pairs}
 
 
