@@ -279,12 +279,16 @@ class TrainingOptions(FurtherTraining):
         """The options of ``fit``."""
         return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
 
-    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, but for changes."""
-        options = {
+    @property
+    def of_fit(self) -> dict[str, Any]:
+        """These options by name, without what a derived class adds."""
+        return {
             field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)
         }
-        options["trainer"] = self.trainer or Trainer
+
+    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
+        """Fit with these options, but for changes."""
+        options = self.of_fit | {"trainer": self.trainer or Trainer}
         return fit(model, guide, data, **options | changes)
 
 

@@ -18,6 +18,7 @@ of what they say of z that is likeliest, by the bound
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,16 @@ from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.families.summaries import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PairRegressionGuide, PartitionGuide, drawn_partitions
-from pyro_crowdclust.interface.choosing.held_out_pairs import together
-from pyro_crowdclust.interface.choosing.rereading import read_at, reweighted
+from pyro_crowdclust.interface.choosing.rereading import (
+    owned_together,
+    read_at,
+    reweighted,
+    same_cluster,
+)
 from pyro_crowdclust.interface.choosing.trials import WEIGHTS
 from pyro_crowdclust.interface.recipe import is_supervised
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators, part_of
 
@@ -57,7 +64,7 @@ class ExplainingTraining(TrainingOptions):
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
         """Fit with these options, but for changes."""
-        train_on: Any = TrainingOptions(**vars(self))
+        train_on: Any = TrainingOptions(**self.of_fit)
         if isinstance(model, SemiCrowdsourcedMixture):
             train_on = reweighted(train_on, model.feature_weight)
         return with_answers_explained(train_on(model, guide, data, **changes))
@@ -95,12 +102,13 @@ def with_answers_explained(result: Fitted) -> Fitted:
         return result
     most = _weight_of(result)  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
-    reads = [_judged_by(drawn.guide, read_at(result, weight)) for weight in weights]
-    best = max(reads, key=log_evidence)
+    rates = _rates_of(drawn.guide)
+    reads = [_judged_by(rates, read_at(result, weight)) for weight in weights]
+    heard = answered_batch(data)
+    assert heard is not None
+    best = max(reads, key=partial(log_evidence, heard=heard.to(result.device, torch.float64)))
     if isinstance(best.train_on, TrainingOptions):
-        fields = TrainingOptions.__dataclass_fields__
-        options = {name: getattr(best.train_on, name) for name in fields}
-        best = replace(best, train_on=ExplainingTraining(**options))
+        best = replace(best, train_on=ExplainingTraining(**best.train_on.of_fit))
     return best
 
 
@@ -166,29 +174,42 @@ def _weight_of(result: Fitted) -> float:
     return result.model.feature_weight
 
 
-def _judged_by(drawn: PartitionGuide, result: Fitted) -> Fitted:
-    """The result, whose guide is written to: Betas with the moments of the rates of the draws."""
-    workers = drawn.workers()
+def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
+    """Natural parameters of Betas with the moments of the rates of the draws."""
+    workers, found = drawn.workers(), {}
     assert workers is not None  # of two coins
     for name, rate in workers.rates.items():
         strength = beta_concentration(rate.mean, rate.sd**2)
-        shapes = torch.stack(
-            [torch.as_tensor(strength * share) for share in (rate.mean, 1 - rate.mean)], -1
-        )
-        result.guide.posteriors[name].set_natural_parameters(shapes - 1)
+        shapes = np.stack([strength * rate.mean, strength * (1 - rate.mean)], -1)
+        found[name] = torch.from_numpy(shapes) - 1
+    return found
+
+
+def _judged_by(rates: dict[str, Float[Tensor, "worker 2"]], result: Fitted) -> Fitted:
+    """The result, whose guide is given these natural parameters of the rates."""
+    for name, natural_parameters in rates.items():
+        result.guide.posteriors[name].set_natural_parameters(natural_parameters)
     return result
 
 
 @torch.no_grad()
-def log_evidence(result: Fitted) -> float:
-    """A bound on ``log p(L | X)`` of what is known of components and workers."""
-    answers, guide = result.data.answers, result.guide
-    by_features = result.component_probabilities_by_features
-    assert answers is not None
-    assert by_features is not None  # as of every choice
-    heard, annotators = result.component_probabilities, result.model.annotators
-    odds = by_features.clamp_min(_LEAST).log() - heard.clamp_min(_LEAST).log()
-    statistics = {name: guide.posteriors[name].mean().cpu() for name in annotators.priors()}
-    same = torch.as_tensor(together(result, answers)).clamp(0, 1)
-    said = annotators.answer(same, statistics, answers.worker).log_prob(answers.label.double())
-    return float((heard * odds).sum() + said.sum())
+def log_evidence(result: Fitted, heard: Batch) -> float:
+    """A bound on ``log p(L | X)`` of what is known of components and workers.
+
+    Parameters
+    ----------
+    result
+        Of a mixture or a regression.
+    heard
+        All answers, with their items, in double precision.
+    """
+    guide, annotators, label = result.guide, result.model.annotators, heard.label
+    assert label is not None  # there are answers
+    (alone,) = item_batches(result.data, len(heard.items), heard.items.cpu())
+    by_features = guide.infer(alone.to(result.device, torch.float64)).assignments
+    q = guide.infer(heard).assignments
+    odds = by_features.clamp_min(_LEAST).log() - q.clamp_min(_LEAST).log()
+    statistics = {name: guide.posteriors[name].mean() for name in annotators.priors()}
+    same = same_cluster(q, owned_together(result), heard)
+    said = annotators.answer(same, statistics, heard.worker)
+    return float((q * odds).sum() + said.log_prob(label.double()).sum())

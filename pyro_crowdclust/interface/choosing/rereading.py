@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -24,7 +24,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.protocols import PairAnnotators, part_of
 
 # Joined clusters are sure: log q(c_k) of the owner less that of any other.
 _SURE = 50.0
@@ -191,17 +191,31 @@ def judge_workers(result: Fitted, batch: Batch) -> None:
     """
     model, guide, label = result.model, result.guide, batch.label
     assert label is not None  # there are answers
-    together = torch.eye(model.num_clusters, dtype=torch.float64, device=label.device)
-    if model.ownership is not None:
-        together = components_together(guide.posteriors["owners"].mean()).double()
+    together = owned_together(result)
     for name, trusted in model.annotators.with_trust(TRUSTED).priors().items():
         guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
     for _ in range(_ROUNDS):
-        q = guide.infer(batch).assignments
-        same = ((q[batch.left] @ together) * q[batch.right]).sum(1).clamp(0, 1)
+        same = same_cluster(guide.infer(batch).assignments, together, batch)
         counts = expected_counts(model.annotators, same, batch.worker, label.double())
         for name, prior in model.annotators.priors().items():
             guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
+
+
+def owned_together(result: Fitted) -> Float[Tensor, "component component"]:
+    """Probability that two components are one cluster; each is its own where none own several."""
+    if part_of(result.model, "ownership", Ownership) is None:
+        return torch.eye(result.model.num_clusters, dtype=torch.float64, device=result.device)
+    return components_together(result.guide.posteriors["owners"].mean()).double()
+
+
+def same_cluster(
+    assignments: Float[Tensor, "item component"],
+    together: Float[Tensor, "component component"],
+    batch: Batch,
+) -> Float[Tensor, " pair"]:
+    """Probability that both items of every answer of a batch share a cluster, by their q(z)."""
+    left, right = assignments[batch.left], assignments[batch.right]
+    return ((left @ together) * right).sum(1).clamp(0, 1)
 
 
 def _read_by(

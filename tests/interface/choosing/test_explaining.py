@@ -12,11 +12,11 @@ import pytest
 import scipy.integrate
 import torch
 
-from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.guides import drawn_partitions
+from pyro_crowdclust.guides import PairRegressionGuide, drawn_partitions
 from pyro_crowdclust.interface import ExplainingTraining, advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import (
@@ -26,6 +26,9 @@ from pyro_crowdclust.interface.choosing.explaining import (
     with_answers_explained,
 )
 from pyro_crowdclust.interface.choosing.rereading import read_at, with_answers_heard
+from pyro_crowdclust.minibatches import answered_batch
+from pyro_crowdclust.mixture import SoftmaxRegression
+from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -141,7 +144,7 @@ def test_a_bound_on_what_answers_say(silent):
         said_so = float(of_answers.log_prob(answers.label.double()).sum())
         terms.append(prior[range(6), z].sum() + said_so)
     exact = np.logaddexp.reduce(terms)
-    assert exact - 0.5 < log_evidence(read) <= exact + 1e-9
+    assert exact - 0.5 < log_evidence(read, answered_batch(data)) <= exact + 1e-9
 
 
 @pytest.mark.long
@@ -156,6 +159,37 @@ def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
         updated = result.update(more, epochs=3)
         assert covered(updated.workers) >= 0.75
         assert isinstance(updated.train_on, ExplainingTraining)
+
+
+def test_rows_with_gaps_are_read_anew():
+    features = np.where(np.random.default_rng(4).random(FEATURES.shape) < 0.1, np.nan, FEATURES)
+    silent = small(CrowdData(features), 2, forms=1).fit(num_starts=1, progress=False)
+    result = with_answers_explained(
+        with_answers_heard(silent, CrowdData(features, said_of(SEEN)), 0.15)
+    )
+    assert isinstance(result.train_on, ExplainingTraining)
+    assert covered(result.workers) >= 0.8
+
+
+def test_a_regression_is_read_anew_and_goes_on(monkeypatch, tmp_path):
+    """Whatever its clusters explain, so that it is."""
+    monkeypatch.setattr(explaining, "_BLAMED", math.inf)
+    monkeypatch.setattr(explaining, "explains", lambda *_: False)
+    data = CrowdData(FEATURES, said_of(SEEN))
+    model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(8))
+    options = {"batch_size": None, "dtype": torch.float64, "progress": False}
+    fitted = fit(model, PairRegressionGuide(model), data, epochs=20, **options)
+    read = with_answers_explained(fitted)
+    assert read.guide.sharpness <= fitted.guide.sharpness
+    assert covered(read.workers) >= 0.8
+    read.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, read.probabilities, atol=1e-9)
+    more = simulate_pairs(SEEN, *RATES, pairs_per_worker=30, items=range(ASKED), seed=5)
+    more["worker"] += 8
+    updated = again.update(more, epochs=3)
+    assert isinstance(updated.train_on, ExplainingTraining)
+    assert updated.guide.sharpness <= read.guide.sharpness
 
 
 def test_the_choice_says_so():
