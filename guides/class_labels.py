@@ -139,10 +139,19 @@ class ClassLabelGuide(nn.Module):
         data: CrowdData,
         generator: torch.Generator,
         classes: Float[Tensor, "item class"] | None = None,
+        steps: int | None = None,
     ) -> None:
         """Move all posteriors, and learned priors, to where q(y) of the labelled items puts them.
 
-        ``classes`` is q(y) of all items; the majority vote by default.
+        Parameters
+        ----------
+        data, generator
+            As of a ``Start``.
+        classes
+            q(y) of all items; the majority vote by default.
+        steps
+            How many, the first one a whole natural step, and all others halves, since whole ones
+            lead a regression astray; by default ``start_steps`` where priors are learned, else one.
         """
         assert data.class_labels is not None  # as the model has checked
         labelled = data.class_labels.labelled_items
@@ -158,7 +167,8 @@ class ClassLabelGuide(nn.Module):
         own = {id(q.natural_parameters) for q in conjugate}
         learned = [p for p in self.parameters() if p.requires_grad and id(p) not in own]
         adam = torch.optim.Adam(learned, lr=0.1) if learned else None
-        steps = self.start_steps if learned else 1
+        if steps is None:
+            steps = self.start_steps if learned else 1
         # A model can be called, too, which its contract here leaves to Pyro.
         model: Any = self.model
         try:

@@ -124,6 +124,24 @@ def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     assert fits[0].probabilities == pytest.approx(fits[1].probabilities, abs=1e-2)
 
 
+def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
+    """Ten whole natural steps lead a regression of many classes astray, from where none returns."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(300) % 8
+    features = rng.normal(size=(300, 20)) + 3 * rng.normal(size=(8, 20))[kind]
+    item, worker = np.arange(600) // 2, np.arange(600) % 5
+    said = np.where(rng.random(600) < 0.7, kind[item], rng.integers(8, size=600))
+    data = CrowdData(features, labels={"item": item, "worker": worker, "label": said})
+    seen, held = held_out_parts(data, 2, 0)[0]
+    candidate = class_candidates.class_candidates(data)[3]
+    assert candidate.kind == "regression"
+    own, shared = (
+        log_probability_by_item(candidate.fit(seen, OF_TRIALS | start, True), held).mean()
+        for start in ({}, {"initialize": WorkersStart(seen, 0)})
+    )
+    assert shared == pytest.approx(own, abs=0.02)
+
+
 @pytest.mark.long
 def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
     features, _, labels, _ = iris

@@ -180,7 +180,6 @@ class WorkersStart:
         learned = [one for one in workers.parameters() if one.requires_grad]
         for one in learned:
             one.requires_grad_(False)
-        for _ in range(_STEPS):
-            guide.start(data, generator)
+        guide.start(data, generator, steps=_STEPS)
         for one in learned:
             one.requires_grad_(True)
