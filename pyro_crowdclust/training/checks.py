@@ -186,7 +186,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """
     model_trace, guide_trace = _traces(model, guide, batch)
     _check_weights(model_trace, guide_trace, batch)
-    _warn_of_unweighted_items(model, model_trace, guide_trace, batch)
+    _warn_of_unweighted_items(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
     missing = [
@@ -297,9 +297,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             )
 
 
-def _warn_of_unweighted_items(
-    model: Callable, model_trace: Trace, guide_trace: Trace, batch: Batch
-) -> None:
+def _warn_of_unweighted_items(model: Callable, model_trace: Trace, batch: Batch) -> None:
     """Warn of a model for which a minibatch is all there is, although it learns of all items.
 
     What latents outside of the plate of the items learn hangs on how many items there are. Such a
@@ -321,7 +319,8 @@ def _warn_of_unweighted_items(
         return
     heavier = dataclasses.replace(batch, item_weight=2 * batch.item_weight)
     with torch.random.fork_rng():
-        other = _trace("model", poutine.replay(model, trace=guide_trace), heavier)
+        # Of the same values, also of sites that the guide leaves to the model.
+        other = _trace("model", poutine.replay(model, trace=model_trace), heavier)
     if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
         warnings.warn(
             f"the model takes the {size} items of a minibatch for all of the {batch.num_items} "

@@ -8,6 +8,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from pyro import poutine
 from pyro.infer.autoguide import AutoNormal, AutoNormalMessenger
 from torch import nn
 
@@ -75,6 +76,19 @@ class TestModelsThatTakeAMinibatchForAll:
         with pytest.warns(UserWarning, match=said):
             quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
         quiet_fit(model, AutoNormal(model), self.DATA, batch_size=None, epochs=1)
+
+    @staticmethod
+    def mixture(batch):
+        means = pyro.sample("means", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+        with pyro.plate("items", len(batch.items)):
+            half = dist.Categorical(torch.ones(2))
+            z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(means[z], 1.0), obs=batch.features[:, 0])
+
+    def test_is_told_where_the_model_draws_what_it_enumerates(self):
+        guide = AutoNormal(poutine.block(self.mixture, hide=["z"]))
+        with pytest.warns(UserWarning, match="takes the 5 items of a minibatch for all"):
+            quiet_fit(self.mixture, guide, self.DATA, batch_size=5, epochs=1)
 
     @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
     def test_others_are_not(self, name):
