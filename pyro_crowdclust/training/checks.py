@@ -47,10 +47,13 @@ class Sites(NamedTuple):
         Whether any site is enumerated.
     max_plate_nesting
         Levels of plates.
+    of_model_alone
+        Sites that the model enumerates and the guide does not have.
     """
 
     enumerates: bool
     max_plate_nesting: int
+    of_model_alone: tuple[str, ...]
 
 
 def check_callable(model: object, guide: object) -> None:
@@ -189,11 +192,8 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     _warn_of_unweighted_items(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
-    missing = [
-        name
-        for name, site in in_model.items()
-        if name not in in_guide and not site["infer"].get("enumerate")
-    ]
+    of_model_alone = [name for name in in_model if name not in in_guide]
+    missing = [name for name in of_model_alone if not in_model[name]["infer"].get("enumerate")]
     if missing:
         raise ValueError(
             f"the guide misses the model's site{'s' * (len(missing) > 1)} "
@@ -213,7 +213,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     _check_copied(model, guide, batch)
     sites = [*in_model.values(), *in_guide.values()]
     enumerates = any(site["infer"].get("enumerate") for site in sites)
-    return Sites(enumerates, plate_nesting(model_trace, guide_trace))
+    return Sites(enumerates, plate_nesting(model_trace, guide_trace), tuple(of_model_alone))
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:

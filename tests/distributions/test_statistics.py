@@ -373,7 +373,7 @@ def test_shapes_are_those_that_pyro_expects():
 
 def test_a_site_holds_one_draw():
     for distribution in every_distribution():
-        with pytest.raises(NotImplementedError, match="draws one value per site; use a plate"):
+        with pytest.raises(NotImplementedError, match="draws one value per site: use a plate"):
             distribution.sample((2,))
 
 
