@@ -399,7 +399,10 @@ class Fitted:
         """Latent means of new items."""
         latents = infer(self, new_batches(self, features))[1]
         if latents is None:
-            raise ValueError("this model has no latents: its components are on the features")
+            raise ValueError(
+                "there are no latents: the components are on the features, or what the guide "
+                "infers has none (LocalPosterior.latent)"
+            )
         return latents.numpy()
 
     def new_items(self, features: Any) -> CrowdData:
