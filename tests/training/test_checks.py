@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import pyro
@@ -89,6 +90,20 @@ class TestModelsThatTakeAMinibatchForAll:
         guide = AutoNormal(poutine.block(self.mixture, hide=["z"]))
         with pytest.warns(UserWarning, match="takes the 5 items of a minibatch for all"):
             quiet_fit(self.mixture, guide, self.DATA, batch_size=5, epochs=1)
+
+    @pytest.mark.parametrize("is_told", [True, False])
+    def test_is_told_of_answers(self, is_told):
+        data = crowd()
+
+        def model(batch):
+            right = pyro.sample("right", dist.Beta(4.0, 2.0))
+            weight = 1.0 if is_told else batch.pair_weight
+            with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=weight):
+                pyro.sample("label", dist.Bernoulli(right), obs=batch.label)
+
+        found = pytest.warns(UserWarning, match="pairs of a minibatch for all answers that there")
+        with found if is_told else nullcontext():
+            quiet_fit(model, AutoNormal(model), data, batch_size=5, epochs=1)
 
     @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
     def test_others_are_not(self, name):
