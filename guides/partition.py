@@ -318,7 +318,8 @@ class PartitionGuide(nn.Module):
             return found
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
         looks, prior = given.pop("looks"), self.model.looks.natural_parameters
-        rates = summarize_draws(given, looks, looks - prior, interval, levels)
+        betas = [name for name in given if isinstance(self.posteriors[name].family, Beta)]
+        rates = summarize_draws(given, looks, looks - prior, interval, levels, betas)
         if {*rates} == {"sensitivity", "specificity"}:
             return WorkerSummary(rates, *weight_of(**rates))
         return WorkerSummary(rates, found.weight, found.weight_sd)

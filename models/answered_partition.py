@@ -47,7 +47,7 @@ from pyro_crowdclust.partitions import (
     PitmanYor,
     num_hard_ends,
 )
-from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.protocols import PairAnnotators, SupportsItems
 
 # Of pairs that are the same the last look is the commonest, others less by this factor a level.
 # With "same" and "different" no worker is right more often than pairs look as they are, so that a
@@ -78,6 +78,11 @@ class AnsweredPartition(nn.Module):
     likeness
         What numbers of pairs say (``CrowdData(likeness=)``); None refuses data that have any.
 
+    Raises
+    ------
+    ValueError
+        If the workers want to know which items they are asked about (``SupportsItems``).
+
     Examples
     --------
     >>> from pyro_crowdclust.annotators import TwoCoin
@@ -93,6 +98,12 @@ class AnsweredPartition(nn.Module):
         likeness: LikenessRegression | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(annotators, SupportsItems):
+            raise ValueError(
+                f"{type(annotators).__name__} wants to know which items it is asked about, which "
+                "workers of items without features are not told: say hard_items=True, or use "
+                "annotators without about()"
+            )
         self.likeness = likeness
         self.annotators: PairAnnotators | GradedAnswers = annotators
         self.prior = prior

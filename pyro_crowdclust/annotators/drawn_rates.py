@@ -6,7 +6,7 @@ these moments leave open what the draws leave open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -112,6 +112,7 @@ def summarize_draws(
     counts: Float[Tensor, "draw relation look"],
     interval: float,
     levels: Sequence[str] = (),
+    probabilities: Collection[str] = (),
 ) -> dict[str, PosteriorSummary]:
     """Rates of workers who answer by what a pair looks like.
 
@@ -132,6 +133,8 @@ def summarize_draws(
         Probability of the central intervals.
     levels
         Of workers who grade, which sites say how their grades fall at each look, in turn.
+    probabilities
+        Of workers of another kind, which sites are Betas, of one probability.
     """
     rates = {name: DrawnShares.of(eta) for name, eta in given.items()}
     said = [rates[name] for name in levels]
@@ -150,6 +153,8 @@ def summarize_draws(
             rates = {"sensitivity": same.at(1), "specificity": different.at(0)}
         else:
             rates = {"if_same": same, "if_different": different} | rates
+    else:
+        rates |= {name: rates[name].at(0) for name in probabilities}
     return {name: shares.summary(interval) for name, shares in rates.items()}
 
 

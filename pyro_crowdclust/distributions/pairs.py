@@ -113,7 +113,12 @@ class SameCluster(StatisticValued):
         return agreement(assignments[: self._num_paired], *self._ends, self._together)
 
     def log_prob(self, value: Float[Tensor, "*agreement"]) -> Float[Tensor, "*agreement"]:
-        return torch.zeros_like(value)
+        nothing = torch.zeros_like(value)
+        # Pyro's graph of a model, as render_model draws it, finds here on what a site depends.
+        for part in (self._assignments, self._together):
+            if part is not None and not part.is_sparse:
+                nothing = nothing + part.new_zeros(())
+        return nothing
 
 
 class EnumeratedAgreement(StatisticValued):

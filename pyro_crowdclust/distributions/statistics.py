@@ -79,7 +79,8 @@ class StatisticValued(TorchDistribution):
     def _one_draw(self, sample_shape: Any) -> None:
         if tuple(sample_shape):
             raise NotImplementedError(
-                f"{type(self).__name__} draws one value per site; use a plate for more"
+                f"{type(self).__name__} draws one value per site: use a plate for more, and have "
+                "Pyro draw one after the other (vectorize_particles=False, parallel=False)"
             )
 
 

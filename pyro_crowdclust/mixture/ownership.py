@@ -28,7 +28,7 @@ class Ownership(nn.Module):
     There are as many clusters as components, and the name of a cluster is that of a component:
     one that nobody says anything about is a cluster of its own. What answers say of c depends on
     all components together, so that q(c) is no matter of steps: the callback ``OwnershipMoves``
-    solves for it after every epoch.
+    solves for it after every epoch, and without it q(c) stays at its prior.
 
     Parameters
     ----------

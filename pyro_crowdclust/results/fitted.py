@@ -76,6 +76,12 @@ from pyro_crowdclust.results.updating import (
 )
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
+# What an expert is sure of is no answer: its model is made for so many labels and links.
+_NO_UPDATE = {
+    name: f"; make the model anew for CrowdData(..., {name}=...), and fit that"
+    for name in ("known", "must_link", "cannot_link")
+}
+
 
 @dataclass(frozen=True, repr=False)
 class Fitted:
@@ -255,7 +261,8 @@ class Fitted:
         """
         if isinstance(self.train_on, FurtherTraining):
             own = {*inspect.signature(self.update).parameters} - {"options"}
-            check_arguments("update", options, own | self.train_on.option_names())
+            known = own | self.train_on.option_names()
+            check_arguments("update", options, known, _NO_UPDATE)
         if self.feature_shape is not None and self.data.features is None:
             raise ValueError(
                 "this result was loaded, and a file has no features: pass the data of the fit, "
@@ -399,7 +406,10 @@ class Fitted:
         """Latent means of new items."""
         latents = infer(self, new_batches(self, features))[1]
         if latents is None:
-            raise ValueError("this model has no latents: its components are on the features")
+            raise ValueError(
+                "there are no latents: the components are on the features, or what the guide "
+                "infers has none (LocalPosterior.latent)"
+            )
         return latents.numpy()
 
     def new_items(self, features: Any) -> CrowdData:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
+from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import in_pandas
 
 
 def pair_positions(
@@ -24,12 +26,16 @@ def pair_positions(
 
     Examples
     --------
+    >>> import torch
     >>> data = CrowdData(np.eye(3), item_ids=["ant", "bee", "cat"])
     >>> pair_positions(data, "ant", "cat")
     (array([0]), array([2]), True)
     >>> pair_positions(CrowdData(np.eye(2), item_ids=[b"ant", b"bee"]), b"ant", b"bee")
     (array([0]), array([1]), True)
+    >>> pair_positions(CrowdData(np.eye(3)), torch.tensor([0, 1]), torch.tensor([2, 2]))
+    (array([0, 1]), array([2, 2]), False)
     """
+    left, right = _known_sequence(left), _known_sequence(right)
     is_single = _is_one_id(data, left)
     if is_single != _is_one_id(data, right):
         raise ValueError(
@@ -42,6 +48,11 @@ def pair_positions(
         raise ValueError(f"left has {len(left)} ids and right {len(right)}: give pairs")
     i, j = (np.asarray(data.item_positions(ids)) for ids in (left, right))
     return i, j, is_single
+
+
+def _known_sequence(ids: Any) -> Any:
+    """Tensors, and columns of polars and pyarrow, as what Python and pandas have for them."""
+    return ids.tolist() if isinstance(ids, Tensor) else in_pandas(ids)
 
 
 def _is_one_id(data: CrowdData, ids: Any) -> bool:

@@ -222,7 +222,9 @@ class PartitionStart:
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 
     def _partition(self, num_items: int, num_clusters: int) -> Float[Tensor, "item cluster"]:
-        given = torch.as_tensor(np.array(self.responsibilities))
+        given = self.responsibilities
+        if not isinstance(given, Tensor):
+            given = torch.as_tensor(np.array(given))
         if given.dim() == 1 and not given.is_floating_point():
             if len(given) and not 0 <= int(given.min()) <= int(given.max()) < num_clusters:
                 raise ValueError(

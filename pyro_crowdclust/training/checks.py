@@ -47,10 +47,13 @@ class Sites(NamedTuple):
         Whether any site is enumerated.
     max_plate_nesting
         Levels of plates.
+    of_model_alone
+        Sites that the model enumerates and the guide does not have.
     """
 
     enumerates: bool
     max_plate_nesting: int
+    of_model_alone: tuple[str, ...]
 
 
 def check_callable(model: object, guide: object) -> None:
@@ -186,14 +189,11 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """
     model_trace, guide_trace = _traces(model, guide, batch)
     _check_weights(model_trace, guide_trace, batch)
-    _warn_of_unweighted_items(model, model_trace, guide_trace, batch)
+    _warn_of_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
-    missing = [
-        name
-        for name, site in in_model.items()
-        if name not in in_guide and not site["infer"].get("enumerate")
-    ]
+    of_model_alone = [name for name in in_model if name not in in_guide]
+    missing = [name for name in of_model_alone if not in_model[name]["infer"].get("enumerate")]
     if missing:
         raise ValueError(
             f"the guide misses the model's site{'s' * (len(missing) > 1)} "
@@ -213,7 +213,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     _check_copied(model, guide, batch)
     sites = [*in_model.values(), *in_guide.values()]
     enumerates = any(site["infer"].get("enumerate") for site in sites)
-    return Sites(enumerates, plate_nesting(model_trace, guide_trace))
+    return Sites(enumerates, plate_nesting(model_trace, guide_trace), tuple(of_model_alone))
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
@@ -297,43 +297,48 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             )
 
 
-def _warn_of_unweighted_items(
-    model: Callable, model_trace: Trace, guide_trace: Trace, batch: Batch
-) -> None:
-    """Warn of a model for which a minibatch is all there is, although it learns of all items.
+def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> None:
+    """Warn of a model for which a minibatch is all there is, although it learns of all data.
 
-    What latents outside of the plate of the items learn hangs on how many items there are. Such a
-    model is one whose observations of the items have no scale; and where these are weighed in
-    another way than by Pyro's scales, the weights make a difference.
+    What latents outside of a plate of items, or of answers about pairs, learn hangs on how many of
+    these there are. Such a model is one whose observations there have no scale; and where they are
+    weighed in another way than by Pyro's scales, the weights make a difference.
     """
-    if bool((batch.item_weight == 1).all()):
-        return
-    size = len(batch.items)
-    observed = {
-        name: site
-        for name, site in trace_sites(model_trace).items()
-        if site["is_observed"] and _is_in_plate(site, size)
-    }
-    latents = _latent_sites(model_trace).values()
-    if not observed or all(_is_in_plate(site, size) for site in latents):
-        return
-    if any(torch.as_tensor(site["scale"] != 1).any() for site in observed.values()):
-        return
-    heavier = dataclasses.replace(batch, item_weight=2 * batch.item_weight)
-    with torch.random.fork_rng():
-        other = _trace("model", poutine.replay(model, trace=guide_trace), heavier)
-    if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
-        warnings.warn(
-            f"the model takes the {size} items of a minibatch for all of the {batch.num_items} "
-            f"that there are, at site{'s' * (len(observed) > 1)} "
-            f"{', '.join(map(repr, observed))}, so that its posterior is too wide: scale the plate "
-            "of the items by poutine.scale(scale=batch.item_weight), or fit with batch_size=None",
-            stacklevel=4,
-        )
+    items, pairs = len(batch.items), batch.num_pairs
+    for plate, size, weights, all_of in (
+        ("items", items, "item_weight", f"all of the {batch.num_items} that there are"),
+        ("pairs", pairs, "pair_weight", "all answers that there are"),
+    ):
+        weight = getattr(batch, weights)
+        if bool((weight == 1).all()):
+            continue
+        observed = {
+            name: site
+            for name, site in trace_sites(model_trace).items()
+            if site["is_observed"] and _is_in_plate(site, size)
+        }
+        latents = _latent_sites(model_trace).values()
+        if not observed or all(_is_in_plate(site, items, pairs) for site in latents):
+            continue
+        if any(torch.as_tensor(site["scale"] != 1).any() for site in observed.values()):
+            continue
+        heavier = dataclasses.replace(batch, **{weights: 2 * weight})
+        with torch.random.fork_rng():
+            # Of the same values, also of sites that the guide leaves to the model.
+            other = _trace("model", poutine.replay(model, trace=model_trace), heavier)
+        if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
+            warnings.warn(
+                f"the model takes the {size} {plate} of a minibatch for {all_of}, at "
+                f"site{'s' * (len(observed) > 1)} {', '.join(map(repr, observed))}, so that its "
+                f"posterior is too wide: scale the plate of the {plate} by "
+                f"poutine.scale(scale=batch.{weights}), or fit with batch_size=None",
+                stacklevel=4,
+            )
 
 
-def _is_in_plate(site: dict[str, Any], size: int) -> bool:
-    return any(frame.vectorized and frame.size == size for frame in site["cond_indep_stack"])
+def _is_in_plate(site: dict[str, Any], *sizes: int) -> bool:
+    """Whether a site is in a plate of one of these sizes."""
+    return any(frame.vectorized and frame.size in sizes for frame in site["cond_indep_stack"])
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ that of others, ``EnumeratedELBO``, is Pyro's ``TraceEnum_ELBO`` in one precisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -194,6 +194,15 @@ def check_precision(elbo: ELBO, error: RuntimeError) -> None:
             "not multiply: leave elbo out, or pass training.EnumeratedELBO("
             f"max_plate_nesting={elbo.max_plate_nesting}), which is TraceEnum_ELBO in the widest"
         ) from error
+
+
+def check_sums(elbo: ELBO | None, enumerated: Sequence[str]) -> None:
+    """Raise a ``ValueError`` if a bound would draw sites that the model alone has, not sum them."""
+    if enumerated and isinstance(elbo, Trace_ELBO):
+        raise ValueError(
+            f"the model enumerates {', '.join(map(repr, enumerated))}, but {type(elbo).__name__} "
+            "sums over no site: leave elbo out, or pass a training.EnumeratedELBO"
+        )
 
 
 def default_elbo(enumerates: bool, max_plate_nesting: int = 1) -> ELBO:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from pyro.infer import JitTrace_ELBO, JitTraceEnum_ELBO, JitTraceMeanField_ELBO
 from pyro.infer.elbo import ELBO
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -95,6 +96,11 @@ def _check_called(name: str, value: object, given: str) -> None:
 
 def check_elbo(elbo: object) -> None:
     """Raise a ``ValueError`` unless the bound is one of Pyro's that has a loss, or None."""
+    if isinstance(elbo, JitTrace_ELBO | JitTraceEnum_ELBO | JitTraceMeanField_ELBO):
+        raise ValueError(
+            f"elbo is a {type(elbo).__name__}, which compiles functions of tensors, and a batch is "
+            "none: leave elbo out, or pass the bound of this name without Jit"
+        )
     if elbo is None or (isinstance(elbo, ELBO) and hasattr(elbo, "differentiable_loss")):
         return
     if isinstance(elbo, ELBO):

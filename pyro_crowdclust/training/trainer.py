@@ -29,7 +29,7 @@ from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
 from pyro_crowdclust.training.checks import check_sites, find_not_finite
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
-from pyro_crowdclust.training.elbo import check_precision, default_elbo
+from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
@@ -126,6 +126,7 @@ class Trainer:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
         found = check_sites(model, guide, first)
+        check_sums(elbo, found.of_model_alone)
         own_parameters()
         # ELBO itself has no loss.
         self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)

@@ -11,6 +11,7 @@ import torch
 from pyro import poutine
 from pyro.infer import MCMC, NUTS
 from pyro.infer.autoguide import AutoDelta, AutoDiagonalNormal, AutoNormal
+from pyro.infer.inspect import get_model_relations
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -332,6 +333,23 @@ def test_same_cluster_of_real_assignments():
     assert codes.rsample().tolist() == [0.0, 1.0, 0.0]
 
 
+@pytest.mark.parametrize("is_code", [False, True])
+def test_a_graph_of_pyro_shows_what_same_cluster_depends_on(is_code):
+    ends = torch.tensor([0, 1]), torch.tensor([1, 2])
+    identity = torch.eye(3).double()
+
+    def model() -> None:
+        owners = pyro.sample("owners", pyro.distributions.Normal(identity, 1.0).to_event(2))
+        with pyro.plate("items", 4):
+            z = pyro.sample("z", pyro.distributions.Categorical(torch.ones(3)))
+        z = z if is_code else identity[z]
+        with pyro.plate("pairs", 2):
+            pyro.sample("same", SameCluster(z, *ends, 4, None if is_code else owners))
+
+    found = get_model_relations(model)["sample_sample"]["same"]
+    assert found == (["z"] if is_code else ["owners", "z"])
+
+
 def test_same_cluster_refuses_an_enumerated_assignment():
     """All items share one enumeration dimension, so z[i] == z[j] would always be true."""
 
@@ -373,7 +391,7 @@ def test_shapes_are_those_that_pyro_expects():
 
 def test_a_site_holds_one_draw():
     for distribution in every_distribution():
-        with pytest.raises(NotImplementedError, match="draws one value per site; use a plate"):
+        with pytest.raises(NotImplementedError, match="draws one value per site: use a plate"):
             distribution.sample((2,))
 
 

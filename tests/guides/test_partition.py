@@ -34,6 +34,7 @@ from pyro_crowdclust.partitions import (
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..oracles import random_natural
+from ..registries import OneAccuracy
 
 LARGE = np.arange(60) % 3
 SMALL = np.arange(60) // 2
@@ -400,6 +401,26 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
             inside.append(is_above & (rates.numpy() <= found[name].upper))
     # 72 intervals of .9, those of a data set not independent of each other.
     assert np.mean(inside) > 0.8
+
+
+def test_an_accuracy_is_one_column():
+    data = crowd_of(LARGE)
+    model = AnsweredPartition(OneAccuracy(data.num_workers), FewClusters())
+    guide = PartitionGuide(model, data.num_items, num_draws=10)
+    options = {"batch_size": None, "step_size": 0.3, "epochs": 5, "progress": False}
+    workers = fit(model, guide, data, dtype=torch.float64, **options).workers
+    means = ["accuracy", "accuracy_sd", "accuracy_lower", "accuracy_upper"]
+    assert workers.columns.tolist() == [*means, "weight", "weight_sd", "answers"]
+    np.testing.assert_allclose(workers["accuracy"], [0.9, 0.9, 0.88, 0.77], atol=0.05)
+
+
+def test_annotators_who_ask_for_items_are_refused():
+    class OfItems(OneAccuracy):
+        def about(self, items):
+            return self
+
+    with pytest.raises(ValueError, match="OfItems wants to know which items it is asked about"):
+        AnsweredPartition(OfItems(2), FewClusters())
 
 
 def test_weight_is_of_the_rates_beside_it(blurred):

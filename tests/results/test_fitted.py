@@ -316,7 +316,9 @@ def test_elbo_is_a_direct_evaluation(results):
 
 def test_latent_means(results):
     assert results["plain"].latent_means is None
-    with pytest.raises(ValueError, match="this model has no latents: its components are on the"):
+    with pytest.raises(
+        ValueError, match="there are no latents: the components are on the features"
+    ):
         results["plain"].transform(results["plain"].data.features)
     for name in ("message passing", "amortized"):
         result = results[name]

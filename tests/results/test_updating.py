@@ -268,6 +268,7 @@ def test_what_cannot_go_on_says_why(tmp_path):
         ({"max_iter": 3}, "'max_iter'; did you mean 'epochs'\\?"),
         ({"num_starts": 3}, "'num_starts'$"),
         ({"data": 3}, "'data'$"),
+        ({"known": {0: "a"}}, r"'known'; make the model anew for CrowdData\(..., known=...\), and"),
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
 )

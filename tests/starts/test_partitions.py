@@ -165,6 +165,8 @@ def test_a_partition_is_taken_as_it_is():
     hard = soft.argmax(1)
     guide = started(PartitionStart(hard), data)
     assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
+    of_tensor = started(PartitionStart(torch.as_tensor(hard)), data)
+    assert all(map(torch.equal, of_tensor.parameters(), guide.parameters()))
     guide = started(PartitionStart(np.eye(CLUSTERS, dtype=int)[hard]), data)
     assert counts(guide).tolist() == np.bincount(hard, minlength=CLUSTERS).tolist()
 

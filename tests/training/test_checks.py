@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from pyro import poutine
 from pyro.infer.autoguide import AutoNormal, AutoNormalMessenger
 from torch import nn
 
@@ -75,6 +77,33 @@ class TestModelsThatTakeAMinibatchForAll:
         with pytest.warns(UserWarning, match=said):
             quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
         quiet_fit(model, AutoNormal(model), self.DATA, batch_size=None, epochs=1)
+
+    @staticmethod
+    def mixture(batch):
+        means = pyro.sample("means", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+        with pyro.plate("items", len(batch.items)):
+            half = dist.Categorical(torch.ones(2))
+            z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(means[z], 1.0), obs=batch.features[:, 0])
+
+    def test_is_told_where_the_model_draws_what_it_enumerates(self):
+        guide = AutoNormal(poutine.block(self.mixture, hide=["z"]))
+        with pytest.warns(UserWarning, match="takes the 5 items of a minibatch for all"):
+            quiet_fit(self.mixture, guide, self.DATA, batch_size=5, epochs=1)
+
+    @pytest.mark.parametrize("is_told", [True, False])
+    def test_is_told_of_answers(self, is_told):
+        data = crowd()
+
+        def model(batch):
+            right = pyro.sample("right", dist.Beta(4.0, 2.0))
+            weight = 1.0 if is_told else batch.pair_weight
+            with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=weight):
+                pyro.sample("label", dist.Bernoulli(right), obs=batch.label)
+
+        found = pytest.warns(UserWarning, match="pairs of a minibatch for all answers that there")
+        with found if is_told else nullcontext():
+            quiet_fit(model, AutoNormal(model), data, batch_size=5, epochs=1)
 
     @pytest.mark.parametrize("name", ["weight", "by_factor", "by_plate", "of_items_alone"])
     def test_others_are_not(self, name):

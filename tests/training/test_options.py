@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import pyro
+import pyro.distributions as dist
 import pytest
-from pyro.infer import RenyiELBO, Trace_ELBO, TraceGraph_ELBO
+import torch
+from pyro import poutine
+from pyro.infer import (
+    JitTrace_ELBO,
+    RenyiELBO,
+    Trace_ELBO,
+    TraceEnum_ELBO,
+    TraceGraph_ELBO,
+    TraceMeanField_ELBO,
+)
+from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.callbacks import MergeMoves
 
 from ..crowds import crowd, plain_pair, quiet_fit
-from ..plain_pyro import guide_of, two_sites
+from ..plain_pyro import guide_of, noise_around, two_sites
 from ..refusals import refuses
 
 
@@ -21,12 +33,30 @@ from ..refusals import refuses
         ),
         ("ELBO", r"elbo is a str, but must be a bound of Pyro's, such as pyro.infer.Trace_ELBO\("),
         (RenyiELBO(), "elbo is a RenyiELBO, which has no differentiable_loss .* Trace_ELBO, Trace"),
+        (JitTrace_ELBO(), "elbo is a JitTrace_ELBO, which compiles functions of tensors, and a ba"),
         (TraceGraph_ELBO(), "elbo is a TraceGraph_ELBO, which has no differentiable_loss"),
     ],
 )
 def test_a_bound_that_is_none(elbo, message):
     with refuses(message):
         quiet_fit(two_sites, guide_of("mean", "scale"), crowd(), elbo=elbo)
+
+
+def two_means(batch):
+    means = pyro.sample("means", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+    with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_scale):
+        half = dist.Categorical(torch.ones(2))
+        z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+        pyro.sample("o", dist.Normal(means[z], 1.0), obs=batch.features[:, 0])
+
+
+@pytest.mark.parametrize("elbo", [Trace_ELBO(), TraceMeanField_ELBO()])
+def test_a_bound_that_would_draw_what_the_model_enumerates(elbo):
+    guide = AutoNormal(poutine.block(two_means, hide=["z"]))
+    with refuses(f"the model enumerates 'z', but {type(elbo).__name__} sums over no site: leave"):
+        quiet_fit(two_means, guide, noise_around(0.0), elbo=elbo)
+    summed = TraceEnum_ELBO(max_plate_nesting=1)
+    quiet_fit(two_means, guide, noise_around(0.0), elbo=summed, epochs=1)
 
 
 @pytest.mark.parametrize(
