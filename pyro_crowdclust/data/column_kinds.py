@@ -25,6 +25,8 @@ _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
 SAMPLE = 50
 # What a column of objects may hold and still be one of numbers, as tables from databases do.
 _NUMBERS = (int, float, Decimal, np.number)
+# What it may hold to be one of categories.
+_TEXTS = (str, bool, np.bool_)
 
 
 # What columns of numbers hold that may not hold any.
@@ -62,10 +64,7 @@ def recognized(
     if all(isinstance(value, _NUMBERS) and not isinstance(value, bool) for value in present):
         return recognized(name, pd.to_numeric(column, errors="coerce"), wanted)
     if not _is_text(present):
-        raise ValueError(
-            f"feature column {label} holds {type(present.iloc[0]).__name__} (dtype {dtype}): "
-            "encode it as numbers or texts, or drop it"
-        )
+        raise ValueError(_of_objects(label, present))
     texts = present.astype(str)
     if len(texts) and texts.iloc[:SAMPLE].str.fullmatch(_DATE).all():
         raise ValueError(_of_dates(label))
@@ -83,8 +82,23 @@ def _of_dates(label: str) -> str:
     )
 
 
+def _of_objects(label: str, present: pd.Series) -> str:
+    """What is wrong with a column of objects that are not all numbers, nor all texts."""
+    texts = [value for value in present if isinstance(value, _TEXTS)]
+    others = [value for value in present if not isinstance(value, (*_NUMBERS, *_TEXTS))]
+    if not others:
+        return (
+            f"feature column {label} holds numbers, and {show(texts[0])} among them: make it "
+            "numbers, and empty what is missing, or all texts, if it is a category"
+        )
+    return (
+        f"feature column {label} holds {type(others[0]).__name__} (dtype {present.dtype}): encode "
+        "it as numbers or texts, or drop it"
+    )
+
+
 def _is_text(present: pd.Series) -> bool:
-    return all(isinstance(value, str | bool | np.bool_) for value in present)
+    return all(isinstance(value, _TEXTS) for value in present)
 
 
 def _refuse_names(label: str, levels: pd.Index, texts: pd.Series) -> None:

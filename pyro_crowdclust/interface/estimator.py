@@ -25,10 +25,11 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import in_pandas, show
+from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.mixtures import recipe_for
@@ -308,7 +309,7 @@ class CrowdClusterer(
 
     def _read(self, X: ArrayLike, reset: bool) -> Float[np.ndarray, "item feature"] | pd.DataFrame:
         """Numbers, or a data frame as it is, after scikit-learn's checks."""
-        X = in_pandas(X)
+        X = _in_memory(in_pandas(X))
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) < 2 and reset:
@@ -331,6 +332,15 @@ class CrowdClusterer(
     @property
     def _n_features_out(self) -> int:
         return self.result_.model.components.num_features
+
+
+def _in_memory(X: Any) -> Any:
+    """Tensors as arrays, and masked cells as missing, whose mask scikit-learn drops."""
+    if isinstance(X, Tensor):
+        return numbers_of(X, "X")
+    if isinstance(X, np.ma.MaskedArray):
+        return np.ma.filled(X.astype(np.float64), np.nan)
+    return X
 
 
 def _warn_if_cut(table: Any, ids: pd.Index) -> None:

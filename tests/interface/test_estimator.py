@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.special
 import scipy.stats
+import torch
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -277,6 +278,26 @@ def test_networks_give_latents():
     assert fitted.transform(features).shape == (60, 1)
     assert fitted.get_feature_names_out().tolist() == ["crowdclusterer0"]
     assert np.isfinite(fitted.score(features))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_tensors_are_read_as_cluster_reads_them(dtype):
+    features, pairs, _ = flowers()
+    X = torch.tensor(features.to_numpy(), dtype=dtype, requires_grad=True)
+    fitted = clusterer().fit(X, pairs=pairs, item_ids=features.index)
+    assert (fitted.predict(X) == fitted.predict(X.detach().double().numpy())).all()
+    with pytest.raises(ValueError, match="X: a tensor that is sparse does not hold plain numbers"):
+        fitted.predict(X.detach().to_sparse())
+
+
+def test_what_is_masked_is_missing_and_not_its_number():
+    features, _, _ = flowers()
+    X = features.to_numpy(copy=True)
+    X[0, 1] = 1e6
+    masked = clusterer().fit(np.ma.masked_greater(X, 100.0))
+    assert masked.result_.data.num_missing == 1
+    X[0, 1] = np.nan
+    assert (masked.labels_ == clusterer().fit(X).labels_).all()
 
 
 def test_components_and_known_labels():

@@ -98,7 +98,8 @@ def with_answers_explained(result: Fitted) -> Fitted:
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
     are_blamed = worth_of_answers(result) < _BLAMED * worth_of_answers(drawn)
-    if not are_blamed or explains(found, drawn.guide, annotators, asked.answers):
+    heard_by = drawn.guide, annotators, asked.answers
+    if not are_blamed or explains(found, *heard_by) or not tell_apart(*heard_by):
         return result
     most = _weight_of(result)  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
@@ -137,10 +138,32 @@ def explains(
     answers
         About these items.
     """
-    draws = drawn.partition_draws()
-    by_draws = torch.stack([log_likelihood(draw, annotators, answers) for draw in draws])
+    by_draws = _by_draws(drawn, annotators, answers)
     as_bad = int((by_draws <= log_likelihood(labels, annotators, answers)).sum())
-    return as_bad > _LEVEL * len(draws)
+    return as_bad > _LEVEL * len(by_draws)
+
+
+def tell_apart(drawn: PartitionGuide, annotators: PairAnnotators, answers: Answers) -> bool:
+    """Whether draws explain the answers better than that all pairs are alike.
+
+    They do not where everybody always says one word: one cluster, or as many as items, explains
+    that as well as any draw, and better than clusters do, which says nothing against these.
+
+    Parameters
+    ----------
+    drawn, annotators, answers
+        As of ``explains``.
+    """
+    items = torch.arange(int(answers.items.max()) + 1)
+    alike = [log_likelihood(labels, annotators, answers) for labels in (items, 0 * items)]
+    return bool(_by_draws(drawn, annotators, answers).median() > max(alike))
+
+
+def _by_draws(
+    drawn: PartitionGuide, annotators: PairAnnotators, answers: Answers
+) -> Float[Tensor, " draw"]:
+    draws = drawn.partition_draws()
+    return torch.stack([log_likelihood(draw, annotators, answers) for draw in draws])
 
 
 def log_likelihood(

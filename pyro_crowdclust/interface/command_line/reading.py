@@ -21,6 +21,8 @@ from pyro_crowdclust.exchange import picture_frame
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
+# How pandas begins the name of a column that has none.
+_UNNAMED = "Unnamed: "
 # How the rows of a table are laid out is seen from so many.
 _SAMPLE_ROWS = 50
 
@@ -101,7 +103,10 @@ def read_features(
         id_column = None if found in features else found
     table = _read(path, text=[] if id_column is None else [id_column])
     _refuse_empty(path, table)
-    table = table.drop(columns=[name for name in ignore if name != id_column])
+    without = [name for name in ignore if name != id_column]
+    if id_column is not None and _is_index(head.columns[0]) and head.columns[0] != id_column:
+        without.append(head.columns[0])  # row numbers of whoever wrote the file
+    table = table.drop(columns=without)
     if id_column is None:
         ids = _row_numbers(len(table))
     else:
@@ -179,11 +184,14 @@ def _find_ids(head: pd.DataFrame) -> str | None:
             return name
     if not len(head.columns):
         return None
-    # Without a name it is the index that pandas wrote.
-    is_index = str(head.columns[0]).startswith("Unnamed: ")
-    if is_index or not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
+    if _is_index(head.columns[0]) or not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
         return head.columns[0]
     return None
+
+
+def _is_index(name: Any) -> bool:
+    """Whether a first column has no name, as an index that pandas or R wrote."""
+    return str(name).startswith(_UNNAMED)
 
 
 def _as_text(column: pd.Series) -> pd.Series:
@@ -244,7 +252,7 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
         _refuse_further(path, separator, number)
         return {"index_col": False, "usecols": range(number)}
     if number > 1 and all(len(row) == number + 1 for row in rows):
-        return {"header": 0, "names": ["Unnamed: 0", *names]}
+        return {"header": 0, "names": [f"{_UNNAMED}0", *names]}
     raise ValueError(
         f"{path} names {count(number, 'column')} in its first line, but its rows hold "
         f"{len(rows[0])} values: begin with the names, one for every column"
@@ -325,10 +333,13 @@ def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
             f"{path} is a parquet file, which takes pyarrow to read: pip install "
             "'pyro-crowdclust[parquet]', or convert it to .csv"
         ) from error
-    table = pyarrow.parquet.read_table(path)
-    table = (table if rows is None else table.slice(0, rows)).to_pandas()
+    # Whole, as the first rows alone do not tell what their index is.
+    table = pyarrow.parquet.read_table(path).to_pandas()
+    is_numbered = table.index.equals(pd.RangeIndex(len(table)))
+    if table.index.nlevels == 1 and table.index.name is None and not is_numbered:
+        table.index.name = f"{_UNNAMED}0"
     named = [name for name in table.index.names if name is not None]
-    return table.reset_index(named) if named else table
+    return (table.reset_index(named) if named else table).iloc[:rows]
 
 
 def _naming(path: Path, do: Callable[[], Any]) -> Any:

@@ -114,6 +114,15 @@ def test_who_is_not_blamed_is_judged_by_the_fit(misled, monkeypatch):
     assert with_answers_explained(misled) is misled
 
 
+@pytest.mark.parametrize("word", [0, 1])
+def test_one_word_whatever_the_pair_is_explained_by_no_partition(silent, word):
+    """Workers were believed, and moved the items: that all pairs are alike explains it best."""
+    data = CrowdData(FEATURES, said_of(SEEN).assign(label=word))
+    heard = with_answers_heard(silent, data)
+    assert with_answers_explained(heard) is heard
+    np.testing.assert_array_equal(heard.assignments, silent.assignments)
+
+
 def test_workers_are_not_blamed_for_what_features_do_not_show(misled, mended):
     assert covered(misled.workers) < 0.6
     assert covered(mended.workers) >= 0.8

@@ -101,6 +101,30 @@ def test_parquet(tmp_path):
     assert data.worker_ids.tolist() == ["3"]
 
 
+def test_an_index_of_parquet_without_a_name_holds_the_ids(tmp_path):
+    """As that of the same table in .csv; only row numbers are none."""
+    pytest.importorskip("pyarrow", reason="pyarrow is an optional extra, and not installed")
+    frame = pd.DataFrame({"a": np.arange(80.0)})
+    for index, ids in (
+        ([f"k{row}" for row in range(80)], ["k0", "k1"]),
+        (range(79, -1, -1), ["79", "78"]),
+        (range(100, 180), ["100", "101"]),
+        (range(80), ["0", "1"]),
+    ):
+        frame.set_axis(pd.Index(index)).to_parquet(tmp_path / "x.parquet")
+        table = read_features(tmp_path / "x.parquet")
+        assert (table.ids[:2].tolist(), table.columns) == (ids, ["a"])
+
+
+def test_an_index_without_a_name_is_no_feature_beside_ids(tmp_path):
+    frame = pd.DataFrame({"id": ["u", "v", "w"], "a": [1.0, 2.0, 4.0]}, index=[3, 8, 1])
+    frame.to_csv(tmp_path / "x.csv")
+    table = read_features(tmp_path / "x.csv")
+    assert (table.ids.tolist(), table.columns) == (["u", "v", "w"], ["a"])
+    table = read_features(tmp_path / "x.csv", ignore=["a"], id_column="Unnamed: 0")
+    assert (table.ids.tolist(), table.columns) == (["3", "8", "1"], ["id"])
+
+
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
