@@ -8,8 +8,9 @@ draws z_1, ..., z_S of a partition by the answers alone, and its rank among them
 is any (n_m(z): what the answers of worker m add to the natural parameters of the rates, which are
 summed out). Where it is one of the last, people see something else, or more. Workers who are judged
 by such clusters are blamed for what the features do not show: where their answers count for much
-less by the fit than by the draws, they are judged by the draws, and features count by the power tau
-of what they say of z that is likeliest, by the bound
+less by the fit than by the draws, and draws predict answers that are held out, so that they are no
+guesses, workers are judged by the draws, and features count by the power tau of what they say of z
+that is likeliest, by the bound
 
     log p(L | X, tau) >= sum_i -KL(q(z_i) || p_tau(z_i | x_i)) + E_q[log p(L | z)],
     p_tau(z | x) propto p(z | x)^tau.
@@ -40,6 +41,7 @@ from pyro_crowdclust.interface.choosing.rereading import (
     reweighted,
     same_cluster,
 )
+from pyro_crowdclust.interface.choosing.told_by_answers import answers_tell
 from pyro_crowdclust.interface.choosing.trials import WEIGHTS
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.batch import Batch
@@ -80,7 +82,8 @@ def with_answers_explained(result: Fitted) -> Fitted:
     ----------
     result
         Of a mixture or a regression. It is as it was if its annotators are not two coins, if
-        anything else is said of its items, or if more than 1,000 of these have answers.
+        anything else is said of its items, if more than 1,000 of these have answers, or if answers
+        do not tell each other.
 
     Raises
     ------
@@ -98,8 +101,9 @@ def with_answers_explained(result: Fitted) -> Fitted:
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
     are_blamed = worth_of_answers(result) < _BLAMED * worth_of_answers(drawn)
-    heard_by = drawn.guide, annotators, asked.answers
-    if not are_blamed or explains(found, *heard_by) or not tell_apart(*heard_by):
+    if not are_blamed or explains(found, drawn.guide, annotators, asked.answers):
+        return result
+    if not answers_tell(asked, result.seed):
         return result
     most = _weight_of(result)  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
@@ -138,32 +142,10 @@ def explains(
     answers
         About these items.
     """
-    by_draws = _by_draws(drawn, annotators, answers)
+    draws = drawn.partition_draws()
+    by_draws = torch.stack([log_likelihood(draw, annotators, answers) for draw in draws])
     as_bad = int((by_draws <= log_likelihood(labels, annotators, answers)).sum())
     return as_bad > _LEVEL * len(by_draws)
-
-
-def tell_apart(drawn: PartitionGuide, annotators: PairAnnotators, answers: Answers) -> bool:
-    """Whether draws explain the answers better than that all pairs are alike.
-
-    They do not where everybody always says one word: one cluster, or as many as items, explains
-    that as well as any draw, and better than clusters do, which says nothing against these.
-
-    Parameters
-    ----------
-    drawn, annotators, answers
-        As of ``explains``.
-    """
-    items = torch.arange(int(answers.items.max()) + 1)
-    alike = [log_likelihood(labels, annotators, answers) for labels in (items, 0 * items)]
-    return bool(_by_draws(drawn, annotators, answers).median() > max(alike))
-
-
-def _by_draws(
-    drawn: PartitionGuide, annotators: PairAnnotators, answers: Answers
-) -> Float[Tensor, " draw"]:
-    draws = drawn.partition_draws()
-    return torch.stack([log_likelihood(draw, annotators, answers) for draw in draws])
 
 
 def log_likelihood(

@@ -24,6 +24,8 @@ from pyro_crowdclust.partitions import AskedPairs
 _MOST = 0.5
 # A tenth of fewer answers than this is held out at a time, of more a quarter.
 _FEW = 1000
+# Of fewer answers nothing is learned, and of fewer that are held out nothing is seen.
+_LEAST = 20
 # The shares of the labels in all answers count as much as so many answers of a worker's own.
 _OF_ALL = 4.0
 
@@ -133,12 +135,22 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Spl
     return _without(data, answers, *_pairs_out(data, answers, share, generator))
 
 
-def splits_of_pairs(data: CrowdData, generator: torch.Generator) -> list[Split]:
+def splits_of_pairs(
+    data: CrowdData, generator: torch.Generator, least: int = _LEAST
+) -> list[Split]:
     """Hold out every part of the pairs, or of the pages, with all answers about them, in turn.
 
     Of their items other answers are heard. Those on one page tell each other, whatever the items
-    are. A part is a tenth of few answers, of which each counts, or a quarter of many; there is none
-    where it would have fewer than 20 answers.
+    are. A part is a tenth of few answers, of which each counts, or a quarter of many.
+
+    Parameters
+    ----------
+    data
+        Items and answers.
+    generator
+        Of which part they are in.
+    least
+        Answers of a part; there is none of fewer, nor where fewer than 20 were left.
     """
     answers = data.answers
     if answers is None:
@@ -149,7 +161,7 @@ def splits_of_pairs(data: CrowdData, generator: torch.Generator) -> list[Split]:
         of_answer = answers.page.unique(return_inverse=True)[1]
     parts = 10 if answers.num_pairs < _FEW else 4
     part = torch.randperm(int(of_answer.max()) + 1, generator=generator)[of_answer] % parts
-    found = [_without(data, answers, part == one) for one in range(parts)]
+    found = [_without(data, answers, part == one, least=least) for one in range(parts)]
     return [one for one in found if one is not None]
 
 
@@ -158,9 +170,10 @@ def _without(
     answers: Answers,
     out: Bool[Tensor, " pair"],
     block: Int[Tensor, " pair"] | None = None,
+    least: int = _LEAST,
 ) -> Split | None:
     """The split by what is out; None if there are too few answers of either part."""
-    if has_fewer(20, out, ~out):
+    if has_fewer(least, out) or has_fewer(_LEAST, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return Split(kept, answers.at(out), (answers.left if block is None else block)[out])

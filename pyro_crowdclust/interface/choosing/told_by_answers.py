@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # Of guesses most parts need not be seen: so many have to show something.
 _FIRST_PARTS = 3
+# Where all parts are asked together, each may have so few answers; of fewer, which are about few
+# items, guesses tell each other by chance.
+_FEWEST = 10
 
 
 class Draws:
@@ -72,19 +75,61 @@ def clusters_told(
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
     if number < 2:
         return None
-    found, heard, chance = (np.empty(0) for _ in range(3))
-    for place, one in enumerate(splits, 1):
-        found = np.append(found, _by_draws(one, draws.seed))
-        if by_features is not None:
-            heard = np.append(heard, one.log_probability(by_features(one.data)))
-        chance = np.append(chance, one.by_chance)
-        gain = gain_by_a_part(found, chance)
-        ends = torch.cat([one.ends for one in splits[:place]], 1).numpy()
-        if place == _FIRST_PARTS and gain.mean() < dyadic_error(gain, ends):
+    ends, found = _ends_of(splits), np.empty(0)
+    for place, (by_draws, gain) in enumerate(_by_parts(splits, draws.seed), 1):
+        if place == _FIRST_PARTS and _is_hopeless(gain, ends[:, : len(gain)]):
             return None
+        found = np.append(found, by_draws)
     if not is_clear(gain, ends, 1):
         return None
-    return number if by_features is None or is_clear(found - heard, ends, 1) else None
+    if by_features is None:
+        return number
+    heard = np.concatenate([one.log_probability(by_features(one.data)) for one in splits])
+    return number if is_clear(found - heard, ends, 1) else None
+
+
+def answers_tell(data: CrowdData, seed: int) -> bool:
+    """Whether draws of a partition by the answers alone predict others clearly better than chance.
+
+    What is held out is as of ``clusters_told``, also of few answers. It is asked after the first
+    parts, and of all of them.
+
+    Parameters
+    ----------
+    data
+        Items and answers.
+    seed
+        Of what is held out, and of the draws.
+    """
+    splits = splits_of_pairs(data, generator_of(seed), least=_FEWEST)
+    looks = _FIRST_PARTS, len(splits)
+    for place, (_, gain) in enumerate(_by_parts(splits, seed), 1):
+        ends = _ends_of(splits)[:, : len(gain)]
+        if place in looks and is_clear(gain, ends, len(looks)):
+            return True
+        if place == _FIRST_PARTS and _is_hopeless(gain, ends):
+            return False
+    return False
+
+
+def _by_parts(
+    splits: Sequence[Split], seed: int
+) -> Iterator[tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"]]]:
+    """Of every part the log-probability by draws, and what chance gains by all so far."""
+    gains = []
+    for one in splits:
+        found = _by_draws(one, seed)
+        gains.append(gain_by_a_part(found, one.by_chance))
+        yield found, np.concatenate(gains)
+
+
+def _is_hopeless(gain: Float[np.ndarray, " pair"], ends: Int[np.ndarray, "2 pair"]) -> bool:
+    """Whether the first parts show nothing, so that the others need not be seen."""
+    return gain.mean() < dyadic_error(gain, ends)
+
+
+def _ends_of(splits: Sequence[Split]) -> Int[np.ndarray, "2 pair"]:
+    return torch.cat([one.ends for one in splits], 1).numpy()
 
 
 def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]) -> bool:
@@ -115,7 +160,7 @@ def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData
     found = np.concatenate([_by_partition(one, prior, seed) for one in others])
     beside = np.concatenate([one.log_probability(by_features(one.data)) for one in others])
     chance = np.concatenate([one.by_chance for one in others])
-    ends = torch.cat([one.ends for one in others], 1).numpy()
+    ends = _ends_of(others)
     return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(found - beside, ends, 1)
 
 

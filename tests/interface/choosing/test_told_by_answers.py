@@ -24,7 +24,9 @@ from ..small_choices import answered, misleading, small
 def _short_search(monkeypatch):
     """Of ten parts of the answers four are held out in turn, which is enough here."""
     monkeypatch.setattr(
-        told_by_answers, "splits_of_pairs", lambda *parts: splits_of_pairs(*parts)[:4]
+        told_by_answers,
+        "splits_of_pairs",
+        lambda *given, **least: splits_of_pairs(*given, **least)[:4],
     )
 
 
