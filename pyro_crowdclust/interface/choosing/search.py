@@ -56,7 +56,7 @@ from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
 # Why answers had no part in the clusters ends so.
-ALONE = "the clusters of the features alone"
+ALONE = "the clusters of the features alone, and answers move only the items that they are about"
 
 
 class Search:

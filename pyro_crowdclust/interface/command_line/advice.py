@@ -87,7 +87,9 @@ def _is_disputed(result: Fitted) -> bool:
 def _of_answers(result: Fitted) -> list[str]:
     """Whether answers had no part in the clusters, the crowd guesses, or features show little."""
     chosen = result.chosen
-    alone = "" if _are_heard(result) else ", and the clusters are those of the features alone"
+    alone = ""
+    if not _are_heard(result):
+        alone = ", and the clusters are those of the features alone, but for items with answers"
     if _are_few(result):
         return [
             f"the answers are too few to tell what they teach about other items{alone}: ask about "
