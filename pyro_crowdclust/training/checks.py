@@ -98,6 +98,12 @@ def check_class_labels(data: CrowdData) -> None:
 
 def check_same_model(model: object, guide: object) -> None:
     """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
+    guided = part_of(model, "model", nn.Module)
+    if guided is not None and guided is unwrapped(guide):
+        raise ValueError(
+            f"{name_of(model)} is a guide of the {name_of(guided)} that is passed as one: pass the "
+            "model first, fit(model, guide, data)"
+        )
     held = part_of(guide, "model", nn.Module)
     if held is None or isinstance(unwrapped(guide), AutoGuide):
         return

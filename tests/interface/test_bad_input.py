@@ -211,6 +211,12 @@ def test_a_guide_of_another_model():
     assert result.guide.model is result.model[0]
 
 
+def test_model_and_guide_the_other_way_round():
+    for model, guide in (plain_pair(), message_passing_pair()):
+        with refuses(r"is a guide of the .* that is passed as one: pass the model first"):
+            quiet_fit(guide, model, crowd())
+
+
 def test_a_guide_without_a_recognition_network():
     with refuses("latents are not observed: give the guide a recognition network, e.g. Gaussian"):
         MessagePassingGuide(deep_mixture())
