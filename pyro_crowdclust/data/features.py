@@ -97,13 +97,18 @@ def _opened(features: Any) -> Any:
     if isinstance(features, (list, tuple)):
         features = _rows(features)
     if isinstance(features, np.ma.MaskedArray):
-        return np.ma.filled(features.astype(np.float64), np.nan)
+        return unmasked(features)
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         return DatasetFeatures(cast(IndexedDataset, features))
     if isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
         return MemmapFeatures(features) if MemmapFeatures.reads(features) else features
     return features
+
+
+def unmasked(features: np.ma.MaskedArray) -> np.ndarray:
+    """The numbers, and what is masked as missing."""
+    return np.ma.filled(features.astype(np.float64), np.nan)
 
 
 def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:

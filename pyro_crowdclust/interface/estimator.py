@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
 from pyro_crowdclust.errors import check_whole
@@ -339,7 +340,7 @@ def _in_memory(X: Any) -> Any:
     if isinstance(X, Tensor):
         return numbers_of(X, "X")
     if isinstance(X, np.ma.MaskedArray):
-        return np.ma.filled(X.astype(np.float64), np.nan)
+        return unmasked(X)
     return X
 
 

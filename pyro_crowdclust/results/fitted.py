@@ -68,6 +68,7 @@ from pyro_crowdclust.results.tables import (
 )
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import (
+    NO_UPDATE,
     check_answers,
     identified_items,
     make_room,
@@ -75,12 +76,6 @@ from pyro_crowdclust.results.updating import (
     with_workers,
 )
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
-
-# What an expert is sure of is no answer: its model is made for so many labels and links.
-_NO_UPDATE = {
-    name: f"; make the model anew for CrowdData(..., {name}=...), and fit that"
-    for name in ("known", "must_link", "cannot_link")
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,7 +257,7 @@ class Fitted:
         if isinstance(self.train_on, FurtherTraining):
             own = {*inspect.signature(self.update).parameters} - {"options"}
             known = own | self.train_on.option_names()
-            check_arguments("update", options, known, _NO_UPDATE)
+            check_arguments("update", options, known, NO_UPDATE)
         if self.feature_shape is not None and self.data.features is None:
             raise ValueError(
                 "this result was loaded, and a file has no features: pass the data of the fit, "

@@ -18,6 +18,12 @@ from pyro_crowdclust.files.parts import arguments_of
 from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 
+# What an expert is sure of is no answer: its model is made for so many labels and links.
+NO_UPDATE = {
+    name: f"; make the model anew for CrowdData(..., {name}=...), and fit that"
+    for name in ("known", "must_link", "cannot_link")
+}
+
 
 def check_answers(
     data: CrowdData, *, pairs: Any | None, placements: Any | None, labels: Any | None

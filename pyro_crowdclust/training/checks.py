@@ -310,6 +310,7 @@ def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> No
     these there are. Such a model is one whose observations there have no scale; and where they are
     weighed in another way than by Pyro's scales, the weights make a difference.
     """
+    latents = _latent_sites(model_trace).values()
     items, pairs = len(batch.items), batch.num_pairs
     for plate, size, weights, all_of in (
         ("items", items, "item_weight", f"all of the {batch.num_items} that there are"),
@@ -323,7 +324,6 @@ def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> No
             for name, site in trace_sites(model_trace).items()
             if site["is_observed"] and _is_in_plate(site, size)
         }
-        latents = _latent_sites(model_trace).values()
         if not observed or all(_is_in_plate(site, items, pairs) for site in latents):
             continue
         if any(torch.as_tensor(site["scale"] != 1).any() for site in observed.values()):

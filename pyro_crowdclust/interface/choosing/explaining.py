@@ -145,7 +145,7 @@ def explains(
     draws = drawn.partition_draws()
     by_draws = torch.stack([log_likelihood(draw, annotators, answers) for draw in draws])
     as_bad = int((by_draws <= log_likelihood(labels, annotators, answers)).sum())
-    return as_bad > _LEVEL * len(by_draws)
+    return as_bad > _LEVEL * len(draws)
 
 
 def log_likelihood(

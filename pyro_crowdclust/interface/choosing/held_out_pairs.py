@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +164,11 @@ def splits_of_pairs(
     part = torch.randperm(int(of_answer.max()) + 1, generator=generator)[of_answer] % parts
     found = [_without(data, answers, part == one, least=least) for one in range(parts)]
     return [one for one in found if one is not None]
+
+
+def ends_of(splits: Sequence[Split]) -> Int[np.ndarray, "2 pair"]:
+    """The two items of every answer that is held out, of one split after the other."""
+    return torch.cat([one.ends for one in splits], 1).numpy()
 
 
 def _without(

@@ -24,7 +24,7 @@ from pyro_crowdclust.interface.candidates.forms import (
 )
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
@@ -140,7 +140,7 @@ class Search:
         splits = [one for one in self.splits if isinstance(one, Split)]
         number = len(best.answers)
         chance = np.concatenate([one.by_chance for one in splits])[:number]
-        ends = torch.cat([one.ends for one in splits], 1).numpy()[:, :number]
+        ends = ends_of(splits)[:, :number]
         return any(
             is_clear(gain_by_a_part(trial.answers, chance), ends, len(self.trials))
             for trial in self.trials

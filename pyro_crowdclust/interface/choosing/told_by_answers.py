@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, PartitionGuide, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_alone import TRIAL_EPOCHS
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split, splits_of_pairs
+from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
 from pyro_crowdclust.interface.choosing.trials import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.training import whole
@@ -75,9 +75,9 @@ def clusters_told(
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
     if number < 2:
         return None
-    ends, found = _ends_of(splits), np.empty(0)
-    for place, (by_draws, gain) in enumerate(_by_parts(splits, draws.seed), 1):
-        if place == _FIRST_PARTS and _is_hopeless(gain, ends[:, : len(gain)]):
+    found = np.empty(0)
+    for place, (by_draws, gain, ends) in enumerate(_by_parts(splits, draws.seed), 1):
+        if place == _FIRST_PARTS and _is_hopeless(gain, ends):
             return None
         found = np.append(found, by_draws)
     if not is_clear(gain, ends, 1):
@@ -103,8 +103,7 @@ def answers_tell(data: CrowdData, seed: int) -> bool:
     """
     splits = splits_of_pairs(data, generator_of(seed), least=_FEWEST)
     looks = _FIRST_PARTS, len(splits)
-    for place, (_, gain) in enumerate(_by_parts(splits, seed), 1):
-        ends = _ends_of(splits)[:, : len(gain)]
+    for place, (_, gain, ends) in enumerate(_by_parts(splits, seed), 1):
         if place in looks and is_clear(gain, ends, len(looks)):
             return True
         if place == _FIRST_PARTS and _is_hopeless(gain, ends):
@@ -114,22 +113,20 @@ def answers_tell(data: CrowdData, seed: int) -> bool:
 
 def _by_parts(
     splits: Sequence[Split], seed: int
-) -> Iterator[tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"]]]:
-    """Of every part the log-probability by draws, and what chance gains by all so far."""
+) -> Iterator[
+    tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]
+]:
+    """Of every part the log-probability by draws; of all so far what chance gains, and the ends."""
     gains = []
-    for one in splits:
+    for place, one in enumerate(splits, 1):
         found = _by_draws(one, seed)
         gains.append(gain_by_a_part(found, one.by_chance))
-        yield found, np.concatenate(gains)
+        yield found, np.concatenate(gains), ends_of(splits[:place])
 
 
 def _is_hopeless(gain: Float[np.ndarray, " pair"], ends: Int[np.ndarray, "2 pair"]) -> bool:
     """Whether the first parts show nothing, so that the others need not be seen."""
     return gain.mean() < dyadic_error(gain, ends)
-
-
-def _ends_of(splits: Sequence[Split]) -> Int[np.ndarray, "2 pair"]:
-    return torch.cat([one.ends for one in splits], 1).numpy()
 
 
 def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]) -> bool:
@@ -160,7 +157,7 @@ def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData
     found = np.concatenate([_by_partition(one, prior, seed) for one in others])
     beside = np.concatenate([one.log_probability(by_features(one.data)) for one in others])
     chance = np.concatenate([one.by_chance for one in others])
-    ends = _ends_of(others)
+    ends = ends_of(others)
     return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(found - beside, ends, 1)
 
 
