@@ -13,8 +13,9 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing import told_by_answers
 from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
-from pyro_crowdclust.interface.choosing.told_by_answers import Draws, clusters_told
+from pyro_crowdclust.interface.choosing.told_by_answers import Draws, answers_tell, clusters_told
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.simulation import simulate_pairs
 
 from ...control_c import press_control_c
 from ..small_choices import answered, misleading, small
@@ -73,6 +74,18 @@ def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     result = small(data, 2, forms=1).fit(progress=False)
     assert not result.chosen.hears
     assert not (result.chosen.table["features"] == "nothing").any()
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_fewer_answers_than_a_search_holds_out_tell_each_other_or_not(tells):
+    kinds, rates = np.arange(40) % 3, [0.95] * 8
+    said = simulate_pairs(kinds, rates, rates, pairs_per_worker=22, seed=0)
+    if not tells:
+        said["label"] = np.random.default_rng(1).integers(0, 2, len(said))
+    data = CrowdData(None, said)
+    assert splits_of_pairs(data, torch.Generator().manual_seed(0)) == []
+    assert answers_tell(data, 0) is tells
+    assert not answers_tell(CrowdData(None, said[:40]), 0)
 
 
 @pytest.mark.long
