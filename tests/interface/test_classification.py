@@ -228,6 +228,18 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
 
 
 @pytest.mark.long
+def test_features_that_tell_much_of_few_items_are_heard(monkeypatch):
+    only(monkeypatch, "full Gaussians")
+    rng = np.random.default_rng(7)
+    kind = rng.integers(2, size=80)
+    features = 1.5 * rng.normal(size=(2, 4))[kind] + rng.normal(size=(80, 4))
+    labels = crowd(NAMES[kind], 7, share=0.15)
+    result = classify(features, labels, item_ids=range(80), **QUICK)
+    found = result.class_probabilities.idxmax(axis=1).to_numpy()
+    assert np.mean(found == NAMES[kind]) > 0.85
+
+
+@pytest.mark.long
 def test_many_columns_are_taken_as_directions(monkeypatch):
     only(monkeypatch, "Gaussians of one covariance")
     rng = np.random.default_rng(4)

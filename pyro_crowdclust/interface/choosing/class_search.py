@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
+from scipy.stats import norm
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.choosing.trials import gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.clearly_better import is_clearly_better
@@ -24,8 +26,9 @@ from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
-# A candidate is clearly better than the labels alone by so many standard errors.
-_ERRORS = 2.0
+# Features tell something unless the luckiest candidate of those that tell nothing would seem to,
+# in so small a share of all searches.
+_LEVEL = 0.05
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
 
@@ -123,16 +126,12 @@ class ClassSearch:
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 
     def _winner(self) -> tuple[ClassCandidate, str]:
-        alone = self.trials[0]
-        better = [
-            trial
-            for trial in self.trials[1:]
-            if is_clearly_better(trial.by_item, alone.by_item, _ERRORS)
-        ]
-        best = max(better, key=lambda trial: trial.by_item.mean(), default=alone)
-        reason = "with features held-out labels are not predicted clearly better"
-        if best is not alone:
-            reason = "it predicts held-out labels best"
+        alone, *others = self.trials
+        best = max(self.trials, key=lambda trial: trial.by_item.mean())
+        reason = "it predicts held-out labels best"
+        if not tell_something([trial.by_item for trial in others], alone.by_item):
+            best = alone
+            reason = "with features held-out labels are not predicted clearly better"
         if self.interrupted:
             reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
         return best.candidate, reason
@@ -153,6 +152,37 @@ class ClassSearch:
         ]
         table = pd.DataFrame(rows)
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
+
+
+def tell_something(
+    found: Sequence[Float[np.ndarray, " item"]], alone: Float[np.ndarray, " item"]
+) -> bool:
+    """Whether features tell of held-out labels what chance does not.
+
+    With ``d_i = p(labels of i) / p_0(labels of i) - 1`` for one of C candidates, where p_0 knows
+    the labels of others alone, the mean of d for any of them is above ``Phi^-1(1 - .05 / C)``
+    standard errors. Where features tell nothing its expectation is 0 however sure they are of
+    themselves, while ``log p / p_0`` is below 0 also where they are right oftener than chance, but
+    too sure (``gain_by_a_part``).
+
+    Parameters
+    ----------
+    found
+        Log-probability of all labels of each held-out item, of every candidate with features.
+    alone
+        That of the labels alone.
+
+    Examples
+    --------
+    >>> surely = np.log([0.9] * 60 + [0.01] * 20)  # right three times in four
+    >>> bool(surely.mean() < np.log(0.4)), tell_something([surely], np.full(80, np.log(0.4)))
+    (True, True)
+    >>> tell_something([surely[::-1][:40]], np.full(40, np.log(0.4)))  # once in two
+    False
+    """
+    errors = norm.isf(_LEVEL / max(len(found), 1))
+    gains = (gain_by_a_part(one, alone) for one in found)
+    return any(is_clearly_better(gain, np.zeros_like(gain), errors) for gain in gains)
 
 
 class WorkersStart:
