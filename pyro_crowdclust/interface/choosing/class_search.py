@@ -20,14 +20,13 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.choosing.trials import gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.clearly_better import error_of_mean, is_clearly_better
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
-# Features tell something unless the luckiest candidate of those that tell nothing would seem to,
-# in so small a share of all searches.
+# Where features tell nothing, some candidate seems to tell something in so few of the searches.
 _LEVEL = 0.05
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
@@ -127,11 +126,11 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassCandidate, str]:
         alone, *others = self.trials
-        best = max(self.trials, key=lambda trial: trial.by_item.mean())
-        reason = "it predicts held-out labels best"
-        if not tell_something([trial.by_item for trial in others], alone.by_item):
-            best = alone
-            reason = "with features held-out labels are not predicted clearly better"
+        telling = [trial for trial in others if tells(trial.by_item, alone.by_item, len(others))]
+        best = max(telling, key=lambda trial: surely_gained(trial, alone), default=alone)
+        reason = "with features held-out labels are not predicted better than by chance"
+        if telling:
+            reason = "it predicts held-out labels best, by what is gained less its standard error"
         if self.interrupted:
             reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
         return best.candidate, reason
@@ -154,35 +153,41 @@ class ClassSearch:
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
 
 
-def tell_something(
-    found: Sequence[Float[np.ndarray, " item"]], alone: Float[np.ndarray, " item"]
-) -> bool:
-    """Whether features tell of held-out labels what chance does not.
+def surely_gained(trial: ClassTrial, alone: ClassTrial) -> float:
+    """Mean log-probability of an item's labels beyond that of the labels alone, less its error."""
+    gain = trial.by_item - alone.by_item
+    return float(gain.mean()) - error_of_mean(gain)
 
-    With ``d_i = p(labels of i) / p_0(labels of i) - 1`` for one of C candidates, where p_0 knows
-    the labels of others alone, the mean of d for any of them is above ``Phi^-1(1 - .05 / C)``
-    standard errors. Where features tell nothing its expectation is 0 however sure they are of
-    themselves, while ``log p / p_0`` is below 0 also where they are right oftener than chance, but
-    too sure (``gain_by_a_part``).
+
+def tells(
+    found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"], num_candidates: int
+) -> bool:
+    """Whether a candidate tells of held-out labels what chance does not.
+
+    With ``d_i = p(labels of i) / p_0(labels of i) - 1``, where p_0 knows the labels of others
+    alone, the mean of d is above ``Phi^-1(1 - .05 / C)`` standard errors, C the number of
+    candidates. Where features tell nothing the expectation of d is 0 however sure a candidate is of
+    itself, while ``log p / p_0`` is below 0 also where it is right oftener than chance, but too
+    sure (``gain_by_a_part``).
 
     Parameters
     ----------
-    found
-        Log-probability of all labels of each held-out item, of every candidate with features.
-    alone
-        That of the labels alone.
+    found, alone
+        Log-probability of all labels of each held-out item, by the candidate and by the labels of
+        others alone.
+    num_candidates
+        C.
 
     Examples
     --------
-    >>> surely = np.log([0.9] * 60 + [0.01] * 20)  # right three times in four
-    >>> bool(surely.mean() < np.log(0.4)), tell_something([surely], np.full(80, np.log(0.4)))
+    >>> even, surely = np.full(80, np.log(0.5)), np.log([0.99] * 60 + [0.01] * 20)
+    >>> bool(surely.mean() < even.mean()), tells(surely, even, 1)  # right three times in four
     (True, True)
-    >>> tell_something([surely[::-1][:40]], np.full(40, np.log(0.4)))  # once in two
+    >>> tells(surely[40:], even[40:], 1)  # every other time
     False
     """
-    errors = norm.isf(_LEVEL / max(len(found), 1))
-    gains = (gain_by_a_part(one, alone) for one in found)
-    return any(is_clearly_better(gain, np.zeros_like(gain), errors) for gain in gains)
+    gain = gain_by_a_part(found, alone)
+    return is_clearly_better(gain, np.zeros_like(gain), norm.isf(_LEVEL / num_candidates))
 
 
 class WorkersStart:
