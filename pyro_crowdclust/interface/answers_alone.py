@@ -20,6 +20,7 @@ from pyro_crowdclust.interface.said_alone import (
 from pyro_crowdclust.interface.trials_alone import (
     CLEAR,
     PriorTrial,
+    most_agreeing,
     result_tells,
     simplest,
     trial_of,
@@ -40,7 +41,7 @@ _MOST_PARTS = 5
 _AS_CLOSE, _AS_CLOSE_ALIKE = 0.03, 0.1
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
-    "clusters, few clusters, are guesses"
+    "clusters, {prior}, are guesses"
 )
 _ONE_CLUSTER = (
     "either all items are one cluster, as is found, or there are too few answers to tell them "
@@ -193,8 +194,9 @@ class AnswersAlone:
             reason += likelier_if
         else:
             # Then they cannot tell priors apart, either.
-            chosen = tried[0]
-            reason = f"{UNCLEAR}: {_GUESSES if chosen.clusters > 1 else _ONE_CLUSTER}"
+            chosen = most_agreeing(said, tried, options)
+            of_many = _GUESSES.format(prior=chosen.prior)
+            reason = f"{UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
         return chosen, reason, float(chance.mean())
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:

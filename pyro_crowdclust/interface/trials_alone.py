@@ -16,7 +16,7 @@ from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.said_alone import SaidAlone
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.clearly_better import is_clearly_better
-from pyro_crowdclust.training import is_interrupted
+from pyro_crowdclust.training import is_interrupted, whole
 
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
 # best of several looks better than it is.
@@ -125,6 +125,49 @@ def varied(
     return chosen, reason
 
 
+def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, Any]) -> PriorTrial:
+    """Of trials that held-out answers cannot tell apart the one whose clusters say what answers do.
+
+    Of pairs that were asked about once, and share no item, no answer tells another, and priors
+    differ in whether they believe them. So each is fitted to all that is said: the first, unless
+    the answers agree with the clusters of another clearly more often. One cluster of all items
+    stays, as others than that explain single errors.
+
+    Parameters
+    ----------
+    said
+        All that is said.
+    tried
+        The trials.
+    options
+        Of the fits.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C in one of these.
+    """
+    found = []
+    for trial in tried:
+        result = whole(said.for_trials().recipe(said.priors[trial.prior]()).fit(**options))
+        agreeing = _agreeing(result)
+        if agreeing is None or (not found and len(np.unique(result.assignments)) == 1):
+            return tried[0]
+        found.append(agreeing)
+    best = max(range(len(found)), key=lambda place: float(found[place].mean()))
+    return tried[best if is_clearly_better(found[best], found[0], CLEAR) else 0]
+
+
+def _agreeing(result: Fitted) -> Float[Tensor, " answer"] | None:
+    """How far each answer says what the clusters do, ``1 - |L_p - [z_i = z_j]|``; None of pages."""
+    answers, labels = result.data.answers, torch.tensor(result.assignments)
+    if answers is None:
+        return None
+    found = (labels[answers.left] == labels[answers.right]).double()
+    agreeing = 1 - (answers.label - found).abs()
+    return agreeing[~agreeing.isnan()]
+
+
 def _tells(sizes: Int[np.ndarray, " cluster"], heard_same: float) -> bool:
     """Whether clusters of such sizes join items, and those of which people said it."""
     return len(sizes) < int(sizes.sum()) and heard_same >= _LEAST_SAME
@@ -143,15 +186,15 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     and who cannot tell has no part in it; sorted pages have 0, 0 and 1.
     """
     answers, labels = result.data.answers, torch.tensor(result.assignments)
-    if answers is None:
+    agreeing = _agreeing(result)
+    if answers is None or agreeing is None:
         return 0.0, 0, 1.0
     pairs = AskedPairs.of(answers.items, result.data.num_items)
     together = pairs.together(labels)
-    found = together[pairs.pair].double()
-    agreeing = 1 - (answers.label - found).abs().nanmean()
     said_same = answers.label.nansum()
-    heard_same = (answers.label * found).nansum() / said_same if said_same else 1.0
-    return float(agreeing), pairs.num_within(labels) - int(together.sum()), float(heard_same)
+    heard_same = (answers.label * together[pairs.pair]).nansum() / said_same if said_same else 1.0
+    joined = pairs.num_within(labels) - int(together.sum())
+    return float(agreeing.mean()), joined, float(heard_same)
 
 
 def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:

@@ -167,6 +167,22 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
 
 
 @pytest.mark.long
+def test_records_whose_pairs_have_one_answer_each_are_matched(monkeypatch):
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 30)
+    rng = np.random.default_rng(2)
+    truth = np.repeat(np.arange(60), rng.choice([1, 2], 60))
+    left, right = np.triu_indices(len(truth), 1)
+    same = truth[left] == truth[right]
+    pair = np.flatnonzero(same | (rng.random(len(same)) < 3 * same.mean()))
+    label = same[pair] ^ (rng.random(len(pair)) < 0.05)
+    said = {"left": left[pair], "right": right[pair], "label": label.astype(int)}
+    said["worker"] = rng.integers(5, size=len(pair))
+    result = cluster(None, said, epochs=30, progress=False)
+    assert "are guesses" in result.chosen.reason
+    assert adjusted_rand_index(truth[result.data.item_ids], result.assignments) > 0.7
+
+
+@pytest.mark.long
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
     monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.interface.trials_alone import (
     PriorTrial,
     agreement,
+    most_agreeing,
     result_tells,
     simplest,
     varied,
@@ -105,6 +107,53 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
     assert agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
     result.assignments = np.arange(4)
     assert agreement(result) == (pytest.approx(0.25), 0, 0.0)
+
+
+PATH = np.arange(60)
+CHAIN = {"left": PATH, "right": PATH + 1, "worker": ["a"] * 60, "label": 1 - PATH % 2}
+PAIRS, NOBODY, ALL = np.arange(61) // 2, np.arange(61), np.zeros(61, dtype=int)
+NEARLY = np.where(np.arange(61) < 2, np.arange(61) + 90, PAIRS)  # one answer less
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (NOBODY, PAIRS, "second"),
+        (PAIRS, NOBODY, "first"),
+        (NEARLY, PAIRS, "first"),
+        (ALL, PAIRS, "first"),
+    ],
+)
+def test_where_nothing_else_tells_clusters_say_what_most_answers_say(first, second, expected):
+    data = CrowdData(None, pairs=CHAIN, item_ids=range(61))
+    found = {"first": first, "second": second}
+
+    def recipe(prior: str) -> SimpleNamespace:
+        result = SimpleNamespace(data=data, assignments=found[prior], stop_reason="converged")
+        return SimpleNamespace(fit=lambda **_: result)
+
+    said = SimpleNamespace(
+        for_trials=lambda: SimpleNamespace(recipe=recipe),
+        priors={name: partial(str, name) for name in found},
+    )
+    heard = torch.zeros(3)
+    tried = [PriorTrial(name, SAID, heard, np.array([1]), 0.0) for name in found]
+    assert most_agreeing(said, tried, {}).prior == expected
+
+
+def test_clusters_of_pages_have_no_answers_to_say():
+    placements = {"page": [0, 0], "item": [0, 1], "worker": ["a", "a"], "group": [0, 1]}
+    result = SimpleNamespace(
+        data=CrowdData(None, placements=placements),
+        assignments=np.arange(2),
+        stop_reason="converged",
+    )
+    recipe = SimpleNamespace(fit=lambda **_: result)
+    said = SimpleNamespace(
+        for_trials=lambda: SimpleNamespace(recipe=lambda _: recipe), priors={"a prior": dict}
+    )
+    tried = [PriorTrial("a prior", SAID, torch.zeros(3), np.array([1]), 0.0)]
+    assert most_agreeing(said, tried, {}) is tried[0]
 
 
 @pytest.mark.parametrize(
