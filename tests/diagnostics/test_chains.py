@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import OwnershipMoves
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.diagnostics.chains import weight_draws
-from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
-from ..crowds import NUM_FEATURES, NUM_WORKERS, crowd, quiet_fit
+from ..crowds import crowd, owned_pair, quiet_fit
 from ..plain_mixtures import fit_mixture
 from .exports import DRAWS, one_chain
 
@@ -50,18 +45,6 @@ def test_weights_of_a_plain_mixture_are_matched_between_fits_as_its_plates_are()
     assert (weights[:, 0] > weights[:, 1]).all()
     np.testing.assert_allclose(weights[0], weights[1], atol=0.1)
     np.testing.assert_allclose(location[0], location[1], atol=0.2)
-
-
-def owned_pair():
-    """Two components for every cluster of the blobs."""
-    model = SemiCrowdsourcedMixture(
-        DirichletWeights(6, 1.0),
-        GaussianComponents(6, NUM_FEATURES),
-        Identity(),
-        TwoCoin(NUM_WORKERS),
-        ownership=Ownership(6),
-    )
-    return model, MessagePassingGuide(model)
 
 
 def test_clusters_that_own_components_are_not_taken_for_these():
