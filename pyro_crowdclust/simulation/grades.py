@@ -75,7 +75,7 @@ def simulate_grades(
     if doubts.shape not in ((), sharp.shape) or not (doubts >= 0).all():
         raise ValueError(
             f"doubt must be one number, or one of each of {len(sharp)} workers, and not negative, "
-            f"but is {doubt}"
+            f"but is {doubts}"
         )
     right = np.ones(len(sharp))
     frame = simulate_pairs(
