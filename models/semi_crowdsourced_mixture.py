@@ -166,7 +166,8 @@ class SemiCrowdsourcedMixture(nn.Module):
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the mixture's sites under the names that diagnostics give them."""
         draws = in_feature_units(self.components, self.emission, draws)
-        return describe_mixture(self.weights, draws)
+        dim = "cluster" if self.ownership is None else "component"
+        return describe_mixture(self.weights, draws, dim)
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
         """Features among the values of a simulation's sites."""

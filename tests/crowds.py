@@ -16,7 +16,7 @@ from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import LossTerms, RecognitionTerm
 from pyro_crowdclust.minibatches import AnswerSampling
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.simulation import simulate_grades, simulate_pages
@@ -116,6 +116,19 @@ def plain_pair(
 ) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
     """No network at all."""
     model = plain_mixture(supervision=supervision)
+    return model, MessagePassingGuide(model)
+
+
+def owned_pair() -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """Clusters that own components, two for every cluster of the blobs."""
+    number = 2 * NUM_CLUSTERS
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(number, 1.0),
+        GaussianComponents(number, NUM_FEATURES),
+        Identity(),
+        TwoCoin(NUM_WORKERS),
+        ownership=Ownership(number),
+    )
     return model, MessagePassingGuide(model)
 
 

@@ -26,6 +26,7 @@ from pyro_crowdclust.diagnostics.predictive import (
     replicated_features,
     same_cluster_draws,
 )
+from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.protocols import FittedModel, part_of
 
 
@@ -55,33 +56,32 @@ def chain_of(
             name: (("draw", *variable.dims), variable.values.numpy(force=True))
             for name, variable in variables.items()
         }
-    order = _order_of_components(result)
-    if order is not None:
-        reorder(groups, order)
+    if result.cluster_order is not None:
+        reorder(groups, result.cluster_order)
     return groups
 
 
 def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw cluster"] | None:
-    """Draws of the cluster weights from q; None if the model has no site for them."""
+    """Draws of the cluster weights from q; None if the model has no site for them.
+
+    Where clusters own components, ``sum_l pi_l q(c_l = k)``, as in ``result.clusters``.
+    """
     with result.inside():
         variables = variables_of(result.model, global_draws(result, num_draws).sites)
     if "weights" not in variables:
         return None
     values = variables["weights"].values.numpy(force=True)
-    order = _order_of_components(result)
-    return values if order is None else values[:, order]
+    if result.owners is not None:
+        sizes = result.component_probabilities.sum(0)
+        return values @ Ownership.by_name(torch.tensor(result.owners), sizes).numpy()
+    return values if result.cluster_order is None else values[:, result.cluster_order]
 
 
-def _order_of_components(result: FittedModel) -> Int[np.ndarray, " cluster"] | None:
-    """The guide's own number of every cluster; None where clusters own components, as these are."""
-    return result.cluster_order if result.owners is None else None
-
-
-def reorder(groups: Groups, order: Int[np.ndarray, " cluster"]) -> None:
-    """Put the clusters of every variable in this order."""
+def reorder(groups: Groups, order: Int[np.ndarray, " cluster"], dim: str = "cluster") -> None:
+    """Put the clusters of every variable in this order, or what else an axis counts."""
     for variables in groups.values():
         for name, (dims, values) in variables.items():
-            for axis in np.flatnonzero(np.array(dims) == "cluster"):
+            for axis in np.flatnonzero(np.array(dims) == dim):
                 values = values.take(order, axis=axis)
             variables[name] = (dims, values)
 

@@ -38,11 +38,12 @@ def to_arviz(
     group                what it holds
     ==================== ===========================================================================
     posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
-                         (cluster, dim), ``component_covariance``; of workers ``sensitivity`` and
-                         ``specificity`` (worker), or ``accuracy`` (worker) and ``habits`` (worker,
-                         page_state) of sorted pages, or ``if_same`` and ``if_different`` (worker,
-                         grade), or ``confusion`` (worker, class, label); of any other model its
-                         sites by name
+                         (cluster, dim), ``component_covariance``; where clusters own components
+                         these are by component, and ``owners`` (component, cluster) says whose
+                         each is; of workers ``sensitivity`` and ``specificity`` (worker), or
+                         ``accuracy`` (worker) and ``habits`` (worker, page_state) of sorted pages,
+                         or ``if_same`` and ``if_different`` (worker, grade), or ``confusion``
+                         (worker, class, label); of any other model its sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
@@ -62,15 +63,16 @@ def to_arviz(
 
     Coordinates ``item``, ``worker``, ``class`` and ``label`` are the user's ids, ``answer`` and
     ``class_answer`` the row indices of the pairs and of the labels. Clusters are numbered as in the
-    result. Where components are on the features, they are in the features' units, and ``dim`` holds
-    their names, if they have any.
+    result, and components that they own as the rows of its ``owners``. Where components are on the
+    features, they are in the features' units, and ``dim`` holds their names, if they have any; of
+    features that the fit took powers of it says "(transformed)", and units are those of the powers.
 
     Parameters
     ----------
     results
         What ``fit`` returned, or a list of fits of the same data, such as ``fit_restarts`` returns.
-        Each becomes a chain, its clusters in the order that matches those of the first fit best;
-        classes keep theirs.
+        Each becomes a chain, its clusters, and the components that they own, in the order that
+        matches those of the first fit best; classes keep theirs.
     num_draws
         Draws from q, of each fit.
     max_items, max_answers
@@ -150,11 +152,14 @@ def _check(fits: list[FittedModel], num_draws: int) -> None:
 
 
 def _align(fits: list[FittedModel], chains: list[Groups]) -> None:
-    """Put the clusters of every fit into the order of the first one's."""
+    """Put the clusters of every fit, and their components, into the order of the first one's."""
     if len(fits) == 1 or not have_clusters(fits):
         return
     for result, groups in zip(fits[1:], chains[1:], strict=True):
         reorder(groups, aligned_order(fits[0].probabilities, result.probabilities))
+        if result.owners is not None:
+            q = (fit.component_probabilities.numpy() for fit in (fits[0], result))
+            reorder(groups, aligned_order(*q), "component")
 
 
 def _joined(chains: list[Groups]) -> Groups:

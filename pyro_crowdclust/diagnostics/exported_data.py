@@ -149,9 +149,19 @@ def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:
             return {}
         if not emission.observes_latent or emission.mixes_features:
             return {}
-        labels = components.part_labels(emission.coordinate_names(list(names)))
+        labels = components.part_labels(_coordinate_labels(emission, list(names)))
         found.append({f"{axis}{part}": own for part, own in labels.items() for axis in _AXES})
     return {axis: _labels(own) for axis, own in found[0].items()} if found[1:] == found[:-1] else {}
+
+
+def _coordinate_labels(emission: Any, names: list[Hashable]) -> list[Hashable]:
+    """Names of coordinates, which say so of those that are not in their features' units."""
+    labels = emission.coordinate_names(names)
+    if emission.units(len(names)) is not None:
+        return labels
+    ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, len(labels))
+    moved = (emission.in_feature_units(ends, list(range(len(labels)))) != ends).any(0).tolist()
+    return [f"{one} (transformed)" if own else one for one, own in zip(labels, moved, strict=True)]
 
 
 def _labels(ids: Sequence[Hashable] | pd.Index | pd.Series) -> np.ndarray:

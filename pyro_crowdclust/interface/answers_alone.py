@@ -9,6 +9,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
+from pyro_crowdclust.interface.options import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.records import hears_features
 from pyro_crowdclust.interface.said_alone import (
@@ -210,10 +211,11 @@ class AnswersAlone:
         Raises
         ------
         ValueError
-            As ``fit`` does, and for a number of starts below 1.
+            As ``fit`` does, for a number of starts below 1, and for a checkpoint.
         """
         seeds_of(num_starts, seed)
         check_values(self.data, **changes)
+        check_no_checkpoint(changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
         recipe, chosen = search.outcome()

@@ -23,7 +23,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.options import check_options
+from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
 from pyro_crowdclust.restarts import best_first
@@ -100,8 +100,8 @@ def infer_classes(
     TypeError
         For an argument that there is not.
     ValueError
-        Without class labels, with known ones, for no number of communities, a ``share`` without
-        ``dependent``, or other than two classes with it.
+        Without class labels, with known ones, for no number of communities, a checkpoint of
+        several, a ``share`` without ``dependent``, or other than two classes with it.
 
     Examples
     --------
@@ -126,6 +126,8 @@ def infer_classes(
         raise ValueError(f"num_communities is {num_communities}; pass a list of numbers to try")
     if not num_communities:
         raise ValueError("num_communities is empty; pass one number or more")
+    if len(num_communities) > 1:
+        check_no_checkpoint(options)
     for number in num_communities:
         check_whole("num_communities", number, least=0)
     return best_first(
@@ -178,6 +180,7 @@ def average_annotator_models(
     ['x', 'y']
     """
     check_options(average_annotator_models, options)
+    check_no_checkpoint(options)
     check_whole("num_draws", num_draws, least=0)
     check_class_labels(data)
     if share is not None and data.num_classes != 2:

@@ -26,7 +26,7 @@ from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch
 from pyro_crowdclust.interface.class_labels import infer_classes
-from pyro_crowdclust.interface.options import check_options
+from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping
@@ -140,6 +140,7 @@ def classify(
     folds = min(3, number) if folds is None else folds
     options = _OPTIONS | {"seed": seed, "progress": False} | options
     check_values(data, **options)
+    check_no_checkpoint(options)
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds)
     winner, reason = search.run(progress)
     if data.has_gaps:

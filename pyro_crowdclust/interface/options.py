@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from pyro_crowdclust.errors import check_arguments
@@ -35,3 +35,16 @@ def check_options(
     """
     known = {*inspect.signature(call).parameters, *TrainingOptions.option_names(), *more}
     check_arguments(call.__name__, options, known - {"options", "data"}, _REMEDIES)
+
+
+def check_no_checkpoint(options: Mapping[str, Any]) -> None:
+    """Raise a ``ValueError`` about a checkpoint, where several fits are compared.
+
+    All would write the one file, and none could go on from it.
+    """
+    if options.get("checkpoint") is not None:
+        raise ValueError(
+            "checkpoint is the file of one fit, but this call compares several: leave it out, and "
+            "keep what is found by result.save(path); or say what to fit, as by components= of "
+            "cluster, or one number of communities for infer_classes"
+        )

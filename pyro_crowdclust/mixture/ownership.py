@@ -61,7 +61,8 @@ class Ownership(nn.Module):
         size = num_components, num_components
         eta = torch.full(size, math.log((1 - own) / (num_components - 1)), dtype=torch.float64)
         eta.fill_diagonal_(math.log(own))
-        self.prior = ConjugatePrior(Categorical(num_components), eta, num_components)
+        dims = "component", "cluster"
+        self.prior = ConjugatePrior(Categorical(num_components), eta, num_components, dims=dims)
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The site, by name."""

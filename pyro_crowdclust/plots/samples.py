@@ -33,7 +33,8 @@ def plot_cluster_samples(
     """Images ``o ~ p(o | x)``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
 
     Columns stand in order of the cluster's weight, and are as bright as it is large, relative to
-    the largest; Luo et al. 2018, figure 4a.
+    the largest; Luo et al. 2018, figure 4a. Where clusters own components every component has a
+    column, with the number of the cluster that it most probably belongs to.
 
     Parameters
     ----------
@@ -122,7 +123,9 @@ def _sample_images(
         features = model.features_of(latent.to(fitted.device, fitted.dtype), chosen)
         images = features.sample() if pixel_noise else features.mean
     drawn = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
-    if fitted.cluster_order is not None:
+    if fitted.owners is not None:
+        weights.index = fitted.owners.argmax(1)[weights.index]
+    elif fitted.cluster_order is not None:
         weights.index = np.argsort(fitted.cluster_order)[weights.index]
     size = int(np.prod(drawn.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):

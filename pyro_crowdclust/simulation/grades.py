@@ -46,8 +46,9 @@ def simulate_grades(
     Raises
     ------
     ValueError
-        Where the thresholds are not those of every worker, or not ascending; and as
-        ``simulate_pairs`` does.
+        Where the thresholds are not those of every worker, or not ascending, the doubt is neither
+        one number nor one of every worker, or a number is missing; and as ``simulate_pairs``
+        does.
 
     Examples
     --------
@@ -64,9 +65,18 @@ def simulate_grades(
             "thresholds must hold one row per worker, as many as sharpness, but their shapes are "
             f"{cuts.shape} and {sharp.shape}"
         )
-    if (np.diff(cuts, axis=1) < 0).any():
-        first = int((np.diff(cuts, axis=1) < 0).any(1).argmax())
+    if not np.isfinite(sharp).all():
+        raise ValueError(f"sharpness must be finite, but is {sharp}")
+    ascends = (np.diff(cuts, axis=1) >= 0).all(1) & ~np.isnan(cuts).any(1)
+    if not ascends.all():
+        first = int(np.argmin(ascends))
         raise ValueError(f"thresholds of worker {first} do not ascend: {cuts[first]}")
+    doubts = np.asarray(doubt, dtype=np.float64)
+    if doubts.shape not in ((), sharp.shape) or not (doubts >= 0).all():
+        raise ValueError(
+            f"doubt must be one number, or one of each of {len(sharp)} workers, and not negative, "
+            f"but is {doubts}"
+        )
     right = np.ones(len(sharp))
     frame = simulate_pairs(
         labels,
@@ -82,5 +92,5 @@ def simulate_grades(
     evidence = sharp[worker] * (frame["label"] - 0.5) + rng.standard_normal(len(frame))
     grade = 1.0 + (evidence.to_numpy()[:, None] > cuts[worker]).sum(1)
     middle = np.median(cuts, axis=1)[worker]
-    unsure = np.abs(evidence - middle) < np.broadcast_to(doubt, sharp.shape)[worker]
+    unsure = np.abs(evidence - middle) < np.broadcast_to(doubts, sharp.shape)[worker]
     return frame.assign(label=np.where(unsure, np.nan, grade))

@@ -213,7 +213,8 @@ def simulate_placements(
     rng = np.random.default_rng(seed)
     worker = np.repeat(np.arange(len(accuracy)), pages_per_worker)
     states = ["lumped", "careless", "sorted"]
-    state = rng.choice(states, len(worker), p=[lumped, careless, 1 - lumped - careless])
+    others = max(1 - lumped - careless, 0.0)  # 1 - 0.9 - 0.1 is below zero
+    state = rng.choice(states, len(worker), p=[lumped, careless, others])
     frames = []
     for page, (who, kind) in enumerate(zip(worker, state, strict=True)):
         chosen = rng.choice(len(items), page_size, replace=False)

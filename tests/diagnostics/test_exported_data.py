@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import torch
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.transforms import PowerTransformed, Selected
 
-from ..crowds import NUM_FEATURES
+from ..crowds import NUM_FEATURES, blobs, quiet_fit
 from .exports import IDS, NUM_ITEMS
 
 
@@ -39,3 +46,16 @@ def test_features_of_many_numbers_are_drawn_of_fewer_items(plain, monkeypatch):
     assert replicated.sizes["item"] == 200 // (5 * NUM_FEATURES)
     assert set(replicated["item"].values) <= set(IDS)
     assert tree["log_likelihood"].sizes["item"] == NUM_ITEMS
+
+
+def test_coordinates_in_other_units_than_their_features_say_so():
+    features = pd.DataFrame(blobs(40)[0][:, :3], columns=["bent", "straight", "shifted"])
+    powers = torch.tensor([0.0, 1.0, 1.0])
+    emission = PowerTransformed(powers, torch.tensor([0.0, 0.0, 5.0]), torch.ones(3))
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(2, 1.0), GaussianComponents(2, 3), Selected(emission, torch.ones(3) > 0)
+    )
+    guide = MessagePassingGuide(model)
+    tree = to_arviz(quiet_fit(model, guide, CrowdData(features)), 3, log_likelihood=False)
+    names = ["bent (transformed)", "straight", "shifted (transformed)"]
+    assert tree["posterior"]["dim"].values.tolist() == names

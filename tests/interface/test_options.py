@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import (
     average_annotator_models,
     classify,
@@ -11,6 +12,7 @@ from pyro_crowdclust.interface import (
     infer_classes,
 )
 from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.training import Checkpoint
 
 CALLS = {
     "cluster": lambda **options: cluster(None, **options),
@@ -100,3 +102,34 @@ def test_a_number_of_starts_is_refused_before_answers_are_held_out(monkeypatch):
 def test_a_device_may_be_an_object():
     options = {"components": GaussianComponents, "epochs": 1, "progress": False}
     assert cluster(np.eye(4), device=torch.device("cpu"), **options).device == torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, pairs, labels, **own: cluster(x, pairs, **own),
+        lambda x, pairs, labels, **own: cluster(None, pairs, **own),
+        lambda x, pairs, labels, **own: classify(x, labels, **own),
+        lambda x, pairs, labels, **own: classify(None, labels, **own),
+        lambda x, pairs, labels, **own: average_annotator_models(
+            CrowdData(None, labels=labels), **own
+        ),
+    ],
+)
+def test_a_checkpoint_of_several_fits(call, tmp_path):
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    pairs = {"left": [0, 1], "right": [2, 3], "worker": ["a", "a"], "label": [1, 0]}
+    labels = {"item": [0, 1, 2], "worker": ["a", "a", "b"], "label": ["x", "y", "x"]}
+    with pytest.raises(ValueError, match="the file of one fit, but this call compares several"):
+        call(x, pairs, labels, checkpoint=tmp_path / "run.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_where_the_fit_is_named(tmp_path):
+    labels = {"item": [0, 1, 2], "worker": ["a", "a", "b"], "label": ["x", "y", "x"]}
+    path = tmp_path / "run.safetensors"
+    data = CrowdData(None, labels=labels)
+    options = {"num_communities": [0], "epochs": 3, "progress": False}
+    infer_classes(data, checkpoint=path, **options)
+    again = infer_classes(data, checkpoint=Checkpoint(path, resume=True), **options)
+    assert len(again.history) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,6 +28,16 @@ def test_columns_are_clusters_in_order_of_weight(deep):
     # A pixel stands between every two images.
     assert picture.shape == (5 * (2 + 1) - 1, NUM_CLUSTERS * (2 + 1) - 1)
     rendered(axes)
+
+
+def test_components_are_called_by_the_clusters_that_own_them(deep):
+    owned = dataclasses.replace(deep)
+    vars(owned)["owners"] = np.eye(NUM_CLUSTERS)[[1, 1, 0]]
+    axes = plot_cluster_samples(owned, SHAPE)
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    weights = deep.guide.mixture().weights
+    order = weights.argsort(descending=True).tolist()
+    assert names == [f"{[1, 1, 0][k]}\n{weights[k]:.0%}" for k in order]
 
 
 def test_pixels_are_those_of_the_emission_dimmed_by_weight(deep):
@@ -83,6 +94,7 @@ def test_colour_images():
             model=plain_mixture(),
             guide=SimpleNamespace(mixture=lambda: mixture),
             cluster_order=np.array([1, 0]),
+            owners=None,
             device=None,
             dtype=torch.float64,
         )

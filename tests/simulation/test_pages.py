@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyro_crowdclust.simulation import simulate_pages, simulate_partitions, two_coin_rates
+from pyro_crowdclust.simulation import (
+    simulate_pages,
+    simulate_partitions,
+    simulate_placements,
+    two_coin_rates,
+)
 
 from .unequal_crowds import pages_crowd, partitions_crowd, unequal_labels, within_binomial
 
@@ -73,3 +78,11 @@ def test_partition_rates_are_the_documented_ones(num_classes, error_rate):
 def test_partitions_need_two_classes():
     with pytest.raises(ValueError, match="all asked items are of one class"):
         simulate_partitions([0, 0, 1], [0.1], pages_per_worker=1, page_size=2, items=[0, 1], seed=0)
+
+
+def test_no_page_need_be_sorted_as_it_should():
+    """1 - 0.9 - 0.1 is a rounding error below zero."""
+    frame = simulate_placements(
+        [0, 1] * 6, [0.9], pages_per_worker=9, page_size=4, lumped=0.9, careless=0.1, seed=0
+    )
+    assert set(frame["state"]) <= {"lumped", "careless"}

@@ -32,6 +32,7 @@ from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.options import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
@@ -124,10 +125,11 @@ class Choice(Plan):
         Raises
         ------
         ValueError
-            As ``fit`` does, and for a number of starts below 1.
+            As ``fit`` does, for a number of starts below 1, and for a checkpoint.
         """
         seeds = seeds_of(num_starts, seed)
         check_values(self.data, **changes)
+        check_no_checkpoint(changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes
