@@ -9,7 +9,6 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.interface.options import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.records import hears_features
 from pyro_crowdclust.interface.said_alone import (
@@ -211,11 +210,10 @@ class AnswersAlone:
         Raises
         ------
         ValueError
-            As ``fit`` does, for a number of starts below 1, and for a checkpoint.
+            As ``fit`` does, and for a number of starts below 1.
         """
         seeds_of(num_starts, seed)
         check_values(self.data, **changes)
-        check_no_checkpoint(changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
         recipe, chosen = search.outcome()
@@ -224,7 +222,9 @@ class AnswersAlone:
         if other is not None and not is_interrupted(fitted):
             # The posterior has several modes, of which a fit may find another than those compared.
             recipe, of_other = other.outcome()
-            second = recipe.fit(num_starts=num_starts, seed=seed, **options)
+            # A checkpoint is of the first.
+            own = options | {"checkpoint": None}
+            second = recipe.fit(num_starts=num_starts, seed=seed, **own)
             if result_tells(second):
                 fitted, chosen = second, of_other
         if search.interrupted:

@@ -147,7 +147,7 @@ def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, A
     KeyboardInterrupt
         On Ctrl-C in one of these.
     """
-    found = []
+    found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
         result = whole(said.for_trials().recipe(said.priors[trial.prior]()).fit(**options))
         agreeing = _agreeing(result)

@@ -108,7 +108,6 @@ def test_a_device_may_be_an_object():
     "call",
     [
         lambda x, pairs, labels, **own: cluster(x, pairs, **own),
-        lambda x, pairs, labels, **own: cluster(None, pairs, **own),
         lambda x, pairs, labels, **own: classify(x, labels, **own),
         lambda x, pairs, labels, **own: classify(None, labels, **own),
         lambda x, pairs, labels, **own: average_annotator_models(
