@@ -193,8 +193,9 @@ class AnswersAlone:
             chosen, likelier_if = varied(chosen, attempt, errors)
             reason += likelier_if
         else:
-            # Then they cannot tell priors apart, either.
-            chosen = most_agreeing(said, tried, options)
+            # Then they cannot tell priors apart, either. Pages are heard by their pairs, instead.
+            are_pairs = self.data.placements is None
+            chosen = most_agreeing(said, tried, options) if are_pairs else tried[0]
             of_many = _GUESSES.format(prior=chosen.prior)
             reason = f"{UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
         return chosen, reason, float(chance.mean())

@@ -13,6 +13,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import Fitted
+from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.interface.said_alone import SaidAlone
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.clearly_better import is_clearly_better
@@ -136,7 +137,7 @@ def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, A
     Parameters
     ----------
     said
-        All that is said.
+        All that is said, which is answers about pairs.
     tried
         The trials.
     options
@@ -150,19 +151,18 @@ def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, A
     found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
         result = whole(said.for_trials().recipe(said.priors[trial.prior]()).fit(**options))
-        agreeing = _agreeing(result)
-        if agreeing is None or (not found and len(np.unique(result.assignments)) == 1):
+        if not found and len(np.unique(result.assignments)) == 1:
             return tried[0]
-        found.append(agreeing)
+        assert result.data.answers is not None  # about pairs
+        found.append(_agreeing(result.data.answers, torch.tensor(result.assignments)))
     best = max(range(len(found)), key=lambda place: float(found[place].mean()))
     return tried[best if is_clearly_better(found[best], found[0], CLEAR) else 0]
 
 
-def _agreeing(result: Fitted) -> Float[Tensor, " answer"] | None:
-    """How far each answer says what the clusters do, ``1 - |L_p - [z_i = z_j]|``; None of pages."""
-    answers, labels = result.data.answers, torch.tensor(result.assignments)
-    if answers is None:
-        return None
+def _agreeing(
+    answers: Answers, labels: Int[Tensor, " item"]
+) -> Float[Tensor, " answer_of_who_can_tell"]:
+    """How far each answer says what the clusters do, ``1 - |L_p - [z_i = z_j]|``."""
     found = (labels[answers.left] == labels[answers.right]).double()
     agreeing = 1 - (answers.label - found).abs()
     return agreeing[~agreeing.isnan()]
@@ -186,15 +186,14 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     and who cannot tell has no part in it; sorted pages have 0, 0 and 1.
     """
     answers, labels = result.data.answers, torch.tensor(result.assignments)
-    agreeing = _agreeing(result)
-    if answers is None or agreeing is None:
+    if answers is None:
         return 0.0, 0, 1.0
     pairs = AskedPairs.of(answers.items, result.data.num_items)
     together = pairs.together(labels)
     said_same = answers.label.nansum()
     heard_same = (answers.label * together[pairs.pair]).nansum() / said_same if said_same else 1.0
     joined = pairs.num_within(labels) - int(together.sum())
-    return float(agreeing.mean()), joined, float(heard_same)
+    return float(_agreeing(answers, labels).mean()), joined, float(heard_same)
 
 
 def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:

@@ -141,21 +141,6 @@ def test_where_nothing_else_tells_clusters_say_what_most_answers_say(first, seco
     assert most_agreeing(said, tried, {}).prior == expected
 
 
-def test_clusters_of_pages_have_no_answers_to_say():
-    placements = {"page": [0, 0], "item": [0, 1], "worker": ["a", "a"], "group": [0, 1]}
-    result = SimpleNamespace(
-        data=CrowdData(None, placements=placements),
-        assignments=np.arange(2),
-        stop_reason="converged",
-    )
-    recipe = SimpleNamespace(fit=lambda **_: result)
-    said = SimpleNamespace(
-        for_trials=lambda: SimpleNamespace(recipe=lambda _: recipe), priors={"a prior": dict}
-    )
-    tried = [PriorTrial("a prior", SAID, torch.zeros(3), np.array([1]), 0.0)]
-    assert most_agreeing(said, tried, {}) is tried[0]
-
-
 @pytest.mark.parametrize(
     ("assignments", "expected"),
     [([0, 0, 0, 1], True), ([0, 1, 2, 3], False), ([0, 1, 1, 2], False)],
