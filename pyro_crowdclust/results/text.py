@@ -25,7 +25,10 @@ def three_lines(result: FittedModel) -> str:
 
     Where no workers said what belongs together the last line tells of the training.
     """
-    lines = [f"{result.data}", f"{_found(result)}; {result.stop_reason}"]
+    of_data = f"{result.data}"
+    if result.data.features is None and result.feature_shape is not None:
+        of_data += " of a file, which keeps none"
+    lines = [of_data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         lines.append(whom_to_believe(result.workers["weight"]))
     else:

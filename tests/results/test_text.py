@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyro.infer.autoguide import AutoNormal
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.data import DatasetFeatures
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
@@ -30,6 +30,16 @@ def test_three_lines(result):
     assert second == f"3 clusters with {sizes} items; {result.stop_reason}"
     weight = result.workers["weight"]
     assert third.startswith(f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f})")
+
+
+def test_a_loaded_fit_says_where_its_features_are(result, tmp_path):
+    result.save(tmp_path / "fit.safetensors")
+    first, *others = repr(load(tmp_path / "fit.safetensors")).splitlines()
+    assert "no features" in first
+    assert first.endswith("of a file, which keeps none")
+    assert others == repr(result).splitlines()[1:]
+    again = load(tmp_path / "fit.safetensors", data=result.data)
+    assert repr(again) == repr(result)
 
 
 def test_without_answers_the_last_line_tells_of_the_training():
