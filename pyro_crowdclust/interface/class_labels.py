@@ -172,6 +172,12 @@ def average_annotator_models(
     options
         Of ``fit``, as for ``infer_classes``, but 60 epochs of models that are drawn.
 
+    Raises
+    ------
+    ValueError
+        Without class labels, for a share of other than two classes, for no whole number of draws,
+        and for a checkpoint, as several fits are averaged.
+
     Examples
     --------
     >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxxyyy")}

@@ -96,8 +96,8 @@ def classify(
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, labels of one item alone, and fewer labelled items than
-        folds.
+        For what ``CrowdData`` refuses, labels of one item alone, fewer labelled items than folds,
+        and a checkpoint, as several fits are compared.
 
     Examples
     --------

@@ -11,13 +11,12 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from scipy.stats import norm
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.choosing.trials import gain_by_a_part
+from pyro_crowdclust.interface.choosing.trials import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.clearly_better import error_of_mean, is_clearly_better
@@ -26,8 +25,6 @@ from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
-# Where features tell nothing, some candidate seems to tell something in so few of the searches.
-_LEVEL = 0.05
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
 
@@ -165,7 +162,7 @@ def tells(
     """Whether a candidate tells of held-out labels what chance does not.
 
     With ``d_i = p(labels of i) / p_0(labels of i) - 1``, where p_0 knows the labels of others
-    alone, the mean of d is above ``Phi^-1(1 - .05 / C)`` standard errors, C the number of
+    alone, the mean of d is above ``errors_of_the_luckiest(C)`` standard errors, C the number of
     candidates. Where features tell nothing the expectation of d is 0 however sure a candidate is of
     itself, while ``log p / p_0`` is below 0 also where it is right oftener than chance, but too
     sure (``gain_by_a_part``).
@@ -187,7 +184,7 @@ def tells(
     False
     """
     gain = gain_by_a_part(found, alone)
-    return is_clearly_better(gain, np.zeros_like(gain), norm.isf(_LEVEL / num_candidates))
+    return is_clearly_better(gain, np.zeros_like(gain), errors_of_the_luckiest(num_candidates))
 
 
 class WorkersStart:

@@ -196,8 +196,18 @@ def is_clear(
     >>> is_clear(gain, np.arange(200).reshape(2, 100) % 4, 20)  # about few items
     False
     """
-    error = dyadic_error(gain, ends)
-    return bool(gain.mean() > norm.isf(0.05 / num_candidates) * error)
+    return bool(gain.mean() > errors_of_the_luckiest(num_candidates) * dyadic_error(gain, ends))
+
+
+def errors_of_the_luckiest(num_candidates: int) -> float:
+    """``Phi^-1(1 - .05 / C)``: standard errors that the luckiest of C seldom has by chance alone.
+
+    Examples
+    --------
+    >>> round(errors_of_the_luckiest(1), 2), round(errors_of_the_luckiest(6), 2)
+    (1.64, 2.39)
+    """
+    return float(norm.isf(0.05 / num_candidates))
 
 
 def dyadic_error(
