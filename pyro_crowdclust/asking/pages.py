@@ -85,12 +85,13 @@ class Pages:
                 pool[page.places], page.told, page.reliability
             )
             situation = replace(situation, beliefs=beliefs)
+            who = None if worker is None else crowd.ids[worker]
             rows.append(
                 pd.DataFrame(
                     {
                         "page": len(rows),
                         "item": situation.item_ids[pool[page.places]],
-                        "worker": None if worker is None else crowd.ids[worker],
+                        "worker": [who] * len(page.gains),  # an id may be a tuple
                         "gain": page.gains,
                     }
                 )

@@ -32,8 +32,9 @@ def extended(
 ) -> CrowdData:
     """Data and more of the same, which comes after what is there.
 
-    Pairs and placements are turned into what the data have, pairs without pages into pages of two
-    items. Workers are numbered anew, by their ids; items keep their positions.
+    Pairs and placements are turned into what the data have; each pair without a page is a page of
+    its own where the data have pages. Workers are numbered anew, by their ids; items keep their
+    positions.
 
     Parameters
     ----------
@@ -181,11 +182,8 @@ def _together(
         return after
     if "page" in after and "page" not in before:
         after = after.drop(columns="page")  # the model is of answers without pages
-    if "page" in before and "page" not in after:
-        raise ValueError(
-            f"{name} lack the column 'page', which those of the fit have: give every new answer "
-            "the id of the page, or of the session, that it belongs to"
-        )
+    if "page" in before and "page" not in after:  # asked one by one
+        after = after.assign(page=pages_of_single_pairs(len(after), {*before["page"]}))
     if "page" in before:
         again = after["page"].isin(before["page"])
         if again.any():

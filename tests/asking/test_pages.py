@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -197,6 +198,16 @@ def test_who_has_placed_all_leaves_the_pages_to_others():
     situation = situation_of(beliefs_of(), [0.95, 0.7], placed=placed)
     situation.crowd.codes[1] = -1
     assert Pages(6).compose(situation, 2)["worker"].tolist() == [1] * 12
+
+
+def test_ids_of_workers_and_items_may_be_tuples():
+    situation = situation_of(beliefs_of(), [0.9])
+    workers = pd.Index([("model", "prompt")], tupleize_cols=False)
+    items = pd.Index([("shop", item) for item in range(NUM_ITEMS)], tupleize_cols=False)
+    situation = replace(situation, item_ids=items, crowd=replace(situation.crowd, ids=workers))
+    found = Pages(3).compose(situation, 2)
+    assert found["worker"].tolist() == [("model", "prompt")] * 6
+    assert {*found["item"]} <= {*items}
 
 
 def test_what_one_worker_tells_of_an_item_another_need_not_tell_again():

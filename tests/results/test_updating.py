@@ -352,6 +352,16 @@ def test_pairs_that_were_asked_one_by_one_are_pages_of_two():
     assert added["group"].nunique().tolist() == [1, 2] * 2
 
 
+def test_pairs_that_were_asked_one_by_one_are_pages_of_their_own_beside_pairs_of_pages():
+    before = CrowdData(FEATURES, crowd("pairs", ["b"], 0).assign(page="pair 0"))
+    pairs = {"left": [0, 0], "right": [3, 1], "worker": ["a", "new"], "label": [1, 0]}
+    assert extended(before, pairs=pairs).pairs["page"].tail(3).tolist() == [
+        "pair 0",
+        "pair 1",
+        "pair 2",
+    ]
+
+
 def test_pairs_and_pages_that_come_together_are_all_heard():
     pages = crowd("placements", ["a"], 1)
     pages["page"] = "pair " + pages["page"].str[2:]  # as pairs are called that are pages of two
@@ -384,8 +394,6 @@ def test_an_update_hears_what_the_fit_heard_alone():
         of_labels.predict(FEATURES)
     paged = of_pairs.update(pd.DataFrame(pair).assign(page="p1"), epochs=1)
     assert paged.data.num_pairs == of_pairs.data.num_pairs + 1
-    with pytest.raises(ValueError, match="pairs lack the column 'page'"):
-        extended(CrowdData(FEATURES, pair | {"page": ["p0"]}), pairs=pair)
 
 
 def test_a_loaded_result_says_what_needs_its_features(tmp_path):
