@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from pyro_crowdclust.interface.trials_alone import (
     CLEAR,
     PriorTrial,
     most_agreeing,
-    result_tells,
     simplest,
     trial_of,
     varied,
@@ -69,17 +69,24 @@ class _Search(NamedTuple):
         recipe = said.recipe(said.priors[self.chosen.prior]())
         return recipe, Chosen(table, self.why, self.chance)
 
-    def next_best(self) -> _Search | None:
-        """The same with the likeliest of the others under which items are the same, if any."""
-        others = [trial for trial in self.tried if trial.tells and trial is not self.chosen]
-        if not others:
-            return None
-        best = max(others, key=lambda trial: trial.held_out)
-        why = (
-            f"{self.why}; with all answers next to no items would be the same under "
-            f"{self.chosen.name}, and {best.name} is taken"
-        )
-        return self._replace(chosen=best, why=why)
+    def others(self) -> Iterator[_Search]:
+        """The same with each of the others that tell and say as many answers, the likeliest first.
+
+        For where a fit to all answers has other clusters than those that were compared.
+        """
+        others = [
+            trial
+            for trial in self.tried
+            if trial.tells
+            and self.chosen.says_no_more_than(trial.agreement)
+            and trial is not self.chosen
+        ]
+        for other in sorted(others, key=lambda trial: -trial.held_out):
+            why = (
+                f"{self.why}; with all answers the clusters under {self.chosen.name} are others, "
+                f"which say less of what people said, and {other.name} is taken"
+            )
+            yield self._replace(chosen=other, why=why)
 
 
 @dataclass(frozen=True)
@@ -217,21 +224,25 @@ class AnswersAlone:
         check_values(self.data, **changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
-        recipe, chosen = search.outcome()
-        fitted = recipe.fit(num_starts=num_starts, seed=seed, **options)
-        other = search.next_best() if search.chosen.tells and not result_tells(fitted) else None
-        if other is not None and not is_interrupted(fitted):
-            # The posterior has several modes, of which a fit may find another than those compared.
-            recipe, of_other = other.outcome()
-            # A checkpoint is of the first.
-            own = options | {"checkpoint": None}
-            second = recipe.fit(num_starts=num_starts, seed=seed, **own)
-            if result_tells(second):
-                fitted, chosen = second, of_other
+
+        def fitted_to_all(search: _Search, **own: Any) -> Fitted:
+            recipe, chosen = search.outcome()
+            result = recipe.fit(num_starts=num_starts, seed=seed, **options | own)
+            return replace(result, chosen=chosen)
+
+        fitted = latest = fitted_to_all(search)
+        if not search.chosen.holds_in(fitted):
+            for other in search.others():
+                if is_interrupted(latest):
+                    break
+                latest = fitted_to_all(other, checkpoint=None)  # a checkpoint is of the first
+                if other.chosen.holds_in(latest):
+                    fitted = latest
+                    break
         if search.interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         again = SearchOptions(self.share, num_starts, changes)
-        return replace(fitted, chosen=chosen, train_on=again)
+        return replace(fitted, train_on=again)
 
 
 @dataclass(frozen=True)

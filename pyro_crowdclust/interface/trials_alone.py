@@ -24,6 +24,8 @@ from pyro_crowdclust.training import is_interrupted, whole
 CLEAR = 2.0
 # Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
 _LEAST_SAME = 0.05
+# Of the answers that clusters on trial say, a fit to all that has found others may miss so many.
+_MISSED = 0.1
 
 _VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
     (
@@ -64,6 +66,19 @@ class PriorTrial(NamedTuple):
     def tells(self) -> bool:
         """Whether items are the same, and so those of which people said it."""
         return _tells(self.sizes, self.heard_same)
+
+    def holds_in(self, result: Fitted) -> bool:
+        """Whether a fit to all that is said has found clusters that say of it what these do.
+
+        The posterior has several modes, of which it may find another than the fits on trial.
+        """
+        agreeing, _, heard_same = agreement(result)
+        tells = _tells(np.bincount(result.assignments), heard_same) or not self.tells
+        return tells and self.says_no_more_than(agreeing)
+
+    def says_no_more_than(self, agreeing: float) -> bool:
+        """Whether clusters say as many answers, or nearly, if they agree with so many of them."""
+        return agreeing >= self.agreement - _MISSED
 
     @property
     def effective(self) -> float:
@@ -171,11 +186,6 @@ def _agreeing(
 def _tells(sizes: Int[np.ndarray, " cluster"], heard_same: float) -> bool:
     """Whether clusters of such sizes join items, and those of which people said it."""
     return len(sizes) < int(sizes.sum()) and heard_same >= _LEAST_SAME
-
-
-def result_tells(result: Fitted) -> bool:
-    """Whether a fit does."""
-    return _tells(np.bincount(result.assignments), agreement(result)[2])
 
 
 def agreement(result: Fitted) -> tuple[float, int, float]:

@@ -16,7 +16,6 @@ from pyro_crowdclust.interface.trials_alone import (
     PriorTrial,
     agreement,
     most_agreeing,
-    result_tells,
     simplest,
     varied,
 )
@@ -142,11 +141,27 @@ def test_where_nothing_else_tells_clusters_say_what_most_answers_say(first, seco
 
 
 @pytest.mark.parametrize(
-    ("assignments", "expected"),
-    [([0, 0, 0, 1], True), ([0, 1, 2, 3], False), ([0, 1, 1, 2], False)],
+    ("assignments", "agreement", "heard_same", "expected"),
+    [
+        ([0, 0, 0, 1], 0.5, 1.0, True),
+        ([0, 1, 2, 3], 0.5, 1.0, False),
+        ([0, 1, 1, 2], 0.0, 1.0, False),
+        ([0, 1, 2, 3], 0.5, 0.0, True),
+        ([0, 0, 0, 1], 0.59, 1.0, True),
+        ([0, 0, 0, 1], 0.61, 1.0, False),
+    ],
+    ids=["same", "nobody joined", "others joined", "nor on trial", "nearly", "contradicted"],
 )
-def test_a_fit_tells_if_items_are_the_same_of_which_people_said_it(assignments, expected):
+def test_a_trial_holds_in_a_fit_whose_clusters_say_as_much(
+    assignments, agreement, heard_same, expected
+):
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
     data = CrowdData(None, pairs=pairs, item_ids=[0, 1, 2, 3])
     result = SimpleNamespace(data=data, assignments=np.array(assignments))
-    assert result_tells(result) == expected
+    sizes = np.array([2, 1, 1])
+    trial = PriorTrial(
+        *("few clusters", SAID, torch.zeros(2), sizes, 0.0),
+        agreement=agreement,
+        heard_same=heard_same,
+    )
+    assert trial.holds_in(result) == expected
