@@ -86,7 +86,7 @@ def _told(data: CrowdData) -> CrowdData:
     if data.answers is None:
         return data
     told = ~data.answers.label.isnan()
-    return data.with_parts(answers=data.answers.at(told) if bool(told.any()) else None)
+    return data.with_answers(data.answers.at(told) if bool(told.any()) else None)
 
 
 def _drawn_on_pages(data: CrowdData, seed: int) -> Int[Tensor, "draw item"]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
@@ -49,12 +49,15 @@ class ClassLabels:
     def __len__(self) -> int:
         return len(self.item)
 
+    def at(self, kept: Bool[Tensor, " answer"]) -> ClassLabels:
+        """The answers of some rows."""
+        parts = self.item[kept], self.worker[kept], self.label[kept]
+        return ClassLabels(*parts, self.num_workers, self.num_classes)
+
     def among(self, place: Int[Tensor, " item"]) -> ClassLabels:
         """Those about items that have a place, at this place; negative for none."""
-        item = place[self.item]
-        kept = item >= 0
-        parts = item[kept], self.worker[kept], self.label[kept]
-        return ClassLabels(*parts, self.num_workers, self.num_classes)
+        moved = replace(self, item=place[self.item])
+        return moved.at(moved.item >= 0)
 
     @cached_property
     def cell(self) -> Int[Tensor, " answer"]:

@@ -388,15 +388,13 @@ class CrowdData:
         """
         if isinstance(self._sorted, str):
             raise ValueError(f"the answers are not sorted pages: {self._sorted}")
-        return self.with_parts(placements=self._sorted, answers=None, _pairs_index=None)
+        return self.with_answers(None).with_parts(placements=self._sorted)
 
     def as_pairs(self) -> CrowdData:
         """The same data with placements as answers about all pairs of every page."""
         if self.placements is None:
             return self
-        answers = pairs_of(self.placements)
-        index = pd.RangeIndex(answers.num_pairs)
-        return self.with_parts(answers=answers, placements=None, _pairs_index=index)
+        return self.with_answers(pairs_of(self.placements)).with_parts(placements=None)
 
     def as_heard(self) -> CrowdData:
         """The same data with sorted pages as pairs where they share no items.
@@ -410,6 +408,14 @@ class CrowdData:
         """The same data with other values of some fields, which are taken as they are."""
         kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
         return CrowdData.of_parts(**kept | parts)
+
+    def with_answers(self, answers: Answers | None) -> CrowdData:
+        """The same data with other answers about pairs."""
+        return self.with_parts(answers=answers, _pairs_index=None)
+
+    def with_class_labels(self, labels: ClassLabels) -> CrowdData:
+        """The same data with other class labels."""
+        return self.with_parts(class_labels=labels, _labels_index=None)
 
     @classmethod
     def of_parts(cls, **parts: Any) -> CrowdData:

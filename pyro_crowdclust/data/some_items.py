@@ -40,19 +40,17 @@ def some_items(
     if data.placements is not None:
         part = part.with_parts(placements=data.placements.among(place))
     if data.class_labels is not None:
-        labels = data.class_labels.among(place)
-        part = part.with_parts(class_labels=labels, _labels_index=None)
+        part = part.with_class_labels(data.class_labels.among(place))
     if data.answers is not None:
         moved = replace(
             data.answers, left=place[data.answers.left], right=place[data.answers.right]
         )
         kept = (moved.left >= 0) & (moved.right >= 0)
         kept = kept if answers is None else kept & answers
-        heard = moved.at(kept) if bool(kept.any()) else None
-        part = part.with_parts(answers=heard, _pairs_index=None)
+        part = part.with_answers(moved.at(kept) if bool(kept.any()) else None)
     return part
 
 
 def without_features(data: CrowdData) -> CrowdData:
     """The same items, of which nothing is known but what is said of them."""
-    return data.with_parts(features=None, num_missing=0, _pairs_index=None)
+    return data.with_parts(features=None, num_missing=0)

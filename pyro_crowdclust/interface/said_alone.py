@@ -185,7 +185,7 @@ class PairsAlone:
         return [out[self._page] for out in pages]
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
-        kept = self.data.with_parts(answers=self._answers.at(~out), _pairs_index=None)
+        kept = self.data.with_answers(self._answers.at(~out))
         return replace(self, data=kept)
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:

@@ -13,7 +13,6 @@ more answers had been held out that favour nobody, beside the A that were. No tr
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,10 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float, Int
 
+from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
@@ -36,21 +37,9 @@ _EVEN_ANSWERS = 1000.0
 _ROUNDS = 500
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOutAnswers:
-    """Answers that no model has seen, in positions and codes of the data that it has seen."""
-
-    item: Int[np.ndarray, " answer"]
-    worker: Int[np.ndarray, " answer"]
-    label: Int[np.ndarray, " answer"]
-
-    def __len__(self) -> int:
-        return len(self.item)
-
-
 def hold_out_answers(
     data: CrowdData, share: float = 0.2, seed: int = 0
-) -> tuple[CrowdData, HeldOutAnswers]:
+) -> tuple[CrowdData, ClassLabels]:
     """The data without a random share of the class labels, and those labels.
 
     Held out are only answers about items, and of workers, that keep another one.
@@ -69,15 +58,15 @@ def hold_out_answers(
     """
     check_share("share", share)
     rng = np.random.default_rng(seed)
-    labels, table = data.class_labels, data.labels
-    if labels is None or table is None:
+    labels = data.class_labels
+    if labels is None:
         raise ValueError("the data have no class labels, of which some could be held out")
-    codes = [part.numpy() for part in (labels.item, labels.worker, labels.label)]
-    left = np.bincount(codes[0]), np.bincount(codes[1])
+    items, workers = labels.item.numpy(), labels.worker.numpy()
+    left = np.bincount(items), np.bincount(workers)
     wanted = max(1, round(share * len(labels)))
     chosen: list[int] = []
     for answer in rng.permutation(len(labels)):
-        item, worker = codes[0][answer], codes[1][answer]
+        item, worker = items[answer], workers[answer]
         if len(chosen) < wanted and left[0][item] > 1 and left[1][worker] > 1:
             chosen.append(answer)
             left[0][item] -= 1
@@ -87,17 +76,8 @@ def hold_out_answers(
             "no answer can be held out, since every item or every worker has one answer only: fit "
             "one model"
         )
-    held = np.isin(np.arange(len(labels)), chosen)
-    with warnings.catch_warnings():
-        # What there is to say of the labels was said of all of them.
-        warnings.simplefilter("ignore", UserWarning)
-        rest = CrowdData(
-            data.features,
-            labels=table[~held],
-            item_ids=data.item_ids,
-            classes=data.class_ids,
-        )
-    return rest, HeldOutAnswers(*(part[held] for part in codes))
+    held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
+    return data.with_class_labels(labels.at(~held)), labels.at(held)
 
 
 class InferredClasses(Protocol):
@@ -202,11 +182,12 @@ def average_classes(
 
 
 def _predict(
-    member: InferredClasses, held: HeldOutAnswers
+    member: InferredClasses, held: ClassLabels
 ) -> tuple[float, Float[np.ndarray, " answer"]]:
     """The temperature under which the answers are likeliest, and how likely each of them is."""
-    named = member.answer_probabilities(held.item, held.worker, held.label)
-    q = member.probabilities[held.item]
+    item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
+    named = member.answer_probabilities(item, worker, label)
+    q = member.probabilities[item]
     found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
     best = max(found, key=lambda temperature: np.log(found[temperature]).sum())
     return best, found[best]

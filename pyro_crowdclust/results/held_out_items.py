@@ -10,7 +10,6 @@ optimizer, a prior scale.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -91,8 +90,8 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
     parts = []
     for fold in range(folds):
         out = torch.isin(labels.item, items[order[fold::folds]])
-        seen = data.with_parts(class_labels=_answers(labels, ~out), _labels_index=None)
-        parts.append((seen, _answers(labels, out)))
+        seen = data.with_class_labels(labels.at(~out))
+        parts.append((seen, labels.at(out)))
     return parts
 
 
@@ -116,8 +115,3 @@ def log_probability_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarr
         log_joint = np.log(np.asarray(result.probabilities)[items])
         np.add.at(log_joint, place, np.log(named))
     return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
-
-
-def _answers(labels: ClassLabels, chosen: torch.Tensor) -> ClassLabels:
-    item, worker, label = (part[chosen] for part in (labels.item, labels.worker, labels.label))
-    return replace(labels, item=item, worker=worker, label=label)

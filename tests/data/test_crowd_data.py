@@ -169,6 +169,19 @@ def test_answers_in_the_place_of_features():
         CrowdData(np.eye(2), pages)
 
 
+def test_some_of_the_answers_have_a_table_of_their_own():
+    said = pd.DataFrame(
+        {"left": [0, 1, 2], "right": [1, 2, 3], "worker": ["a"] * 3}, index=[7, 8, 9]
+    )
+    data = CrowdData(None, said.assign(label=[1, 0, 1]))
+    some = data.with_answers(data.answers.at(torch.tensor([True, False, True])))
+    assert some.pairs["right"].tolist() == [1, 3]
+    labels = pd.DataFrame({"item": [0, 1, 1], "worker": ["a"] * 3, "label": list("xyx")})
+    data = CrowdData(None, labels=labels.set_axis([7, 8, 9]))
+    some = data.with_class_labels(data.class_labels.at(torch.tensor([True, True, False])))
+    assert some.labels["label"].tolist() == ["x", "y"]
+
+
 def test_data_is_immutable():
     with pytest.raises(dataclasses.FrozenInstanceError):
         crowd().answers = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
@@ -45,11 +46,21 @@ def test_answers_held_out_leave_every_item_and_worker_another(share):
     assert rest.class_ids.equals(data.class_ids)
     ids = data.item_ids, data.worker_ids, data.class_ids
     codes = held.item, held.worker, held.label
-    named = [of[code] for of, code in zip(ids, codes, strict=True)]
+    named = [of[code.numpy()] for of, code in zip(ids, codes, strict=True)]
     frame = pd.DataFrame(dict(zip(["item", "worker", "label"], named, strict=True)))
     both = pd.concat([frame, rest.labels]).sort_values(["item", "worker", "label"])
     expected = data.labels.sort_values(["item", "worker", "label"])
     np.testing.assert_array_equal(both, expected)
+
+
+def test_workers_are_whom_they_were_where_ids_cannot_be_sorted():
+    labels = answers(0)
+    data = CrowdData(None, labels=labels.replace({"worker": {"w0": 7}}))
+    rest, held = hold_out_answers(data, seed=1)
+    assert rest.worker_ids.equals(data.worker_ids)
+    both = torch.cat([rest.class_labels.worker, held.worker]).bincount()
+    assert both.tolist() == data.class_labels.worker.bincount().tolist()
+    assert {*rest.labels.itertuples(index=False)} <= {*data.labels.itertuples(index=False)}
 
 
 def test_answers_that_cannot_be_held_out():
@@ -155,7 +166,8 @@ def test_others_are_held_to_a_standard(share, is_clear):
     rest, held = hold_out_answers(data, share, seed=4)
     logs = []
     for member in fit_each(rest):
-        named = member.answer_probabilities(held.item, held.worker, held.label)
+        codes = (part.numpy() for part in (held.item, held.worker, held.label))
+        named = member.answer_probabilities(*codes)
         likely = [(temper(member.probabilities[held.item], t) * named).sum(1) for t in TEMPERATURES]
         logs.append(np.log(max(likely, key=lambda one: np.log(one).sum())))
     gain = logs[0] - logs[1]

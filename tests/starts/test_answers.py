@@ -129,7 +129,7 @@ def test_a_guide_of_points_is_refused():
 
 def test_without_answers_workers_stay_at_their_prior():
     data, _ = useless([0.9] * 3)
-    silent = data.with_parts(answers=None, _pairs_index=None)
+    silent = data.with_answers(None)
     standard = started(TrustingStart(), silent, model_of(data)).posteriors["sensitivity"].standard()
     assert (standard.successes == 2).all()
 

@@ -322,9 +322,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if data.answers is None or is_supervised(data):
         return choice
-    silent = data.with_parts(answers=None, _pairs_index=None)
     return replace(
         choice,
         may_be_records=num_clusters is None and may_be_records(data),
-        alone=choice_for(silent, num_clusters=num_clusters),
+        alone=choice_for(data.with_answers(None), num_clusters=num_clusters),
     )

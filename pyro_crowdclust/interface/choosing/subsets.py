@@ -90,7 +90,7 @@ def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
     if data.answers is None:
         return some_items(data, kept)
     left, right = of[data.answers.left], of[data.answers.right]
-    data = data.with_parts(answers=replace(data.answers, left=left, right=right))
+    data = data.with_answers(replace(data.answers, left=left, right=right))
     return some_items(data, kept, left != right)
 
 
