@@ -69,7 +69,9 @@ def plot_latent(
     answered = np.zeros(num_items, bool)
     answered[fitted.data.annotated_items] = True
 
-    panels: list[tuple[str, np.ndarray, list]] = [("by cluster", fitted.assignments, [])]
+    # Colours by number, whichever items are shown.
+    numbers = list(range(int(fitted.assignments.max()) + 1))
+    panels: list[tuple[str, np.ndarray, list]] = [("by cluster", fitted.assignments, numbers)]
     if truth is not None:
         # A cluster and the class that it matches get the same colour.
         clusters, classes = _matched(fitted.assignments, truth)

@@ -11,7 +11,16 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import as_array
-from pyro_crowdclust.plots.style import COLORS, MARKERS, new_axes, plain, quiet
+from pyro_crowdclust.plots.style import (
+    COLORS,
+    LEAST_SHARE,
+    MARKERS,
+    color_of,
+    is_large,
+    new_axes,
+    plain,
+    quiet,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +34,7 @@ def plot_partition(
     marked: ArrayLike | None = None,
     marked_name: str = "in an answer",
     order: Sequence[Hashable] = (),
-    at_least: float = 0.01,
+    at_least: float = LEAST_SHARE,
     axes: Axes | None = None,
 ) -> Axes:
     """Points in the plane, coloured by group, with the group's name where it lies.
@@ -67,14 +76,14 @@ def plot_partition(
     named: dict[Hashable, np.ndarray] = {}
     for rank, label in enumerate(groups):
         inside = points[labels == label]
-        large = len(inside) >= max(at_least * len(points), 1)
+        large = is_large(len(inside), len(points), at_least)
         if large:
             named[label] = inside
         axes.scatter(
             inside[:, 0],
             inside[:, 1],
             s=size,
-            c=COLORS[rank % len(COLORS)] if large else "#BBBBBB",
+            c=color_of(rank, large),
             marker=MARKERS[rank // len(COLORS) % len(MARKERS)],
             alpha=0.8,
             linewidths=0,

@@ -29,6 +29,18 @@ COLORS = (
     "#6699CC",  # steel blue
 )
 MARKERS = "os^DvP*X<>"
+# Groups with a smaller share of the items have no colour of their own.
+LEAST_SHARE = 0.01
+
+
+def is_large(size: int, num_items: int, at_least: float = LEAST_SHARE) -> bool:
+    """Whether a group of so many items has a colour."""
+    return size >= max(at_least * num_items, 1)
+
+
+def color_of(rank: int, is_large: bool) -> str:
+    """The colour of the group with this number."""
+    return COLORS[rank % len(COLORS)] if is_large else "#BBBBBB"
 
 
 def new_figure(width: float, height: float) -> Figure:

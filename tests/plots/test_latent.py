@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.plots import plot_latent
+from pyro_crowdclust.plots.style import COLORS
 
 from .pictures import offsets, rendered, rows
 
@@ -62,6 +64,15 @@ def test_a_projection_of_the_users(fits):
 def test_a_part_of_many_items(deep):
     axes = plot_latent(deep, max_items=25).axes[0]
     assert sum(len(offsets(group)) for group in axes.collections[:-1]) == 25
+
+
+@pytest.mark.parametrize("max_items", [25, 5000])
+def test_clusters_have_the_colours_of_their_numbers(deep, max_items):
+    """Of a part of the items another may be the largest."""
+    groups = plot_latent(deep, max_items=max_items).axes[0].collections[:-1]
+    colors = {int(c.get_label()): to_hex(c.get_facecolor()[0]) for c in groups if len(offsets(c))}
+    assert colors == {k: COLORS[k].lower() for k in colors}
+    assert len(colors) == 3
 
 
 def test_bad_input(deep):

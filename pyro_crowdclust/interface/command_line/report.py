@@ -20,7 +20,7 @@ from pyro_crowdclust.interface.command_line.portraits import (
 )
 from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
-from pyro_crowdclust.plots.style import COLORS
+from pyro_crowdclust.plots.style import color_of, is_large
 from pyro_crowdclust.results import Fitted
 
 # Longer tables are cut on the page; the whole ones are in the files beside it.
@@ -166,10 +166,10 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
 
 
 def _legend(result: Fitted) -> str:
-    """The colour of every cluster on the map of items, the largest first."""
+    """The colour of every cluster on the map of items."""
     sizes = result.clusters["assigned_items"]
-    grey = sizes < max(0.01 * result.data.num_items, 1)  # as the map has them
-    colors = ["#BBBBBB" if small else COLORS[k % len(COLORS)] for k, small in enumerate(grey)]
+    num_items = result.data.num_items
+    colors = [color_of(k, is_large(size, num_items)) for k, size in enumerate(sizes)]
     entries = "".join(
         f'<li><span style="background:{color}"></span>cluster {k}: {size} items</li>'
         for k, (color, size) in enumerate(zip(colors, sizes, strict=True))
