@@ -7,6 +7,7 @@ unlike in the rest of the library.
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
@@ -332,7 +333,10 @@ class CrowdClusterer(
 
     @property
     def _n_features_out(self) -> int:
-        return self.result_.model.components.num_features
+        model = self.result_.model
+        if self.networks is not None:
+            return model.components.num_features
+        return model.emission.latent_size(math.prod(self.result_.feature_shape))
 
 
 def _in_memory(X: Any) -> Any:

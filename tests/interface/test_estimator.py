@@ -130,11 +130,13 @@ def test_score_is_of_features_in_full_however_little_they_count():
     assert fitted.score(features) == pytest.approx(expected)
 
 
-def test_a_regression_has_no_score():
+def test_a_regression_has_coordinates_and_no_score():
     features, pairs, _ = flowers()
     fitted = clusterer().fit(features, pairs=pairs)
-    model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(2))
+    model = PairRegression(SoftmaxRegression(3, features.shape[1]), TwoCoin(2))
     fitted.result_ = dataclasses.replace(fitted.result_, model=model)
+    frame = fitted.set_output(transform="pandas").transform(features)
+    assert frame.columns.tolist() == [f"crowdclusterer{j}" for j in range(features.shape[1])]
     with pytest.raises(ValueError, match="no density of these to score"):
         fitted.score(features)
 
