@@ -44,7 +44,11 @@ from pyro_crowdclust.inference import (
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
-from pyro_crowdclust.protocols import SiteStatistics, SupportsSizeCheck
+from pyro_crowdclust.protocols import (
+    SiteStatistics,
+    SupportsClustersCheck,
+    SupportsSizeCheck,
+)
 from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 if TYPE_CHECKING:
@@ -231,7 +235,9 @@ class AmortizedGuide(nn.Module):
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
             num_features = math.prod(() if data.features is None else data.features.shape[1:])
-            self.recognition.check(num_features, self.model.components.dim, self.model.num_clusters)
+            self.recognition.check_sizes(num_features, self.model.components.dim)
+        if isinstance(self.recognition, SupportsClustersCheck):
+            self.recognition.check_clusters(self.model.num_clusters)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""

@@ -312,7 +312,7 @@ class MessagePassingGuide(ConjugateGuide):
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
             num_features = math.prod(() if data.features is None else data.features.shape[1:])
-            self.recognition.check(num_features, self.model.components.dim)
+            self.recognition.check_sizes(num_features, self.model.components.dim)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

@@ -377,7 +377,7 @@ class StructuredGuide(ConjugateGuide):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         num_features = math.prod(() if data.features is None else data.features.shape[1:])
-        self.recognition.check(num_features, self.model.components.dim)
+        self.recognition.check_sizes(num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""

@@ -410,12 +410,13 @@ class CrowdData:
         return CrowdData.of_parts(**kept | parts)
 
     def with_answers(self, answers: Answers | None) -> CrowdData:
-        """The same data with other answers about pairs."""
-        return self.with_parts(answers=answers, _pairs_index=None)
+        """The same data with other answers about pairs, in a table of rows from 0 on."""
+        index = None if answers is None else pd.RangeIndex(answers.num_pairs)
+        return self.with_parts(answers=answers, _pairs_index=index)
 
     def with_class_labels(self, labels: ClassLabels) -> CrowdData:
-        """The same data with other class labels."""
-        return self.with_parts(class_labels=labels, _labels_index=None)
+        """The same data with other class labels, in a table of rows from 0 on."""
+        return self.with_parts(class_labels=labels, _labels_index=pd.RangeIndex(len(labels)))
 
     @classmethod
     def of_parts(cls, **parts: Any) -> CrowdData:

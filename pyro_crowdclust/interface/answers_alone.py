@@ -26,7 +26,7 @@ from pyro_crowdclust.interface.trials_alone import (
     trial_of,
     varied,
 )
-from pyro_crowdclust.results.chosen import INTERRUPTED, UNCLEAR, Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.results.clearly_better import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
@@ -39,6 +39,7 @@ _MOST_PARTS = 5
 # Of clusters that are too many .05 of the answers about random pairs and more say otherwise, of
 # records .02 at most. What looks alike is many clusters, unless answers deny it more often.
 _AS_CLOSE, _AS_CLOSE_ALIKE = 0.03, 0.1
+_UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
 _GUESSES = (
     "there are too few answers to tell which items are the same, more are needed, and the "
     "clusters, {prior}, are guesses"
@@ -52,13 +53,14 @@ _BY_PAIRS = "pages held out are hardly likelier than by chance, and all are hear
 
 
 class _Search(NamedTuple):
-    """What was tried, and what is to be fitted; ``why`` and ``chance`` as of ``Chosen``."""
+    """What was tried, and what is to be fitted; the rest as of ``Chosen``."""
 
     data: CrowdData
     tried: list[PriorTrial]
     chosen: PriorTrial
     why: str
     chance: float | None
+    is_clear: bool
     interrupted: bool = False
 
     def outcome(self) -> tuple[Recipe, Chosen]:
@@ -67,7 +69,7 @@ class _Search(NamedTuple):
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         said = self.chosen.said.about(self.data)
         recipe = said.recipe(said.priors[self.chosen.prior]())
-        return recipe, Chosen(table, self.why, self.chance)
+        return recipe, Chosen(table, self.why, self.chance, self.is_clear)
 
     def others(self) -> Iterator[_Search]:
         """The same with each of the others that tell and say as many answers, the likeliest first.
@@ -130,7 +132,7 @@ class AnswersAlone:
         two of them lie apart is an answer about a pair alone.
         """
         search = self._compared(seed, epochs)
-        if self.data.placements is None or UNCLEAR not in search.why:
+        if self.data.placements is None or search.is_clear:
             return search
         by_pairs = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
         return by_pairs._replace(why=f"{_BY_PAIRS}; {by_pairs.why}")
@@ -149,12 +151,15 @@ class AnswersAlone:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
-            return _Search(self.data, tried, chosen, why, None, interrupted=True)
+            return _Search(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
 
     def _compare(
         self, tried: list[PriorTrial], seed: int, epochs: int
-    ) -> tuple[PriorTrial, str, float]:
-        """The best prior, why it is, and what chance knows of the answers; notes what it tries."""
+    ) -> tuple[PriorTrial, str, float, bool]:
+        """The best prior, why, what chance knows of the answers and whether that is clearly less.
+
+        Notes what it tries.
+        """
         said = said_alone(items_spoken_of(self.data))
         generator = generator_of(seed)
         parts = said.parts(self.share, _MOST_PARTS, generator)
@@ -176,7 +181,8 @@ class AnswersAlone:
         telling = [trial for trial in tried if trial.tells] or tried
         likeliest = max(telling, key=lambda trial: trial.held_out)
         chance = said.by_chance(parts)
-        if is_clearly_better(likeliest.log_probabilities, chance, CLEAR):
+        is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
+        if is_clear:
             as_close = _AS_CLOSE_ALIKE if said.look_alike else _AS_CLOSE
             chosen = simplest(telling, likeliest, as_close)
             reason = f"answers held out are likeliest under {chosen.prior}"
@@ -204,8 +210,8 @@ class AnswersAlone:
             are_pairs = self.data.placements is None
             chosen = most_agreeing(said, tried, options) if are_pairs else tried[0]
             of_many = _GUESSES.format(prior=chosen.prior)
-            reason = f"{UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
-        return chosen, reason, float(chance.mean())
+            reason = f"{_UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
+        return chosen, reason, float(chance.mean()), is_clear
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.

@@ -336,7 +336,7 @@ class CrowdClusterer(
         model = self.result_.model
         if self.networks is not None:
             return model.components.num_features
-        return model.emission.latent_size(math.prod(self.result_.feature_shape))
+        return model.emission.latent_size(math.prod(self.result_.feature_shape or ()))
 
 
 def _in_memory(X: Any) -> Any:

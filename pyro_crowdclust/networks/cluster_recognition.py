@@ -91,7 +91,7 @@ class ClusterRecognition(nn.Module):
         weight = torch.cat([*identity, torch.zeros(sum(self.dims), top)])
         self.head.set_linear(nn.functional.pad(weight, (0, width - top)), torch.zeros(len(weight)))
 
-    def check(self, num_features: int, dim: int) -> None:
+    def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model's top layer."""
         if self.trunk.skip.in_features != num_features:
             raise ValueError(

@@ -97,7 +97,7 @@ class GaussianRecognition(nn.Module):
         offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
         self.register_buffer("offset", offset.float())
 
-    def check(self, num_features: int, dim: int) -> None:
+    def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
 
         Of a network that is not a ``SkipNetwork`` the sizes are not known.
@@ -223,10 +223,13 @@ class AmortizedRecognition(nn.Module):
         nn.init.zeros_(self.moments.weight)
         nn.init.zeros_(self.moments.bias)
 
-    def check(self, num_features: int, dim: int, num_clusters: int) -> None:
+    def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model."""
         _check_features(self.skip.in_features, num_features)
         _check_latent(self.skip.out_features, dim)
+
+    def check_clusters(self, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless the model has as many clusters."""
         if self.num_clusters != num_clusters:
             raise ValueError(
                 f"the recognition network knows {self.num_clusters} clusters, the model "

@@ -49,6 +49,7 @@ from pyro_crowdclust.protocols.models import (
     unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
+    SupportsClustersCheck,
     SupportsDrawParameters,
     SupportsLearnPatterns,
     SupportsSetLinear,
@@ -79,6 +80,7 @@ __all__ = [
     "SupportsAnswerProbabilities",
     "SupportsCheck",
     "SupportsClassTable",
+    "SupportsClustersCheck",
     "SupportsConfusion",
     "SupportsDescribe",
     "SupportsDiscreteValues",

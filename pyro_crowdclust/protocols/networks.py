@@ -41,5 +41,13 @@ class SupportsLearnPatterns(Protocol):
 class SupportsSizeCheck(Protocol):
     """A recognition network that knows its sizes."""
 
-    def check(self, num_features: int, dim: int) -> None:
+    def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless it is of so many features and latent dimensions."""
+
+
+@runtime_checkable
+class SupportsClustersCheck(Protocol):
+    """A recognition network of z, too, that knows of how many clusters it is."""
+
+    def check_clusters(self, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless it is of so many."""

@@ -9,8 +9,6 @@ import pandas as pd
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.training.stopping import Ending
 
-# How it is said that answers alone tell next to nothing.
-UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
 # Why a fit stopped whose candidates were not all tried.
 INTERRUPTED = f"{Ending.INTERRUPTED} by the user while candidates were tried: the best so far"
 
@@ -45,11 +43,14 @@ class Chosen:
         others are in every group of the page; of known labels and links the shares of the classes,
         or of must-links. Of ``classify`` the score of the labels alone. None where nothing was held
         out.
+    is_clear
+        Whether answers, if nothing else is known, tell more than their shares do.
     """
 
     table: pd.DataFrame
     reason: str
     chance: float | None = None
+    is_clear: bool = True
 
     @property
     def winner(self) -> str:
@@ -71,11 +72,6 @@ class Chosen:
     def held_out(self) -> float:
         """Mean log-probability of a held-out answer under the chosen candidate."""
         return float(self.table.loc[self.table["chosen"], "held_out"].iloc[0])
-
-    @property
-    def is_clear(self) -> bool:
-        """Whether answers, if nothing else is known, tell more than their shares do."""
-        return UNCLEAR not in self.reason
 
     def __str__(self) -> str:
         """The table and the sentence."""

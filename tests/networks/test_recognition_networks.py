@@ -40,7 +40,7 @@ def test_gaussian_recognition_leaves_other_networks_alone():
     before = network.weight.clone()
     recognition = GaussianRecognition(network, DIM)
     recognition.start_at_linear(torch.ones(DIM, 4), torch.ones(DIM))
-    recognition.check(num_features=99, dim=DIM)
+    recognition.check_sizes(num_features=99, dim=DIM)
     assert torch.equal(network.weight, before)
 
 
