@@ -25,7 +25,7 @@ from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
-from pyro_crowdclust.families.summaries import beta_concentration, beta_summary
+from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described
 
 
@@ -79,10 +79,7 @@ def summary_of_mixed_rows(
     of_rows = of_rows + (sd**2)[..., None] * np.eye(mean.shape[-1])
     second = (of_rows * of_shares[..., None, :, :]).sum((-2, -1))
     mean = (mean * (concentration / total)[..., None, :]).sum(-1)
-    variance = np.clip(second - mean**2, 1e-12, None)
-    size = beta_concentration(mean, variance)
-    beta = beta_summary(mean * size, (1 - mean) * size, interval)
-    return PosteriorSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
+    return summary_of_moments(mean, second - mean**2, interval)
 
 
 @described

@@ -39,7 +39,7 @@ from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
-from pyro_crowdclust.families.summaries import beta_concentration, beta_summary
+from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described
 
 # The grid of the trait: a step is small against the slope of a worker, the ends are certain.
@@ -290,7 +290,5 @@ class ItemTrait(nn.Module):
         mean = torch.einsum("jnk,n->jk", one, weight)
         variance = torch.einsum("jnk,n->jk", (one - mean.unsqueeze(1)).square(), weight)
         means = torch.stack([1 - mean, mean], -1).numpy(force=True)
-        variances = torch.stack([variance, variance], -1).clamp_min(1e-12).numpy(force=True)
-        size = np.clip(beta_concentration(means, variances), 1e-6, None)
-        beta = beta_summary(means * size, (1 - means) * size, interval)
-        return PosteriorSummary(means, np.sqrt(variances), beta.lower, beta.upper)
+        variances = torch.stack([variance, variance], -1).numpy(force=True)
+        return summary_of_moments(means, variances, interval)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
+from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
@@ -175,14 +176,12 @@ class Crowd:
         return self.pair_channels(self.drawn, num_clusters)
 
     def pair_channels(
-        self, rates: Float[np.ndarray, "*worker rate"], num_clusters: int
-    ) -> Float[np.ndarray, "*worker outcome label"]:
+        self, rates: Float[np.ndarray, "worker rate"], num_clusters: int
+    ) -> Float[np.ndarray, "worker outcome label"]:
         """``p(L | different), p(L | same)`` of answers yes and no with these rates."""
         sensitivity, specificity = rates[..., 0], rates[..., 1]
         if self.is_placing:
-            slip, others = 1 - sensitivity, max(num_clusters - 1, 1)
-            specificity = 1 - slip * (2 * sensitivity + slip * (others - 1) / others) / others
-            sensitivity = sensitivity**2 + slip**2 / others
+            sensitivity, specificity = pair_rates(sensitivity, max(num_clusters, 2))
         rows = [[specificity, 1 - specificity], [1 - sensitivity, sensitivity]]
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 

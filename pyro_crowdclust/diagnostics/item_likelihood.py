@@ -32,7 +32,7 @@ from pyro_crowdclust.diagnostics.draws import (
 )
 from pyro_crowdclust.distributions.statistics import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.inference.enumeration import is_deterministic, item_log_density
+from pyro_crowdclust.inference.enumeration import is_deterministic, item_log_density, plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
 
@@ -139,7 +139,7 @@ def continuous_sites(
         for name, site in sites_with_density(guide_trace).items()
         if is_local(site, local)
         and name not in discrete
-        and not getattr(site["fn"], "is_deterministic", False)
+        and not getattr(site["fn"], "adds_nothing", False)
     ]
 
 
@@ -233,10 +233,4 @@ def enumerated_log_density(
 
 def enumeration_dim(result: FittedModel, batch: Batch) -> int:
     """The first dimension to the left of all plates."""
-    dims = [
-        frame.dim
-        for site in sites_with_density(run(result.model, batch, {})).values()
-        for frame in site["cond_indep_stack"]
-        if frame.vectorized
-    ]
-    return min(dims, default=-1) - 1
+    return -1 - plate_nesting(run(result.model, batch, {}))

@@ -17,7 +17,7 @@ _ROWS = 4096
 
 
 class Likelihood(Protocol):
-    """What the sites ask of ``p(labels | classes)``; see ``labelling.LabelLikelihood``."""
+    """What the sites ask of ``p(labels | classes)``; see ``annotators.LabelLikelihood``."""
 
     num_classes: int
 
@@ -45,7 +45,7 @@ class Evidence(StatisticValued):
         Who said what about which item.
     """
 
-    is_deterministic = True
+    adds_nothing = True
 
     def __init__(self, likelihood: Likelihood, labels: LabelMatrix) -> None:
         self._likelihood, self._labels = likelihood, labels

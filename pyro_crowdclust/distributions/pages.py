@@ -203,7 +203,7 @@ class AtHome(StatisticValued):
         Of every placement: the item as a row of the assignments, its page, its group there.
     """
 
-    is_deterministic = True
+    adds_nothing = True
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class SameCluster(StatisticValued):
         B of ``Ownership``: which components share a cluster; by default each is one of its own.
     """
 
-    is_deterministic = True
+    adds_nothing = True
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class StatisticValued(TorchDistribution):
     arg_constraints: dict[str, Any] = {}
     support: constraints.Constraint = _StatisticVector()
     has_rsample = True
-    is_deterministic = False  # True of a site whose log-density is zero
+    adds_nothing = False  # True of a site whose log-density is zero
 
     def __init__(self, batch_shape: torch.Size, event_shape: torch.Size) -> None:
         super().__init__(batch_shape, event_shape, validate_args=False)

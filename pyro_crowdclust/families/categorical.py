@@ -133,9 +133,3 @@ class Categorical(ExponentialFamily):
         difference = (natural_parameters - other).masked_fill(mean == 0, 0.0)
         cross = (difference * mean).sum(-1)
         return cross - self.log_normalizer(natural_parameters) + self.log_normalizer(other)
-
-    def symmetric_kl_divergence(self, natural_parameters: Tensor, other: Tensor) -> Tensor:
-        means = self.expected_statistics(natural_parameters), self.expected_statistics(other)
-        never = (means[0] == 0) & (means[1] == 0)
-        difference = (natural_parameters - other).masked_fill(never, 0.0)
-        return (difference * (means[0] - means[1])).sum(-1)

@@ -279,12 +279,3 @@ class ExponentialFamily(ABC):
         mean = self.expected_statistics(natural_parameters)
         cross = ((natural_parameters - other) * mean).sum(-1)
         return cross - self.log_normalizer(natural_parameters) + self.log_normalizer(other)
-
-    def symmetric_kl_divergence(
-        self,
-        natural_parameters: Float[Tensor, "*#batch size"],
-        other: Float[Tensor, "*#batch size"],
-    ) -> Float[Tensor, "*result"]:
-        """``KL(q || p) + KL(p || q) = <eta_q - eta_p, E_q[t] - E_p[t]>``."""
-        difference = self.expected_statistics(natural_parameters) - self.expected_statistics(other)
-        return ((natural_parameters - other) * difference).sum(-1)

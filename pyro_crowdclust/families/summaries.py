@@ -55,6 +55,25 @@ def beta_concentration(
     return mean * (1 - mean) / variance - 1
 
 
+def summary_of_moments(
+    mean: Float[np.ndarray, "*batch"], variance: Float[np.ndarray, "*batch"], interval: float
+) -> PosteriorSummary:
+    """These moments of shares, and intervals of Betas that have them.
+
+    Shares next to 0 or 1 may seem to vary more than such shares can, as sums are rounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> summary_of_moments(np.array([0.5]), np.array([1 / 12]), 0.9).upper
+    array([0.95])
+    """
+    variance = np.maximum(variance, 1e-12)
+    size = np.maximum(beta_concentration(mean, variance), 1e-6)
+    beta = beta_summary(mean * size, (1 - mean) * size, interval)
+    return PosteriorSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
+
+
 def summarize_shares(
     concentration: Float[Tensor, "*shape"], others: Float[Tensor, "*shape"], interval: float
 ) -> PosteriorSummary:

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import expected_calibration_error
-from pyro_crowdclust.plots.style import COLORS, new_figure, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, new_figure, pale, quiet
 from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel
 
@@ -97,7 +97,7 @@ def _wilson(
     share: Float[np.ndarray, " bin"], count: Int[np.ndarray, " bin"]
 ) -> tuple[Float[np.ndarray, " bin"], Float[np.ndarray, " bin"]]:
     """``(p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)``, Wilson 1927."""
-    z = 1.645
+    z = HALF_OF_90
     middle = share + z**2 / (2 * count)
     half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
     return (middle - half) / (1 + z**2 / count), (middle + half) / (1 + z**2 / count)

@@ -10,15 +10,12 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.diagnostics.chains import weight_draws
-from pyro_crowdclust.plots.style import COLORS, matrix, new_axes, pale, quiet
+from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, matrix, new_axes, pale, quiet
 from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel, SupportsPartition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Half of a central interval of 90 % of a normal distribution, in standard deviations.
-_INTERVAL_90 = 1.645
 
 
 def plot_cluster_sizes(
@@ -57,7 +54,7 @@ def plot_cluster_sizes(
         rows - 0.17,
         size[shown],
         0.34,
-        xerr=_INTERVAL_90 * deviation[shown] if is_independent else None,
+        xerr=HALF_OF_90 * deviation[shown] if is_independent else None,
         color=pale(COLORS[0]),
         error_kw={"ecolor": COLORS[0], "elinewidth": 1.3, "capsize": 2},
         label="items, 90 % under q(z)" if is_independent else "expected items",

@@ -29,6 +29,8 @@ COLORS = (
     "#6699CC",  # steel blue
 )
 MARKERS = "os^DvP*X<>"
+# Half of a central interval of 90 % of a normal distribution, in standard deviations.
+HALF_OF_90 = 1.645
 # Groups with a smaller share of the items have no colour of their own.
 LEAST_SHARE = 0.01
 

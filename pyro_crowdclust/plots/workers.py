@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.plots.style import COLORS, new_figure, pale, plain, quiet
+from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, new_figure, pale, plain, quiet
 from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-# A central interval of 90 % of a normal distribution, in standard deviations.
-_INTERVAL_90 = 1.645
 
 # More rows than this in a forest, and their names would overlap.
 _MOST_NAMED_ROWS = 80
@@ -55,7 +52,7 @@ def plot_worker_weights(
     if truth is not None and "weight" not in truth:
         raise ValueError(f"truth needs a column 'weight'; it has {list(truth.columns)}")
     workers = fitted.workers.sort_values("weight", kind="stable")
-    width = _INTERVAL_90 * workers["weight_sd"]
+    width = HALF_OF_90 * workers["weight_sd"]
     figure = figure or new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
     panels = figure.subplots(1, 1 if truth is None else 2, squeeze=False)[0]
     _forest(

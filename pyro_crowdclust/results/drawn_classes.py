@@ -28,7 +28,7 @@ from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.families import PosteriorSummary, beta_concentration, beta_summary
+from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.tables import confusion_table
@@ -96,11 +96,7 @@ class DrawnClasses:
 
         Columns: ``mean``, ``sd`` and ``lower``, ``upper``, which enclose 90 %.
         """
-        mean, variance = self.mean_confusion, self.deviations**2
-        # Shares next to 0 or 1 may seem to vary more than such shares can, as sums are rounded.
-        size = np.clip(beta_concentration(mean, np.maximum(variance, 1e-12)), 1e-6, None)
-        beta = beta_summary(mean * size, (1 - mean) * size, 0.9)
-        summary = PosteriorSummary(mean, self.deviations, beta.lower, beta.upper)
+        summary = summary_of_moments(self.mean_confusion, self.deviations**2, 0.9)
         return confusion_table(summary, self.data)
 
 

@@ -126,12 +126,7 @@ def simulate_partitions(
     (error_rate,) = worker_rates(error_rate=error_rate)
     truth, items = asked_items(labels, items)
     require_pages(pages_per_worker, page_size, len(items))
-    num_classes = int(truth.max()) + 1
-    if num_classes < 2:
-        raise ValueError(
-            "all asked items are of one class, so a worker has no other group to misplace an item "
-            "in; pass items of at least two classes"
-        )
+    num_classes = _num_classes(truth)
     rng = np.random.default_rng(seed)
     num_pages = len(error_rate) * pages_per_worker
     members, slots = _draw_pages(len(items), num_pages, page_size, rng)
@@ -204,12 +199,7 @@ def simulate_placements(
             f"lumped and careless are {lumped} and {careless}, but must be probabilities of a sum "
             "of at most 1"
         )
-    num_classes = int(truth.max()) + 1
-    if num_classes < 2:
-        raise ValueError(
-            "all asked items are of one class, so a worker has no other group to misplace an item "
-            "in; pass items of at least two classes"
-        )
+    num_classes = _num_classes(truth)
     rng = np.random.default_rng(seed)
     worker = np.repeat(np.arange(len(accuracy)), pages_per_worker)
     states = ["lumped", "careless", "sorted"]
@@ -227,6 +217,17 @@ def simulate_placements(
         columns = {"page": page, "item": items[chosen], "worker": who, "group": group}
         frames.append(pd.DataFrame(columns).assign(state=kind))
     return pd.concat(frames, ignore_index=True)
+
+
+def _num_classes(truth: Int[np.ndarray, " asked"]) -> int:
+    """How many classes the asked items are of; two at least."""
+    number = int(truth.max()) + 1
+    if number < 2:
+        raise ValueError(
+            "all asked items are of one class, so a worker has no other group to misplace an item "
+            "in; pass items of at least two classes"
+        )
+    return number
 
 
 def _draw_pages(

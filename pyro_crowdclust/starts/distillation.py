@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.starts.descent import (
     ROWS,
@@ -117,9 +118,7 @@ class Distillation:
 @torch.no_grad()
 def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "item cluster"]:
     """What a classifier says of all items."""
-    teaching = network.training
-    network.eval()
     parts = torch.arange(data.num_items).split(ROWS)
-    found = torch.cat([network(features_for(network, data, part)) for part in parts])
-    network.train(teaching)
+    with evaluating(network):
+        found = torch.cat([network(features_for(network, data, part)) for part in parts])
     return found.log_softmax(-1)

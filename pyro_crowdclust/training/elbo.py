@@ -120,7 +120,7 @@ class _Total:
 
     def add(self, site: Message, sign: int = 1) -> None:
         """Add the log-density of a site, or take it away."""
-        if isinstance(site["fn"], StatisticValued) and site["fn"].is_deterministic:
+        if isinstance(site["fn"], StatisticValued) and site["fn"].adds_nothing:
             return
         log_prob = _distribution(site).log_prob(site["value"], *site["args"], **site["kwargs"])
         log_prob = scale_and_mask(log_prob, 1.0, site["mask"])

@@ -172,7 +172,7 @@ def test_placements_and_their_pairs_are_equally_reliable(accuracy):
         is_placing=True,
     )
     placing = crowd.reliability(np.array([accuracy, accuracy]), 4)
-    channels = crowd.pair_channels(np.array([accuracy, accuracy]), 4)
+    (channels,) = crowd.pair_channels(np.array([[accuracy, accuracy]]), 4)
     rates = np.concatenate(pair_rates(np.array([accuracy]), 4))
     np.testing.assert_allclose(channels, [[rates[1], 1 - rates[1]], [1 - rates[0], rates[0]]])
     crowd.is_placing = False

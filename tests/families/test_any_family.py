@@ -139,11 +139,8 @@ def test_entropy_and_kl_are_those_of_torch(family):
 @every_family
 def test_kl_divergences(family):
     eta, other = random_natural(family, 6), random_natural(family, 6)
-    forward, backward = family.kl_divergence(eta, other), family.kl_divergence(other, eta)
-    assert (forward > 0).all()
-    same(family.symmetric_kl_divergence(eta, other), forward + backward)
+    assert (family.kl_divergence(eta, other) > 0).all()
     same(family.kl_divergence(eta, eta), torch.zeros(6))
-    same(family.symmetric_kl_divergence(eta, eta), torch.zeros(6))
 
 
 def _outside(family: ExponentialFamily) -> dict[str, Tensor]:
@@ -309,14 +306,13 @@ def test_a_batch_is_a_loop(family, verb):
 
 
 @every_family
-@pytest.mark.parametrize("verb", ["kl_divergence", "symmetric_kl_divergence"])
-def test_divergences_broadcast(family, verb):
+def test_divergences_broadcast(family):
     eta, other = random_natural(family, 2, 1), random_natural(family, 3)
-    batch = getattr(family, verb)(eta, other)
+    batch = family.kl_divergence(eta, other)
     assert batch.shape == (2, 3)
     for i in range(2):
         for j in range(3):
-            same(batch[i, j], getattr(family, verb)(eta[i, 0], other[j]))
+            same(batch[i, j], family.kl_divergence(eta[i, 0], other[j]))
 
 
 @every_family

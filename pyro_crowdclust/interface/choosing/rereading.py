@@ -15,7 +15,7 @@ from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.callbacks import LearnedPrior
-from pyro_crowdclust.distributions.pairs import components_together
+from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.inference import LocalSolver
@@ -214,8 +214,7 @@ def same_cluster(
     batch: Batch,
 ) -> Float[Tensor, " pair"]:
     """Probability that both items of every answer of a batch share a cluster, by their q(z)."""
-    left, right = assignments[batch.left], assignments[batch.right]
-    return ((left @ together) * right).sum(1).clamp(0, 1)
+    return agreement(assignments, batch.left, batch.right, together).clamp(0, 1)
 
 
 def _read_by(
