@@ -277,9 +277,7 @@ class MessagePassingGuide(ConjugateGuide):
             return LocalPosterior(logits, None)
         coupling = sites.coupling(rates, batch, logits.dtype)
         asked = logits[: coupling.num_items]
-        q = LocalPosterior(asked, None).assignments
-        _, heard = self.solver.exchange(asked, asked, q, coupling)
-        asked += coupling.messages(heard, last=True)
+        asked.copy_(self.solver.solve(ObservedConditionals(asked), coupling)[1].logits)
         return LocalPosterior(logits, None)
 
     def start_at_partition(

@@ -137,7 +137,7 @@ class NormalGamma(ExponentialFamily):
         return tuple(range(self.dim)) * 4
 
     def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"]:
-        return (~features.isnan()).sum(-1) * (-math.log(2 * math.pi) / 2)
+        return (~features.isnan()).sum(-1).to(features) * (-math.log(2 * math.pi) / 2)
 
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2

@@ -71,7 +71,9 @@ class Design:
             observation = components.observe(part)
             # The components may have put the features in an order of their own.
             rows.append(family.design(family.features(observation)).to(precision))
-            constants = torch.as_tensor(family.log_base_measure(observation))
+            constants = family.log_base_measure(observation)
+            # A number would become a tensor of the default precision.
+            constants = torch.as_tensor(constants, dtype=torch.float64)
             log_base_measures.append(constants.expand(len(part)))
         return cls(torch.cat(rows), torch.cat(log_base_measures), sizes, place)
 

@@ -104,9 +104,9 @@ class SoftmaxRegression(nn.Module):
         them, since one prior scale serves all.
     scale
         s, the prior deviation of a weight; ``2 F^-1/2`` by default, so that scores of standardized
-        features deviate by 2.
+        features deviate by 2. Above 0.
     intercept_scale
-        s_0, fixed.
+        s_0, fixed, above 0.
     learn_scale
         Learn s by the ELBO, from ``scale`` on. With few answers the ELBO prefers a smaller scale
         than the one that predicts best.
@@ -124,7 +124,10 @@ class SoftmaxRegression(nn.Module):
         self.num_classes, self.num_features = num_classes, num_features
         self.intercept_scale = intercept_scale
         self.family = Gaussian(num_features + 1)
-        scale = 2 * num_features**-0.5 if scale is None else scale
+        scale = 2 * max(num_features, 1) ** -0.5 if scale is None else scale
+        for name, value in (("scale", scale), ("intercept_scale", intercept_scale)):
+            if not value > 0:
+                raise ValueError(f"{name} is {value}, but must be above 0")
         log_scale = torch.tensor(math.log(scale), dtype=torch.float64)
         self.log_scale = nn.Parameter(log_scale, requires_grad=learn_scale)
         precision = torch.diag(self.precision().detach())

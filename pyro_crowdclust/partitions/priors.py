@@ -310,7 +310,9 @@ class ManySmall(nn.Module):
             torch.as_tensor, (choices.number, choices.sizes, choices.compared, choices.chosen)
         )
         item = torch.repeat_interleave(torch.arange(len(number)), number)
-        odds = torch.exp(self.closure * (sizes - compared) + self.asked * compared)
+        odds = torch.exp(
+            self.closure * (sizes - compared).double() + self.asked * compared.double()
+        )
         offered = torch.zeros(len(number), self._RANGES, dtype=torch.float64)
         offered.index_put_((item, self._range(sizes)), odds.double(), accumulate=True)
         joined = self._range(chosen[chosen > 0])
@@ -339,7 +341,7 @@ class ManySmall(nn.Module):
         item, cluster = codes // num_clusters, codes % num_clusters
         is_own = labels[item] == cluster
         others = torch.bincount(labels)[cluster] - is_own.long()
-        score = self.log_odds[self._range(others)] + self.closure * (others - asked)
-        score = score + self.asked * asked
+        score = self.log_odds[self._range(others)] + self.closure * (others - asked).double()
+        score = score + self.asked * asked.double()
         odds = score.new_zeros(len(labels)).index_add(0, item, score.exp())
         return score[is_own].sum() - torch.log1p(odds).sum()

@@ -110,7 +110,8 @@ class PagedItems:
         found, pages = self.counts(labels), self.pages
         num_groups = pages.num_groups.clamp_min(1).double().repeat(len(labels))
         page_of_cell = found.page[found.urn]
-        spread = torch.tensor([one for one in spreads if math.isfinite(one)]).double()
+        finite = [one for one in spreads if math.isfinite(one)]
+        spread = torch.tensor(finite, dtype=torch.float64)
         each = spread / num_groups[page_of_cell].unsqueeze(1)
         of_cell = torch.lgamma(found.held.unsqueeze(1) + each) - torch.lgamma(each)
         of_urn = torch.lgamma(spread) - torch.lgamma(found.size.unsqueeze(1) + spread)

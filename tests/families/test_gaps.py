@@ -179,6 +179,13 @@ def test_independent_gaussians_leave_their_gaps_out():
     np.testing.assert_allclose(found, [expected, [0.0, 0.0]], rtol=1e-12)
 
 
+def test_constants_of_what_was_seen_are_exact_whatever_precision_is_torchs_default():
+    rows = torch.tensor([[0.5, NAN, -1.0], [NAN, NAN, NAN]])
+    torch.set_default_dtype(torch.float32)  # that of a user's process
+    found = NormalGamma(3).log_base_measure_of_seen(rows)
+    np.testing.assert_allclose(found, [-np.log(2 * np.pi), 0.0], rtol=1e-15)
+
+
 def test_numbers_that_may_be_at_an_atom_leave_their_gaps_out():
     """What is left is the family of the features that were seen."""
     family, one = (HurdleNormal((NormalGamma(dim), BetaBernoulli(dim))) for dim in (3, 1))

@@ -12,6 +12,7 @@ import pyro_crowdclust.guides.message_passing as module
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.minibatches import answered_batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, PoissonComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -41,6 +42,19 @@ def test_many_items_are_inferred_in_parts(monkeypatch):
     monkeypatch.setattr(module, "_ROWS", 7)
     for batch, expected in zip(batches, whole, strict=True):
         torch.testing.assert_close(guide.infer(batch).logits, expected)
+
+
+def test_all_rounds_of_messages_are_made_of_many_items(monkeypatch):
+    solver = LocalSolver(message_iterations=4, exchanges=1, damping=0.9)
+    guide = MessagePassingGuide(plain_pair()[0], solver=solver)
+    for posterior in guide.posteriors.values():
+        eta = posterior.natural_parameters.detach()
+        other = random_natural(posterior.family, *eta.shape[:-1])
+        posterior.set_natural_parameters(torch.lerp(eta, other, 0.05))
+    batch = full_batch(crowd()).to(None, torch.float64)
+    whole = guide.infer(batch).logits
+    monkeypatch.setattr(module, "_ROWS", 7)
+    torch.testing.assert_close(guide.infer(batch).logits, whole)
 
 
 @pytest.mark.parametrize("kind", ["networks", "a field"])

@@ -105,6 +105,16 @@ def test_answers_are_heard_item_by_item():
     assert bounds[0] == bounds[1]
 
 
+def test_the_bound_is_the_same_whatever_precision_is_torchs_default():
+    data = CrowdData(simulated(mixture("dirichlet", "gaussian"))[0])
+    batch, bounds = full_batch(data), []
+    torch.set_default_dtype(torch.float32)  # that of a user's process
+    for model in both("dirichlet", "gaussian", "none", data):
+        objective = default_elbo(enumerates=False)
+        bounds.append(objective.differentiable_loss(model, guide_of(model), batch).item())
+    assert bounds[1] == pytest.approx(bounds[0], rel=1e-12)
+
+
 def test_features_in_other_units():
     features, _ = simulated(mixture("dirichlet", "gaussian"))
     scaled = CrowdData(100 * features.unflatten(1, (2, 1)) + 7)

@@ -291,6 +291,15 @@ def test_features_that_do_not_fit(features, message):
 def test_parts_that_do_not_fit():
     with pytest.raises(ValueError, match="regression has 3 classes, the annotators 2"):
         LogResp(SoftmaxRegression(3, 1), ConfusionMatrices(2, 2))
+    with pytest.raises(ValueError, match="^scale is 0, but must be above 0"):
+        SoftmaxRegression(3, 1, scale=0)
+    with pytest.raises(ValueError, match="^intercept_scale is -1.0, but must be above 0"):
+        SoftmaxRegression(3, 1, intercept_scale=-1.0)
+
+
+def test_a_regression_on_no_features_needs_no_scale():
+    regression = SoftmaxRegression(3, 0)
+    assert regression.precision().tolist() == [regression.intercept_scale**-2]
 
 
 @pytest.mark.long

@@ -73,6 +73,7 @@ def field_score(prior, labels, pairs):
 
 
 def test_pseudo_likelihood_is_that_of_every_item_by_hand():
+    torch.set_default_dtype(torch.float32)  # that of a user's process
     prior = ManySmall(0.5, -1.5)
     prior.log_odds.copy_(torch.randn(24))
     prior.of_asked.fill_(0.4)

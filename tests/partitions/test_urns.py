@@ -61,13 +61,14 @@ def each_page(items: PagedItems):
 
 
 def test_density_of_pages_is_dirichlet_multinomial():
+    torch.set_default_dtype(torch.float32)  # that of a user's process
     items = paged()
     labels = torch.tensor([[0, 0, 1, 1, 2], [2, 0, 0, 1, 1]])
     found = items.log_groups(labels, SPREADS)
     for chain, page_density in zip(labels.numpy(), found, strict=True):
         for (item, group, number), row in zip(each_page(items), page_density, strict=True):
             expected = [log_page(group, chain[item], number, spread) for spread in SPREADS]
-            np.testing.assert_allclose(row, expected)
+            np.testing.assert_allclose(row, expected, rtol=1e-10)
     of_workers = items.log_workers(labels, SPREADS, num_workers=3)
     np.testing.assert_allclose(of_workers[:, 0], found[:, [0, 2]].sum(1))
     np.testing.assert_allclose(of_workers[:, 1], found[:, 1])
