@@ -183,6 +183,7 @@ CORE = {
     "pyro_crowdclust/interface/choosing/told_by_answers.py": [
         "tests/interface/choosing/test_told_by_answers.py"
     ],
+    "pyro_crowdclust/interface/choosing/chance.py": ["tests/interface/choosing/test_chance.py"],
     "pyro_crowdclust/interface/choosing/trials.py": [
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],

@@ -1,6 +1,6 @@
 """Whether a prediction of the same answers, or items, is better than another by more than chance.
 
-Answers are taken as independent; where they share items see ``interface.choosing.trials``.
+Answers are taken as independent: of those that share items the error is larger.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.choosing.trials import errors_of_the_luckiest, gain_by_a_part
+from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.clearly_better import error_of_mean, is_clearly_better

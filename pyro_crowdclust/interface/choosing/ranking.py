@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from pyro_crowdclust.interface.choosing.chance import error_of
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
     SMALLEST_EVIDENCE,
     SMALLEST_GAIN,
     Trial,
-    error_of,
     fewest_components,
     is_within_error,
 )

@@ -23,6 +23,7 @@ from pyro_crowdclust.interface.candidates.forms import (
     spread_over_steps,
 )
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.choosing.chance import gain_by_a_part, is_clear
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
@@ -43,8 +44,6 @@ from pyro_crowdclust.interface.choosing.trials import (
     WEIGHTS,
     Trial,
     elbo_error,
-    gain_by_a_part,
-    is_clear,
     log_orders,
     weights_for,
     worth_another_split,
