@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
     check_class_labels,
-    check_features,
     describe_annotators,
     sample_labels,
 )
@@ -32,7 +31,12 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import SoftmaxRegression, coordinates_of, describe_regression
+from pyro_crowdclust.mixture import (
+    SoftmaxRegression,
+    check_number_of_features,
+    coordinates_of,
+    describe_regression,
+)
 from pyro_crowdclust.protocols import ClassAnnotators
 
 
@@ -88,7 +92,7 @@ class LogResp(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
-        check_features(data, self.regression.num_features, self.emission.latent)
+        check_number_of_features(data, self.regression.num_features, self.emission.latent)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
         """A lower bound of ``E[log p(y_i = k | x_i)]``; without labels, the prediction itself."""

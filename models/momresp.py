@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
     check_class_labels,
-    check_features,
     describe_annotators,
     sample_labels,
 )
@@ -39,6 +38,7 @@ from pyro_crowdclust.mixture import (
     Components,
     DirichletWeights,
     Weights,
+    check_number_of_features,
     check_support,
     describe_mixture,
     in_feature_units,
@@ -134,7 +134,7 @@ class MomResp(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model's parts; ``fit`` asks first."""
         check_class_labels(self.annotators, data)
-        check_features(data, self.components.num_features, self.emission.latent)
+        check_number_of_features(data, self.components.num_features, self.emission.latent)
         check_support(self.components, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:

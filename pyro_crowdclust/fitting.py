@@ -37,14 +37,14 @@ from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.checks import (
+from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.fingerprint import fingerprint_of
+from pyro_crowdclust.training.given import (
     check_callable,
     check_gaps,
     check_likeness,
     check_same_model,
 )
-from pyro_crowdclust.training.copies import copied
-from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.loop import train

@@ -9,7 +9,6 @@ from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
-    check_features,
     describe_annotators,
     sample_evidence,
     sample_labels,
@@ -61,7 +60,6 @@ __all__ = [
     "annotators_on_pages",
     "check_annotators",
     "check_class_labels",
-    "check_features",
     "describe_annotators",
     "expected_counts",
     "pair_rates",

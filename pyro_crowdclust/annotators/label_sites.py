@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 
 import pyro
@@ -110,24 +109,6 @@ def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
                 f"the annotators have {ours} {what}, but the data {theirs}: build them with "
                 f"{type(annotators).__name__}(...) of data.num_workers and data.num_classes"
             )
-
-
-def check_features(
-    data: CrowdData, num_features: int, coordinates: Callable[[Tensor], Tensor] | None = None
-) -> None:
-    """Raise a ``ValueError`` unless every item has so many features, or coordinates of them."""
-    if data.features is None:
-        raise ValueError(
-            "the data have no features, which this model is of: pass features, or use DawidSkene"
-        )
-    found = math.prod(data.features.shape[1:])
-    if coordinates is not None:
-        found = coordinates(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
-    if found != num_features:
-        raise ValueError(
-            f"the model is of {num_features} features, but every item has {found}: build it with "
-            "the number of the data"
-        )
 
 
 def describe_annotators(

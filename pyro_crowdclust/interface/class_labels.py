@@ -38,7 +38,7 @@ from pyro_crowdclust.results import (
 )
 from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, whole
-from pyro_crowdclust.training.checks import check_class_labels
+from pyro_crowdclust.training.given import check_class_labels
 
 # Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)

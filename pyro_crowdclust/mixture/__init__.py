@@ -5,6 +5,7 @@ from pyro_crowdclust.mixture.checks import (
     check_features,
     check_features_of_clusters,
     check_network_of_clusters,
+    check_number_of_features,
     check_parts,
     check_support,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "check_features",
     "check_features_of_clusters",
     "check_network_of_clusters",
+    "check_number_of_features",
     "check_parts",
     "check_support",
     "coordinates_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -63,6 +64,25 @@ def check_parts(
             "assignments can be summed out only of mixtures on observed features whose "
             "supervision does not couple items: use the emission Identity() and e.g. "
             "ClassTable, or leave out sum_out_assignments"
+        )
+
+
+def check_number_of_features(
+    data: CrowdData, num_features: int, coordinates: Callable[[Tensor], Tensor] | None = None
+) -> None:
+    """Raise a ``ValueError`` unless every item has so many features, or coordinates of them."""
+    if data.features is None:
+        raise ValueError(
+            "the data have no features, which this model is of: pass features, or use a model of "
+            "labels alone"
+        )
+    found = math.prod(data.features.shape[1:])
+    if coordinates is not None:
+        found = coordinates(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
+    if found != num_features:
+        raise ValueError(
+            f"the model is of {num_features} features, but every item has {found}: build it with "
+            "the number of the data"
         )
 
 

@@ -40,7 +40,7 @@ from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.results.fitted import Fitted, check_fit
-from pyro_crowdclust.training.checks import check_class_labels
+from pyro_crowdclust.training.given import check_class_labels
 
 # Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
 _RIGHT, _WRONG = 4.0, 2.0

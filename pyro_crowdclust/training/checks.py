@@ -1,4 +1,4 @@
-"""Checks of a model and its guide before training, and of what went wrong during it."""
+"""Checks of the sites of a model and its guide before training."""
 
 from __future__ import annotations
 
@@ -13,23 +13,14 @@ import pyro
 import torch
 from pyro import poutine
 from pyro.distributions import Unit
-from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine import Trace
-from pyro.poutine.guide import GuideMessenger
 from torch import nn
 
-from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.inference.enumeration import is_deterministic, plate_nesting, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
-    SupportsGaps,
-    SupportsLikeness,
     module_of,
-    name_of,
-    part_of,
-    unwrapped,
 )
 from pyro_crowdclust.training.copies import copied
 
@@ -56,96 +47,7 @@ class Sites(NamedTuple):
     of_model_alone: tuple[str, ...]
 
 
-def check_callable(model: object, guide: object) -> None:
-    """Raise a ``ValueError`` unless model and guide can each be called with a batch."""
-    for name, part in (("model", model), ("guide", guide)):
-        if not callable(part):
-            raise ValueError(
-                f"{name} is a {type(part).__name__}, but must be callable: a Pyro function of a "
-                "Batch or an nn.Module with a forward(batch)"
-            )
-        if isinstance(part, type):
-            raise ValueError(
-                f"{name} is the class {part.__name__}, but must be an object of it: call "
-                f"{part.__name__}(...) as it is made, a guide of its model say"
-            )
-    if isinstance(unwrapped(guide), GuideMessenger):
-        raise ValueError(
-            f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs a model itself in "
-            "place of the one that is passed: use an autoguide that does not, AutoNormal(model) say"
-        )
-
-
-def check_data(data: object) -> None:
-    """Raise a ``ValueError`` unless data are in their container."""
-    if not isinstance(data, CrowdData):
-        raise ValueError(
-            f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
-            "answers as CrowdData(features, pairs=frame), class labels as CrowdData(None, "
-            "labels=frame)"
-        )
-
-
-def check_class_labels(data: CrowdData) -> None:
-    """Raise a ``ValueError`` unless data are in their container, and have class labels."""
-    check_data(data)
-    if data.class_labels is None:
-        remedy = "pass CrowdData(None, labels=table)"
-        if data.answers is not None:
-            remedy += "; to take every pair for an item, name it in a column 'item'"
-        raise ValueError(f"there are no class labels: {remedy}")
-
-
-def check_same_model(model: object, guide: object) -> None:
-    """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
-    guided = part_of(model, "model", nn.Module)
-    if guided is not None and guided is unwrapped(guide):
-        raise ValueError(
-            f"{name_of(model)} is a guide of the {name_of(guided)} that is passed as one: pass the "
-            "model first, fit(model, guide, data)"
-        )
-    held = part_of(guide, "model", nn.Module)
-    if held is None or isinstance(unwrapped(guide), AutoGuide):
-        return
-    root = module_of(model)
-    if root is None:
-        raise ValueError(
-            f"the model is the function {name_of(model)}, but {name_of(guide)} holds a "
-            f"{name_of(held)}, of which fit would train a copy that the function does not run: "
-            "pass guide.model, perhaps in Pyro's handlers, as in poutine.scale(guide.model, 0.5)"
-        )
-    if all(held is not part for part in root.modules()):
-        raise ValueError(
-            "the guide was made for another model than the one that is passed, whose parts it "
-            f"would not share: pass guide.model, or make {name_of(guide)} of the model"
-        )
-
-
-def check_gaps(model: object, data: CrowdData) -> None:
-    """Raise a ``ValueError`` if features are missing and the model does not say what to do then."""
-    inner = unwrapped(model)
-    if data.has_gaps and not (isinstance(inner, SupportsGaps) and inner.takes_gaps):
-        raise ValueError(
-            f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
-            f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
-            "columns, or use components on the features themselves; a model of your own that does "
-            "says so by model.takes_gaps = True"
-        )
-
-
-def check_likeness(model: object, data: CrowdData) -> None:
-    """Raise a ``ValueError`` if pairs have likeness and the model does not say what that means."""
-    inner = unwrapped(model)
-    if data.likeness is not None and not (
-        isinstance(inner, SupportsLikeness) and inner.takes_likeness
-    ):
-        raise ValueError(
-            f"the data say how alike the items of pairs are, which {name_of(model)} does not hear: "
-            "leave likeness out, or leave out the features and fit clusters from answers alone"
-        )
-
-
-def _traces(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
+def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
     """One run of the guide and one of the model against it, without enumeration."""
     guide_trace = _trace("guide", guide, batch)
     return _trace("model", poutine.replay(model, trace=guide_trace), batch), guide_trace
@@ -193,7 +95,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     Sites that the model itself enumerates need none, but one weight for all items. Networks must be
     copied with model and guide.
     """
-    model_trace, guide_trace = _traces(model, guide, batch)
+    model_trace, guide_trace = traces_of(model, guide, batch)
     _check_weights(model_trace, guide_trace, batch)
     _warn_of_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
@@ -252,7 +154,7 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
     if not others:
         return
     with store.scope() as state:
-        _traces(*copied(model, guide), batch)
+        traces_of(*copied(model, guide), batch)
     of_copy = state["params"]
     shared = [name for name, parameter in others.items() if of_copy.get(name) is parameter]
     if shared:
@@ -345,39 +247,3 @@ def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> No
 def _is_in_plate(site: dict[str, Any], *sizes: int) -> bool:
     """Whether a site is in a plate of one of these sizes."""
     return any(frame.vectorized and frame.size in sizes for frame in site["cond_indep_stack"])
-
-
-@torch.no_grad()
-def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | None:
-    """Say which site's value or log-density, or else which parameter, is not finite.
-
-    Returns None where all are.
-    """
-    try:
-        return _bad_site(model, guide, batch) or _bad_parameter(model, guide)
-    except (ValueError, RuntimeError):  # they do not run any more, or a value has another shape
-        return _bad_parameter(model, guide)
-
-
-def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
-    model_trace, guide_trace = _traces(model, guide, batch)
-    for role, trace in (("guide", guide_trace), ("model", model_trace)):
-        for name, site in trace_sites(trace).items():
-            is_given = site["is_observed"]  # perhaps with gaps, which are no fault
-            if not is_given and not torch.isfinite(site["value"].to_dense()).all():
-                return f"the value of site {name!r} in the {role} is not finite"
-            if not torch.isfinite(site["fn"].log_prob(site["value"])).all():
-                return f"the log-density of site {name!r} in the {role} is not finite"
-    return None
-
-
-def _bad_parameter(model: Callable, guide: Callable) -> str | None:
-    named = dict(pyro.get_param_store().named_parameters())
-    for role, part in (("guide", guide), ("model", model)):
-        root = module_of(part)
-        if root is not None:
-            named |= {f"{role}.{name}": value for name, value in root.named_parameters()}
-    for name, value in named.items():
-        if not torch.isfinite(value).all():
-            return f"the parameter {name!r} is not finite"
-    return None

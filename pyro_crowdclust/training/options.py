@@ -16,7 +16,7 @@ from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.devices import check_device
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint
-from pyro_crowdclust.training.checks import check_data
+from pyro_crowdclust.training.given import check_data
 from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
 from pyro_crowdclust.training.optimizers import check_optim
 from pyro_crowdclust.training.stopping import Stopping

@@ -1,4 +1,4 @@
-"""A function around a guide's model is refused; whose model takes a minibatch for all is told."""
+"""What sites of a model take for data; whose model takes a minibatch for all is told."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyro.infer.autoguide import AutoNormal, AutoNormalMessenger
+from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 
-from ..crowds import crowd, plain_pair, quiet_fit
+from ..crowds import crowd, quiet_fit
 from ..plain_pyro import noise_around
 from ..problems import location_model
-
-
-def test_a_function_around_the_model_of_a_guide_is_refused():
-    model, guide = plain_pair()
-    with pytest.raises(ValueError, match="model is the function <lambda>, but MessagePassingGuide"):
-        quiet_fit(lambda batch: model(batch), guide, crowd())
 
 
 @pytest.mark.filterwarnings("ignore:Found non-auxiliary vars in guide")  # Pyro's
@@ -34,11 +28,6 @@ def test_what_a_guide_makes_of_its_parameters_is_no_data():
 
     result = quiet_fit(location_model, guide, noise_around(3.0))
     assert list(result.to_arviz(2)["posterior"].data_vars) == ["mean"]
-
-
-def test_guides_that_run_a_model_of_their_own_are_refused():
-    with pytest.raises(ValueError, match="AutoNormalMessenger is a GuideMessenger .* AutoNormal"):
-        quiet_fit(location_model, AutoNormalMessenger(location_model), noise_around(3.0))
 
 
 class TestModelsThatTakeAMinibatchForAll:

@@ -47,7 +47,7 @@ from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
-from pyro_crowdclust.training.checks import check_data
+from pyro_crowdclust.training.given import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.transforms import Projected
