@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
+    from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
-    from pyro_crowdclust.interface.mixtures import cluster, mixture_for, recipe_for
+    from pyro_crowdclust.interface.mixtures import mixture_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
     from pyro_crowdclust.interface.recipe import Recipe
 
@@ -67,11 +68,11 @@ _HOMES = {
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",
     "classify": "classification",
-    "cluster": "mixtures",
+    "cluster": "clustering",
     "components_for": "candidates.columns",
     "infer_classes": "class_labels",
     "mixture_for": "mixtures",
-    "recipe_for": "mixtures",
+    "recipe_for": "clustering",
 }
 
 __getattr__, __dir__ = loaded_late(__name__, _HOMES)

@@ -34,7 +34,7 @@ from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
-from pyro_crowdclust.interface.mixtures import recipe_for
+from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components

@@ -1,38 +1,32 @@
-"""A first fit without choices: model, guide and training options from the data."""
+"""A mixture without choices: model, guide and training options from the data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
-from pyro_crowdclust.interface.answers_alone import AnswersAlone
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import location_and_scale
-from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.interface.options import check_options
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
     feature_shape,
-    is_supervised,
     supervision_of,
     takes_all,
 )
-from pyro_crowdclust.interface.records import are_records
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
@@ -173,162 +167,6 @@ def _check_parts(components: Any, networks: Any) -> None:
 def _name(part: Any) -> str:
     is_module = isinstance(part, nn.Module)
     return f"an object of {type(part).__name__}" if is_module else repr(part)
-
-
-def cluster(
-    features: Any,
-    pairs: Any | None = None,
-    *,
-    placements: Any | None = None,
-    grades: Iterable[Hashable] | int | None = None,
-    item_ids: Iterable[Hashable] | None = None,
-    known: Any | None = None,
-    must_link: Any | None = None,
-    cannot_link: Any | None = None,
-    kinds: Mapping[Hashable, str] | None = None,
-    likeness: Any | None = None,
-    num_clusters: int | None = None,
-    components: Callable[[int, int], Components] | None = None,
-    networks: Networks | None = None,
-    supervision: Supervision | None = None,
-    n_clusters: int | None = None,
-    **options: Any,
-) -> Fitted:
-    """Cluster items by features and answers: ``recipe_for(CrowdData(...), ...).fit(...)``.
-
-    Parameters
-    ----------
-    features, pairs, placements, grades, item_ids, known, must_link, cannot_link, kinds, likeness
-        As for ``CrowdData``.
-    num_clusters, components, networks, supervision
-        As for ``recipe_for``.
-    n_clusters
-        What scikit-learn calls ``num_clusters``.
-    options
-        As for ``Choice.fit`` or ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
-
-    Raises
-    ------
-    TypeError
-        For an argument that there is not.
-    ValueError
-        For two numbers of clusters, and what ``CrowdData``, ``mixture_for`` and ``fit`` refuse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
-    >>> answers = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": list("aab"), "label": [1, 0, 1]}
-    >>> result = cluster(features, answers, num_clusters=4, progress=False)
-    >>> sorted(np.unique(result.assignments, return_counts=True)[1].tolist())
-    [30, 30]
-    >>> result.workers.index.tolist()
-    ['a', 'b']
-    """
-    check_options(cluster, options, {"num_starts"})
-    if n_clusters is not None:
-        if num_clusters not in (None, n_clusters):
-            raise ValueError(
-                f"n_clusters is {n_clusters} and num_clusters {num_clusters}, which is the same "
-                "number under another name: pass one of them"
-            )
-        num_clusters = n_clusters
-    data = CrowdData(
-        features,
-        pairs,
-        placements=placements,
-        grades=grades,
-        item_ids=item_ids,
-        known=known,
-        must_link=must_link,
-        cannot_link=cannot_link,
-        kinds=kinds,
-        likeness=likeness,
-    )
-    recipe = recipe_for(
-        data,
-        num_clusters=num_clusters,
-        components=components,
-        networks=networks,
-        supervision=supervision,
-    )
-    return recipe.fit(**options)
-
-
-def recipe_for(
-    data: CrowdData,
-    *,
-    num_clusters: int | None = None,
-    components: Callable[[int, int], Components] | None = None,
-    networks: Networks | None = None,
-    supervision: Supervision | None = None,
-) -> Choice | AnswersAlone | Recipe:
-    """What to fit: a choice of the model, or the ``Recipe`` of the one that is asked for.
-
-    Parameters
-    ----------
-    data
-        Items with features, and what people said of them, if anything.
-    num_clusters
-        An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
-        features the number is found, and none may be given. With it items are no records
-        (``AnswersAlone``), of which there are more clusters than components could be.
-    components, networks, supervision
-        As for ``mixture_for``. With any of them there is nothing to choose.
-    """
-    if num_clusters is not None:
-        check_whole("num_clusters", num_clusters)
-    if data.likeness is not None and data.features is not None:
-        raise ValueError(
-            "likeness is heard by clusters from answers alone, but there are features: pass None "
-            "in their place, or leave likeness out"
-        )
-    is_fixed = any(part is not None for part in (components, networks, supervision))
-    if data.features is None and data.has_answers and not is_fixed:
-        return _answers_alone(data, num_clusters)
-    if not is_fixed:
-        if num_clusters is None and not is_supervised(data) and are_records(data):
-            return AnswersAlone(data)
-        return choice_for(data, num_clusters=num_clusters)
-    return mixture_for(
-        data,
-        num_clusters=10 if num_clusters is None else num_clusters,
-        components=components,
-        networks=networks,
-        supervision=supervision,
-    )
-
-
-def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
-    """What to fit without features."""
-    if num_clusters is not None:
-        raise ValueError(
-            f"num_clusters is {num_clusters}, but without features the number of clusters is found "
-            "from the answers: leave it out"
-        )
-    if data.known is not None or data.links is not None:
-        raise ValueError(
-            "known labels and links need features beside them: pass features, or answers alone"
-        )
-    # Likeness is of pairs, whatever page they were on.
-    data = as_answered(data) if data.likeness is None else data
-    if data.placements is not None and not data.placements.num_pairs:
-        raise ValueError(
-            "every page has one item alone, so that nobody said which items belong together: pass "
-            "pages of several items, or features"
-        )
-    data = data.as_heard()
-    if data.placements is None and data.num_pairs < 2:
-        raise ValueError(
-            "there is one answer alone, and of answers without features some are held out: collect "
-            "more, or pass features"
-        )
-    if data.placements is None and data.is_sorted and len(data.page_ids) < 2:
-        raise ValueError(
-            "there is one page alone, and of sorted pages without features some are held out: "
-            "collect more, or pass features"
-        )
-    return AnswersAlone(data)
 
 
 def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str, Any]:

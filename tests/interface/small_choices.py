@@ -12,6 +12,14 @@ from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.simulation import simulate_pairs
 
+PAIRS = {"left": [0, 1, 0], "right": [2, 3, 1], "worker": list("aab"), "label": [1, 1, 0]}
+LINK = {"left": [0], "right": [2]}
+
+
+def two_groups(num_items: int = 40) -> np.ndarray:
+    groups = np.arange(num_items) % 2
+    return 6.0 * groups[:, None] + np.random.default_rng(0).normal(size=(num_items, 3))
+
 
 def two_rings(num_items: int = 240) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)

@@ -11,6 +11,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.classification import classify
+from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.command_line.fit_folder import (
     FILES,
     exported_tables,
@@ -18,7 +19,6 @@ from pyro_crowdclust.interface.command_line.fit_folder import (
     read_labels,
 )
 from pyro_crowdclust.interface.command_line.reading import FeatureTable
-from pyro_crowdclust.interface.mixtures import recipe_for
 from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal
 from pyro_crowdclust.mixture import (
     Components,

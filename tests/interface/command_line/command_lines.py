@@ -32,4 +32,4 @@ def few_candidates(monkeypatch):
             found, forms=found.forms[:2], sizes=(num_clusters,), first_size=num_clusters
         )
 
-    monkeypatch.setattr("pyro_crowdclust.interface.mixtures.choice_for", choice)
+    monkeypatch.setattr("pyro_crowdclust.interface.clustering.choice_for", choice)
