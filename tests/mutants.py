@@ -62,6 +62,9 @@ CORE = {
     "pyro_crowdclust/distributions/row_sites.py": ["tests/models/test_deep_latent_mixture.py"],
     "pyro_crowdclust/distributions/rows.py": ["tests/models/test_deep_latent_mixture.py"],
     "pyro_crowdclust/distributions/draws.py": ["tests/diagnostics"],
+    "pyro_crowdclust/distributions/at_mean.py": [
+        *(_BOUNDS, "tests/distributions", "tests/training/test_elbo.py"),
+    ],
     "pyro_crowdclust/distributions/statistics.py": [
         *(_BOUNDS, "tests/distributions", "tests/training/test_elbo.py"),
     ],

@@ -21,9 +21,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
-from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described

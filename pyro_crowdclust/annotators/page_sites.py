@@ -10,6 +10,8 @@ from pyro_crowdclust.annotators.answer_sites import Rates, WorkerSites
 from pyro_crowdclust.annotators.page_owners import PageOwners
 from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.pages import (
     AtHome,
     GroupPlacement,
@@ -18,7 +20,6 @@ from pyro_crowdclust.distributions.pages import (
     mean_homes,
 )
 from pyro_crowdclust.distributions.plates import FullPlate
-from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical, PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch

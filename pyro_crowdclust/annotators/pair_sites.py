@@ -13,9 +13,10 @@ from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.annotators.two_coin import summarize_pair_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.pairs import SameCluster, components_together
 from pyro_crowdclust.distributions.plates import FullPlate
-from pyro_crowdclust.distributions.statistics import Assignment, ConjugateAtMean
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Beta, Categorical
 from pyro_crowdclust.minibatches.batch import Batch

@@ -21,8 +21,8 @@ from pyro.poutine import Trace
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
+from pyro_crowdclust.distributions.at_mean import Point, SupportsRealDraws
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
-from pyro_crowdclust.distributions.statistics import Point, SupportsRealDraws
 from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches

@@ -30,7 +30,7 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
-from pyro_crowdclust.distributions.statistics import SupportsRealDraws
+from pyro_crowdclust.distributions.at_mean import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.inference.enumeration import is_deterministic, item_log_density, plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch

@@ -1,8 +1,10 @@
 """Pyro distributions whose values are sufficient statistics, priors, posteriors and points."""
 
 from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseAtMean
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean, GaussianAtMean, Point
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.likelihoods import Assignment, ComponentObservation
 from pyro_crowdclust.distributions.pairs import EnumeratedAgreement, SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
@@ -16,14 +18,7 @@ from pyro_crowdclust.distributions.row_sites import (
     emitted_rows,
 )
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.distributions.statistics import (
-    Assignment,
-    ComponentObservation,
-    ConjugateAtMean,
-    GaussianAtMean,
-    Point,
-    StatisticValued,
-)
+from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 
 __all__ = [

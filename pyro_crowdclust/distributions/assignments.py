@@ -23,8 +23,10 @@ from jaxtyping import Float
 from pyro.distributions.score_parts import ScoreParts
 from torch import Tensor
 
+from pyro_crowdclust.distributions.at_mean import RealDraws
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.distributions.statistics import Assignment, RealDraws, StatisticValued
+from pyro_crowdclust.distributions.statistics import StatisticValued
 
 
 class SampledAssignment(Assignment):

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions.at_mean import Point
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.statistics import Point
 from pyro_crowdclust.families import PosteriorSummary
 
 

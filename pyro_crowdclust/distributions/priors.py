@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
 from pyro_crowdclust.distributions.plates import FullPlate
-from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
+from pyro_crowdclust.distributions.statistics import Conjugate
 from pyro_crowdclust.families import ExponentialFamily, PosteriorSummary
 
 

@@ -16,8 +16,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.distributions.likelihoods import log_density_of_rows
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.distributions.statistics import StatisticValued, log_density_of_rows
+from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import IndependentMoments, NormalInverseWishart
 
 

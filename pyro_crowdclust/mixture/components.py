@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.distributions.likelihoods import ComponentObservation
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.statistics import ComponentObservation
 from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import (
     ExponentialFamily,

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.pairs import components_together
-from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.minibatches.batch import Batch
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver

@@ -23,7 +23,8 @@ from pyro.poutine.runtime import Message
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
-from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean, StatisticValued
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
+from pyro_crowdclust.distributions.statistics import Conjugate, StatisticValued
 from pyro_crowdclust.inference.enumeration import trace_sites
 from pyro_crowdclust.protocols import unwrapped
 

@@ -28,8 +28,8 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.plates import FullPlate
-from pyro_crowdclust.distributions.statistics import Assignment
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm

@@ -25,6 +25,7 @@ from pyro_crowdclust.families import (
     ProductFamily,
 )
 
+from ..comparisons import assert_mean, same
 from ..oracles import (
     expected_observation_statistics,
     is_conjugate_prior,
@@ -36,7 +37,6 @@ from ..oracles import (
     torch_distribution,
     torch_has,
 )
-from .comparisons import assert_mean, same
 
 PRIORS = {name: family for name, family in REGISTRY.items() if is_conjugate_prior(family)}
 COMPONENTS = {name: PRIORS[name] for name in PRIORS if name not in ("beta", "dirichlet")}

@@ -8,7 +8,7 @@ import torch
 
 from pyro_crowdclust.families import Categorical, softmax_without_denormals
 
-from .comparisons import same
+from ..comparisons import same
 
 
 def test_categorical_returns_the_normalized_representative():

@@ -6,8 +6,8 @@ import torch
 
 from pyro_crowdclust.families import Dirichlet, DirichletCategorical
 
+from ..comparisons import same
 from ..oracles import random_natural
-from .comparisons import same
 
 
 def test_a_categorical_column_is_a_dirichlet():

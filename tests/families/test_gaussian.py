@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pyro_crowdclust.families import Gaussian, IndependentMoments, Moments
 
+from ..comparisons import same
 from ..oracles import random_natural, random_standard
-from .comparisons import same
 
 
 def test_gaussian_moments_are_those_of_the_natural_parameters():

@@ -11,8 +11,8 @@ from pyro_crowdclust.families import (
     NormalInverseWishart,
 )
 
+from ..comparisons import same
 from ..oracles import random_natural
-from .comparisons import same
 
 
 def test_components_of_a_regression_are_gaussians_around_its_lines():

@@ -6,8 +6,8 @@ import torch
 
 from pyro_crowdclust.families import NormalGamma, NormalInverseWishart
 
+from ..comparisons import same
 from ..oracles import random_natural, random_standard
-from .comparisons import same
 
 
 def test_one_normal_gamma_is_the_normal_inverse_wishart_in_one_dimension():

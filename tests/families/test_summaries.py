@@ -15,8 +15,8 @@ from pyro_crowdclust.families import (
     beta_summary,
 )
 
+from ..comparisons import assert_mean
 from ..oracles import random_natural
-from .comparisons import assert_mean
 
 
 @pytest.mark.parametrize("family", [Beta(), Dirichlet(4), Categorical(3)], ids=str)

@@ -19,7 +19,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import RateMoves
 from pyro_crowdclust.distributions import ConjugatePrior, PointEstimate
-from pyro_crowdclust.distributions.statistics import Point
+from pyro_crowdclust.distributions.at_mean import Point
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters, Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated

@@ -15,6 +15,7 @@ from pyro_crowdclust.families import Beta
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import Batch
 
+from ..comparisons import same
 from ..problems import NUM_CLUSTERS, NUM_WORKERS, mixture_problem, normal_problem, weighted
 
 seeds = st.integers(0, 2**31)
@@ -38,10 +39,6 @@ def elbo(guide: MessagePassingGuide, batch: Batch) -> float:
 
 def gradients(guide: MessagePassingGuide) -> dict[str, Tensor]:
     return {name: q.natural_parameters.grad.clone() for name, q in guide.posteriors.items()}
-
-
-def same(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 def permute_posteriors(guide: MessagePassingGuide, order: list[int], names: list[str]) -> None:

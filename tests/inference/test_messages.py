@@ -22,6 +22,7 @@ from pyro_crowdclust.inference import (
 )
 from pyro_crowdclust.inference.messages import SumCoupling
 
+from ..comparisons import same
 from ..oracles import random_natural, random_potential
 
 N, K, M, PAIRED = 5, 3, 2, 4
@@ -30,10 +31,6 @@ RIGHT = torch.tensor([1, 1, 2, 0, 3, 2])
 WORKER = torch.tensor([0, 0, 1, 1, 0, 1])
 LABEL = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0, 1.0])
 FAMILY = NormalInverseWishart(2)
-
-
-def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def random_rates() -> dict[str, Tensor]:

@@ -20,15 +20,12 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.starts import MixtureStart
 
+from ..comparisons import same
 from ..crowds import fit_plain
 from ..mixture_parts import CLUSTERS, WEIGHTS, mixture
 from ..oracles import random_natural
 
 every_weights = pytest.mark.parametrize("make", WEIGHTS.values(), ids=WEIGHTS.keys())
-
-
-def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def random_posterior(weights: Weights) -> Tensor:

@@ -13,7 +13,8 @@ from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.distributions import FullPlate
-from pyro_crowdclust.distributions.statistics import Conjugate, ConjugateAtMean
+from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
+from pyro_crowdclust.distributions.statistics import Conjugate
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.training import EnumeratedELBO, PlainELBO
 from pyro_crowdclust.training.elbo import LostELBO, default_elbo, elbo_fields, elbo_of_fields

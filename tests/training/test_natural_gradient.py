@@ -32,14 +32,11 @@ from pyro_crowdclust.families import (
 )
 from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
+from ..comparisons import same
 from ..oracles import is_conjugate_prior, log_marginal, random_natural
 
 # Without redundant coordinates (a matrix of one row has none) the Fisher information is regular.
 REGULAR = [Dirichlet(4), Beta(), Gaussian(1), NormalInverseWishart(1)]
-
-
-def same(actual: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def gradients(family: ExponentialFamily) -> tuple[Tensor, Tensor, Tensor]:
