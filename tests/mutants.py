@@ -122,7 +122,7 @@ CORE = {
         *("tests/asking/test_suggesting.py", "tests/asking/test_teaching.py"),
     ],
     "pyro_crowdclust/asking/campaign.py": ["tests/asking/test_campaign.py"],
-    "pyro_crowdclust/asking/crowds.py": ["tests/asking/test_campaign.py"],
+    "pyro_crowdclust/asking/answering.py": ["tests/asking/test_campaign.py"],
     "guides/message_passing.py": [
         *(_BOUNDS, "tests/guides/test_message_passing.py", "tests/inference"),
         *("tests/mixture/test_ownership.py", "tests/starts/test_principal_components.py"),

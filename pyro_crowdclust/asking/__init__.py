@@ -3,9 +3,9 @@
 >>> from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
 """
 
+from pyro_crowdclust.asking.answering import RecordedCrowd, SimulatedCrowd
 from pyro_crowdclust.asking.campaign import Campaign, Stop, simulate_campaign
 from pyro_crowdclust.asking.criteria import InformationGain, Margin, Random, WorkerInformation
-from pyro_crowdclust.asking.crowds import RecordedCrowd, SimulatedCrowd
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.pairs import Pairs

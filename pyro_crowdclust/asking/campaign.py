@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from pyro_crowdclust.asking.answering import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
-from pyro_crowdclust.asking.crowds import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.suggesting import Kind, first_new_number, suggest
 from pyro_crowdclust.data.answer_tables import COLUMNS

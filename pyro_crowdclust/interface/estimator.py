@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Self
@@ -26,16 +25,20 @@ from sklearn.base import (
 )
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.features import unmasked
-from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
+from pyro_crowdclust.data.tables import in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.networks import Networks
+from pyro_crowdclust.interface.tables_of_rows import (
+    among,
+    check_rows,
+    in_memory,
+    labels_among,
+    warn_if_cut,
+)
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.models import PairRegression
@@ -198,11 +201,11 @@ class CrowdClusterer(
             ids = pd.Index(every, tupleize_cols=False)
             tables = (pairs, placements, must_link, cannot_link)
             for table in tables:
-                _warn_if_cut(table, ids)
+                warn_if_cut(table, ids)
             if item_ids is None:
-                _check_rows(ids, known, *tables)
-            pairs, placements, must_link, cannot_link = (_among(table, ids) for table in tables)
-            known = _labels_among(known, ids)
+                check_rows(ids, known, *tables)
+            pairs, placements, must_link, cannot_link = (among(table, ids) for table in tables)
+            known = labels_among(known, ids)
         recipe = recipe_for(
             CrowdData(
                 features,
@@ -311,7 +314,7 @@ class CrowdClusterer(
 
     def _read(self, X: ArrayLike, reset: bool) -> Float[np.ndarray, "item feature"] | pd.DataFrame:
         """Numbers, or a data frame as it is, after scikit-learn's checks."""
-        X = _in_memory(in_pandas(X))
+        X = in_memory(in_pandas(X))
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) < 2 and reset:
@@ -337,69 +340,3 @@ class CrowdClusterer(
         if self.networks is not None:
             return model.components.num_features
         return model.emission.latent_size(math.prod(self.result_.feature_shape or ()))
-
-
-def _in_memory(X: Any) -> Any:
-    """Tensors as arrays, and masked cells as missing, whose mask scikit-learn drops."""
-    if isinstance(X, Tensor):
-        return numbers_of(X, "X")
-    if isinstance(X, np.ma.MaskedArray):
-        return unmasked(X)
-    return X
-
-
-def _warn_if_cut(table: Any, ids: pd.Index) -> None:
-    """Warn of a table of as many rows as items, which a grid search takes for one of them."""
-    if isinstance(table, pd.DataFrame) and len(table) == len(ids):
-        warnings.warn(
-            f"there are {len(table)} items and as many rows in a table about them: in a grid "
-            "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
-            "most of it is lost; pass table.to_dict('list')",
-            stacklevel=3,
-        )
-
-
-def _check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
-    """Refuse what is about other items than these rows, which have no ids.
-
-    X is then a part of a larger set, and its rows have other numbers than there.
-    """
-    named = [*known.keys()] if isinstance(known, pd.Series | Mapping) else []
-    for table in tables:
-        frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
-        ends = frame.loc[:, frame.columns.isin(["left", "right", "item"])]
-        named += [*ends.to_numpy(dtype=object).ravel()]
-    items = pd.Series(named, dtype=object).dropna()
-    others = items[~items.isin(rows)]
-    if len(others):
-        raise ValueError(
-            f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
-            "rows without ids: if they are a part of all items, as in cross-validation, rows have "
-            "other numbers here; pass the ids of all items as item_ids=, or X as a data frame"
-        )
-
-
-def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
-    """The rows of a table that are about these items alone; None if there are none."""
-    if table is None:
-        return None
-    frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
-    # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
-    for column in {"left", "right", "item"} & {*frame.columns}:
-        frame = frame[frame[column].isin(ids)]
-    return frame if len(frame) else None
-
-
-def _labels_among(known: Any, ids: pd.Index) -> Any:
-    """The labels of these items alone, where it is said which items they are of.
-
-    A series of one label per row whose index names none of the items is in the order of the rows:
-    it stays whole, for ``CrowdData`` to refuse.
-    """
-    if isinstance(known, Mapping):
-        known = pd.Series(known, dtype=object)
-        return known[known.index.isin(ids)]
-    if not isinstance(known, pd.Series):
-        return known
-    among = known.index.isin(ids)
-    return known[among] if among.any() or len(known) != len(ids) else known

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
-from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     as_numbers,
     beyond_one_gaussian,
@@ -29,34 +23,23 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     is_real,
     power_transformed,
     projected,
-    sample_of,
     standardized,
     telling,
     with_categories,
 )
-from pyro_crowdclust.interface.candidates.rounding import unrounded
+from pyro_crowdclust.interface.candidates.recipes import (
+    answers_recipe,
+    diagonal,
+    full,
+    mixture_recipe,
+    regression_recipe,
+)
 from pyro_crowdclust.interface.recipe import (
-    FULL_BATCH_NUMBERS,
     Recipe,
     feature_shape,
     is_supervised,
-    supervision_of,
-    takes_all,
 )
-from pyro_crowdclust.mixture import (
-    Components,
-    DiagonalGaussianComponents,
-    DirichletWeights,
-    GaussianComponents,
-    HurdleGaussianComponents,
-    Ownership,
-    SoftmaxRegression,
-)
-from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import Callback
-from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import RobbinsMonro, Stopping
-from pyro_crowdclust.transforms import NoCoordinates, WithAtoms
+from pyro_crowdclust.transforms import NoCoordinates
 
 # Candidates run on at most so many items.
 MOST_ITEMS = 2000
@@ -68,17 +51,6 @@ TAILS = 3.0
 # Of more second moments than this, in the items that candidates see, full covariances with heavy
 # tails take too long beside the others: 20 columns of 2,000 items, 37 of 569.
 MOST_HEAVY = 800_000
-# Where a learned prior begins: components are expected to have a fifth of the data's variance, so
-# that they neither all fall into one nor keep single items.
-FIRST_SCALE = 0.2
-# How much scores of a regression are expected to deviate; 2 is from one in ten to nine in ten.
-_SCORES = 2.0
-MINIBATCHES: dict[str, Any] = {
-    "epochs": 20,
-    "batch_size": 1024,
-    "stopping": Stopping(tolerance=1e-3),
-    "step_size": RobbinsMonro(0.5, delay=20.0),
-}
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
@@ -88,35 +60,6 @@ Place = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
 STANDARDIZED, POWERS = partial(telling, standardized), partial(telling, power_transformed)
 PLACES: dict[str, Place] = {"columns": standardized, "powers": power_transformed}
-
-
-def full(num_components: int, dim: int, tails: float | None = None) -> GaussianComponents:
-    """Full covariances around a common one; how near to it they are is learned."""
-    degrees = dim + 2.0
-    return GaussianComponents(
-        num_components,
-        dim,
-        concentration=0.05,
-        scale=FIRST_SCALE * degrees,
-        degrees=degrees,
-        tails=tails,
-    )
-
-
-def diagonal(
-    num_components: int, dim: int, tails: float | None = None
-) -> DiagonalGaussianComponents:
-    """Independent features inside a component."""
-    return DiagonalGaussianComponents(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0, tails=tails
-    )
-
-
-def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
-    """Independent features that have an atom."""
-    return HurdleGaussianComponents(
-        num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
-    )
 
 
 @dataclass(frozen=True)
@@ -161,90 +104,6 @@ class Form:
         """
         emission = self.emission(data) if emission is None else emission
         return self.make(data, num_components, emission)
-
-
-# Which components are one cluster. A smaller first share of own clusters, .5, joins more where
-# answers say little: it was sure of two clusters of glass.
-OWNERS_LEARNED: tuple[Callback, ...] = (NearbyOwners(own=0.8, strength=5.0), OwnershipMoves())
-
-
-def mixture_recipe(
-    components: Callable[[int, int], Components],
-    data: CrowdData,
-    num_components: int,
-    emission: Identity,
-) -> Recipe:
-    """A mixture with priors that are learned; with answers or links clusters own components."""
-    num_features = int(np.prod(feature_shape(data)))
-    # Directions are real numbers, whatever the columns are that they are of.
-    if not emission.mixes_features:
-        own = emission.own_features(num_features)
-        components = components_for(data, components, hurdle, own)
-    made = components(num_components, emission.latent_size(num_features))
-    owns = (data.has_answers or data.links is not None) and num_components > 1
-    annotators = annotators_on_pages(data) if data.has_answers else None
-    supervision = supervision_of(data, num_components)
-    model = SemiCrowdsourcedMixture(
-        DirichletWeights(num_components),
-        made,
-        emission,
-        annotators,
-        supervision,
-        sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
-        ownership=Ownership(num_components) if owns else None,
-    )
-    options: dict[str, Any] = {"epochs": 100, "dtype": torch.float64}
-    options["stopping"] = Stopping(tolerance=1e-4)
-    options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
-    options["callbacks"] = [LearnedPrior()]
-    options["callbacks"] += OWNERS_LEARNED if owns else ()
-    options["initialize"] = TrustingStart()
-    return Recipe(model, MessagePassingGuide(model), spread_over_steps(data, emission), options)
-
-
-def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
-    """What mixtures on these coordinates are fitted to: rounded numbers spread over their step.
-
-    Atoms stay where they are. An ELBO is one of these numbers, and so must be all that it is
-    compared by.
-    """
-    return unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
-
-
-def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
-    """Clusters regressed on the coordinates; its guide starts at what the answers say.
-
-    Scores are expected to deviate by ``_SCORES`` over the items, in whatever units the coordinates
-    are: with weights of deviation s they do so by ``s sqrt(sum_f var x_f)``.
-    """
-    points = emission.latent(sample_of(data))
-    spread = float(points.var(0, correction=0).sum().sqrt())
-    regression = SoftmaxRegression(
-        num_clusters, points.shape[1], scale=_SCORES / spread if spread > 0 else None
-    )
-    return _told_by_answers(data, regression, emission)
-
-
-def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
-    """Clusters that the answers make; other items are what these are as often as these are it."""
-    return _told_by_answers(data, SoftmaxRegression(num_clusters, 0, scale=1.0), emission)
-
-
-def _told_by_answers(data: CrowdData, regression: SoftmaxRegression, emission: Identity) -> Recipe:
-    supervision = supervision_of(data, regression.num_classes)
-    model = PairRegression(regression, annotators_on_pages(data), emission, supervision)
-    options = {
-        "epochs": 60,
-        "stopping": Stopping(tolerance=1e-3),
-        "dtype": torch.float64,
-        "batch_size": None,
-        "step_size": 0.5,
-    }
-    size = regression.num_classes * regression.num_features
-    if len(data.annotated_items) * size > FULL_BATCH_NUMBERS and not supervision.couples_items:
-        options |= MINIBATCHES
-    guide = PairRegressionGuide(model, num_items=data.num_items)
-    return Recipe(model, guide, data, options)
 
 
 # What features say has no part in it.

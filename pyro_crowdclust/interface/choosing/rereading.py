@@ -19,7 +19,7 @@ from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.inference import LocalSolver
-from pyro_crowdclust.interface.candidates.forms import OWNERS_LEARNED
+from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership

@@ -15,13 +15,8 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.forms import (
-    ANSWERS,
-    Form,
-    Place,
-    ToCompare,
-    spread_over_steps,
-)
+from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
+from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.chance import gain_by_a_part, is_clear
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split

@@ -1,0 +1,81 @@
+"""Tables that speak of items of which a fold has a part, and rows as scikit-learn hands them on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from pyro_crowdclust.data.features import unmasked
+from pyro_crowdclust.data.known_labels import table_of_pairs
+from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
+
+
+def in_memory(X: Any) -> Any:
+    """Tensors as arrays, and masked cells as missing, whose mask scikit-learn drops."""
+    if isinstance(X, Tensor):
+        return numbers_of(X, "X")
+    if isinstance(X, np.ma.MaskedArray):
+        return unmasked(X)
+    return X
+
+
+def warn_if_cut(table: Any, ids: pd.Index) -> None:
+    """Warn of a table of as many rows as items, which a grid search takes for one of them."""
+    if isinstance(table, pd.DataFrame) and len(table) == len(ids):
+        warnings.warn(
+            f"there are {len(table)} items and as many rows in a table about them: in a grid "
+            "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
+            "most of it is lost; pass table.to_dict('list')",
+            stacklevel=3,
+        )
+
+
+def check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
+    """Refuse what is about other items than these rows, which have no ids.
+
+    X is then a part of a larger set, and its rows have other numbers than there.
+    """
+    named = [*known.keys()] if isinstance(known, pd.Series | Mapping) else []
+    for table in tables:
+        frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
+        ends = frame.loc[:, frame.columns.isin(["left", "right", "item"])]
+        named += [*ends.to_numpy(dtype=object).ravel()]
+    items = pd.Series(named, dtype=object).dropna()
+    others = items[~items.isin(rows)]
+    if len(others):
+        raise ValueError(
+            f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
+            "rows without ids: if they are a part of all items, as in cross-validation, rows have "
+            "other numbers here; pass the ids of all items as item_ids=, or X as a data frame"
+        )
+
+
+def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
+    """The rows of a table that are about these items alone; None if there are none."""
+    if table is None:
+        return None
+    frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
+    # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
+    for column in {"left", "right", "item"} & {*frame.columns}:
+        frame = frame[frame[column].isin(ids)]
+    return frame if len(frame) else None
+
+
+def labels_among(known: Any, ids: pd.Index) -> Any:
+    """The labels of these items alone, where it is said which items they are of.
+
+    A series of one label per row whose index names none of the items is in the order of the rows:
+    it stays whole, for ``CrowdData`` to refuse.
+    """
+    if isinstance(known, Mapping):
+        known = pd.Series(known, dtype=object)
+        return known[known.index.isin(ids)]
+    if not isinstance(known, pd.Series):
+        return known
+    named = known.index.isin(ids)
+    return known[named] if named.any() or len(known) != len(ids) else known
