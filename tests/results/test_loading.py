@@ -12,10 +12,12 @@ from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.minibatches import full_batch
 
 from ..crowds import crowd, quiet_fit
 from ..problems import location_guide, location_model
 from ..refusals import refuses
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from ..same_fits import equal
 from .saved_fits import IDS, fitted
 
@@ -62,6 +64,19 @@ def test_a_model_of_ones_own_says_that_it_needs_its_features(path):
         with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
             read()
     assert load(path, OfFeatures(), Guide(), crowd()).to_arviz(2)["posterior"]["mean"].size == 2
+
+
+@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+def test_what_needs_features_says_so(name, path):
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    quiet_fit(model, guide, data, epochs=1).save(path)
+    loaded = load(path)
+    if data.features is None:
+        assert loaded.elbo_of(full_batch(loaded.data)) == pytest.approx(loaded.elbo)
+        return
+    for read in (lambda: loaded.to_arviz(2), lambda: loaded.elbo_of(full_batch(loaded.data))):
+        with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
+            read()
 
 
 def test_data_of_another_fit(path):
