@@ -30,7 +30,7 @@ from torch import Tensor
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
+from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.mixtures import recipe_for
@@ -366,7 +366,7 @@ def _check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
         ends = frame.loc[:, frame.columns.isin(["left", "right", "item"])]
         named += [*ends.to_numpy(dtype=object).ravel()]
     items = pd.Series(named, dtype=object).dropna()
-    others = items[~items.isin(rows)]
+    others = items[~are_among(items, rows)]
     if len(others):
         raise ValueError(
             f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
@@ -382,7 +382,7 @@ def _among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
     # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
     for column in {"left", "right", "item"} & {*frame.columns}:
-        frame = frame[frame[column].isin(ids)]
+        frame = frame[are_among(frame[column], ids)]
     return frame if len(frame) else None
 
 
@@ -394,8 +394,8 @@ def _labels_among(known: Any, ids: pd.Index) -> Any:
     """
     if isinstance(known, Mapping):
         known = pd.Series(known, dtype=object)
-        return known[known.index.isin(ids)]
+        return known[are_among(known.index, ids)]
     if not isinstance(known, pd.Series):
         return known
-    among = known.index.isin(ids)
+    among = are_among(known.index, ids)
     return known[among] if among.any() or len(known) != len(ids) else known
