@@ -172,8 +172,7 @@ class TwoWayMixture(nn.Module):
     def cell_logits(self, sites: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         """``log p(x, cell | Theta)``, up to a constant of the item."""
         family = self.family.component_family
-        features = batch.features
-        assert features is not None  # as the model has checked
+        features = batch.needed_features
         # The full batch keeps its statistics, which are the same in every epoch.
         statistics = batch.once(
             family, lambda: family.observation_statistics(self._observed(features))

@@ -17,7 +17,15 @@ from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import as_frame, read_table, reject, show, to_index, unknown
+from pyro_crowdclust.data.tables import (
+    are_among,
+    as_frame,
+    read_table,
+    reject,
+    show,
+    to_index,
+    unknown,
+)
 
 
 def extended(
@@ -185,7 +193,7 @@ def _together(
     if "page" in before and "page" not in after:  # asked one by one
         after = after.assign(page=pages_of_single_pairs(len(after), {*before["page"]}))
     if "page" in before:
-        again = after["page"].isin(before["page"])
+        again = are_among(after["page"], before["page"])
         if again.any():
             raise ValueError(
                 f"{name}: page {show(after['page'][again].iloc[0])} was answered before; give new "

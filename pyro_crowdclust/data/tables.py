@@ -214,6 +214,17 @@ def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tens
     return torch.from_numpy(positions)
 
 
+def are_among(ids: pd.Series | pd.Index, others: pd.Series | pd.Index) -> Bool[np.ndarray, " row"]:
+    """Which ids are among others; pandas compares a column of texts with no tuples.
+
+    Examples
+    --------
+    >>> are_among(pd.Series(["a", "b"]), pd.Series([("a", 1), "b"]))
+    array([False,  True])
+    """
+    return np.asarray(ids.astype(object).isin(others))
+
+
 def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd.Index]:
     """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
     if _is_integer(column) and len(column):

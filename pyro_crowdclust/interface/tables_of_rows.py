@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import in_pandas, numbers_of, show
+from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show
 
 
 def in_memory(X: Any) -> Any:
@@ -46,7 +46,7 @@ def check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
         ends = frame.loc[:, frame.columns.isin(["left", "right", "item"])]
         named += [*ends.to_numpy(dtype=object).ravel()]
     items = pd.Series(named, dtype=object).dropna()
-    others = items[~items.isin(rows)]
+    others = items[~are_among(items, rows)]
     if len(others):
         raise ValueError(
             f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
@@ -62,7 +62,7 @@ def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
     # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
     for column in {"left", "right", "item"} & {*frame.columns}:
-        frame = frame[frame[column].isin(ids)]
+        frame = frame[are_among(frame[column], ids)]
     return frame if len(frame) else None
 
 
@@ -74,8 +74,8 @@ def labels_among(known: Any, ids: pd.Index) -> Any:
     """
     if isinstance(known, Mapping):
         known = pd.Series(known, dtype=object)
-        return known[known.index.isin(ids)]
+        return known[are_among(known.index, ids)]
     if not isinstance(known, pd.Series):
         return known
-    named = known.index.isin(ids)
+    named = are_among(known.index, ids)
     return known[named] if named.any() or len(known) != len(ids) else known

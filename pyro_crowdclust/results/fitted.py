@@ -421,8 +421,9 @@ class Fitted:
         """Write the cluster of every item to a parquet file, some thousand items at a time.
 
         It is for more items than ``probabilities`` and ``predict_proba`` can hold in memory.
-        Columns: ``item`` (its id, or row number if it is new), ``cluster``, ``probability`` (of
-        that cluster), ``probabilities`` (of all, a list). Needs ``pyarrow``.
+        Columns: ``item`` (its id, as a text where ids are of several types, or row number if it is
+        new), ``cluster``, ``probability`` (of that cluster), ``probabilities`` (of all, a list).
+        Needs ``pyarrow``.
 
         Parameters
         ----------
@@ -437,7 +438,8 @@ class Fitted:
             If ``pyarrow`` is not installed, or the file cannot be written.
         """
         parts = training_parts(self) if features is None else new_parts(self, features)
-        write_assignments(path, ((ids, self._numbers.of_items(q)) for ids, q in parts))
+        all_ids = self.data.item_ids if features is None else None
+        write_assignments(path, ((ids, self._numbers.of_items(q)) for ids, q in parts), all_ids)
 
     def same_cluster_probability(
         self,

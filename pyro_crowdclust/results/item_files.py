@@ -15,11 +15,22 @@ from pyro_crowdclust.files.writing import check_room
 def write_assignments(
     path: str | os.PathLike,
     parts: Iterable[tuple[pd.Index, Float[np.ndarray, "item cluster"]]],
+    all_ids: pd.Index | None = None,
 ) -> None:
     """Write ids and q(z) of items to a parquet file, of which one part is in memory at a time.
 
     Columns: ``item``, ``cluster`` (the most probable), ``probability`` (of that), and
-    ``probabilities`` (of all clusters, as a list).
+    ``probabilities`` (of all clusters, as a list). Ids that are of several types, as those in a
+    tuple may be, are no column of such a file, and written as texts.
+
+    Parameters
+    ----------
+    path
+        The file.
+    parts
+        Ids and q(z).
+    all_ids
+        Those of all parts, which are to be of one type; None where they are row numbers.
 
     Raises
     ------
@@ -35,13 +46,19 @@ def write_assignments(
             "'pyro-crowdclust[parquet]'"
         ) from error
     check_room(path, 1)
+    are_texts = False
+    if all_ids is not None:
+        try:
+            pyarrow.array(all_ids)
+        except pyarrow.ArrowException:
+            are_texts = True
     writer = None
     try:
         for ids, probabilities in parts:
             single = probabilities.astype(np.float32)
             lists = pyarrow.FixedSizeListArray.from_arrays(single.ravel(), single.shape[1])
             columns = {
-                "item": pyarrow.array(ids),
+                "item": pyarrow.array([str(one) for one in ids] if are_texts else ids),
                 "cluster": single.argmax(1),
                 "probability": single.max(1),
                 "probabilities": lists,

@@ -13,6 +13,7 @@ import pyro
 import torch
 from torch import Tensor
 
+from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.checks import (
@@ -228,18 +229,31 @@ def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
 def _as_heard(data: CrowdData, known: CrowdData) -> CrowdData:
     """The data as the fit heard them.
 
-    A first call takes pairs on sorted pages for pages, pages that share no items for pairs, and
-    features of records for numbers of pairs.
+    A first call takes pairs on sorted pages for pages, pages that share no items or tell nothing
+    for pairs, features of records for numbers of pairs, and counts for numbers like others.
     """
     if not isinstance(data, CrowdData):
         return data
-    if known.placements is not None and data.answers is not None and data.is_sorted:
-        data = data.as_placements()
-    elif known.answers is not None and data.placements is not None:
+    if data.is_sorted and digest(data.answers) != digest(known.answers):
+        data = data.as_placements()  # the order of pairs may be another
+    if known.answers is not None and data.placements is not None:
         data = data.as_pairs()
+    if data.columns is not None and known.columns is not None:
+        data = data.with_parts(columns=_as_real(data.columns, known.columns))
     if known.likeness is not None and data.likeness is None:
         data = data.with_parts(likeness=known.likeness, likeness_names=known.likeness_names)
     return data
+
+
+def _as_real(given: Columns, known: Columns) -> Columns:
+    """Columns with those of numbers real that were heard so."""
+    if len(given) != len(known):
+        return given
+    kinds = [
+        "real" if heard == "real" and levels is None else kind
+        for kind, levels, heard in zip(given.kinds, given.levels, known.kinds, strict=True)
+    ]
+    return replace(given, kinds=tuple(kinds))
 
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:

@@ -12,7 +12,7 @@ from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.ids import read_item_ids
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import are_among, count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.files.parts import arguments_of
 from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
@@ -78,7 +78,7 @@ def identified_items(
     else:
         items = data
     ids = read_item_ids(item_ids, None if features is None else items.num_items)
-    again = ids[ids.isin(data.item_ids)]
+    again = ids[are_among(ids, data.item_ids)]
     if len(again):
         raise ValueError(
             f"{show(again[0])} is an item of the fit already ({len(again)} such ids): leave these "

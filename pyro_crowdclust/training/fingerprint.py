@@ -84,8 +84,11 @@ def _feed(digest: Any, value: Any) -> None:
         _feed(digest, f"{value.dtype.str} {list(value.shape)}")
         digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
     elif isinstance(value, np.ndarray | pd.Index):
-        hashed = pd.util.hash_array(np.asarray(value, dtype=object), categorize=False)
-        _feed(digest, [len(value), hashed])
+        values = np.asarray(value, dtype=object)
+        if any(isinstance(one, tuple) for one in values):
+            # Pandas refuses them beside numbers, and files make NumPy's scalars plain ones.
+            values = np.array([repr(_plain(one)) for one in values], dtype=object)
+        _feed(digest, [len(value), pd.util.hash_array(values, categorize=False)])
     elif isinstance(value, dict):
         _feed(digest, list(value.items()))
     elif isinstance(value, list | tuple):
@@ -96,3 +99,10 @@ def _feed(digest: Any, value: Any) -> None:
         _feed(digest, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)})
     else:
         digest.update(f"{value!r};".encode())
+
+
+def _plain(one: Any) -> Any:
+    """An id in which no scalar is NumPy's."""
+    if isinstance(one, tuple):
+        return tuple(map(_plain, one))
+    return one.item() if isinstance(one, np.generic) else one

@@ -255,3 +255,18 @@ def test_what_cannot_be_read(tmp_path):
         ParquetFeatures(path, ["a", "b"])
     with pytest.raises(ValueError, match="column 'name' of .* is not numeric"):
         ParquetFeatures(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [lambda at: ("box", at), lambda at: at if at < 30 else f"id {at}"],
+    ids=["tuples", "both"],
+)
+def test_ids_of_several_types_are_written_as_texts(name, tmp_path, monkeypatch):
+    """In every part of the file, also where those of a part are of one type."""
+    monkeypatch.setattr("pyro_crowdclust.results.item_posterior.PREDICTION_ROWS", 7)
+    ids = [name(at) for at in range(60)]
+    result = quiet_fit(*plain_pair(), CrowdData(crowd().features, item_ids=ids), epochs=1)
+    result.write_items(tmp_path / "items.parquet")
+    found = parquet.read_table(tmp_path / "items.parquet")
+    assert found["item"].to_pylist() == [str(one) for one in ids]

@@ -253,6 +253,19 @@ def test_one_label_per_row_under_other_names_is_refused_and_not_cut():
         clusterer(ignore_other_items=True).fit(features, known=pd.Series(kinds))
 
 
+def test_answers_about_texts_are_cut_to_items_of_which_some_are_tuples():
+    features, pairs, _ = flowers()
+    renamed = {name: name if row % 2 else (name, row) for row, name in enumerate(features.index)}
+    features.index = pd.Index([*renamed.values()], tupleize_cols=False)
+    texts = pairs["left"].map(renamed).eq(pairs["left"])
+    texts &= pairs["right"].map(renamed).eq(pairs["right"])
+    known = {features.index[30]: "a", "flower 1": "b", "flower 31": "c"}
+    estimator = clusterer(ignore_other_items=True, max_iter=2)
+    data = estimator.fit(features[20:], pairs=pairs[texts], known=known).result_.data
+    assert 0 < data.num_pairs < texts.sum()
+    assert data.known_ids.tolist() == ["a", "c"]
+
+
 def test_sorted_pages_are_heard_and_cut_to_the_items():
     features, _, kinds = flowers()
     pages = simulate_placements(kinds, [0.95], pages_per_worker=4, page_size=12, seed=0)

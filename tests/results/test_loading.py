@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pyro
 import pyro.distributions as dist
@@ -12,10 +13,13 @@ from pyro.infer.autoguide import AutoNormal
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.simulation import simulate_placements
 
-from ..crowds import crowd, quiet_fit
+from ..crowds import crowd, plain_pair, quiet_fit
 from ..problems import location_guide, location_model
 from ..refusals import refuses
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from ..same_fits import equal
 from .saved_fits import IDS, fitted
 
@@ -64,6 +68,19 @@ def test_a_model_of_ones_own_says_that_it_needs_its_features(path):
     assert load(path, OfFeatures(), Guide(), crowd()).to_arviz(2)["posterior"]["mean"].size == 2
 
 
+@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+def test_what_needs_features_says_so(name, path):
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    quiet_fit(model, guide, data, epochs=1).save(path)
+    loaded = load(path)
+    if data.features is None:
+        assert loaded.elbo_of(full_batch(loaded.data)) == pytest.approx(loaded.elbo)
+        return
+    for read in (lambda: loaded.to_arviz(2), lambda: loaded.elbo_of(full_batch(loaded.data))):
+        with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
+            read()
+
+
 def test_data_of_another_fit(path):
     result = fitted("plain")
     result.save(path)
@@ -76,3 +93,31 @@ def test_data_of_another_fit(path):
             load(path, data=other)
     with refuses("data is a list, but must be the CrowdData of the fit"):
         load(path, data=[1])
+
+
+def test_numbers_that_a_first_call_heard_as_real(path):
+    """As ``classify`` hears counts, and numbers that are 0 and 1."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    table["c"], table["d"] = rng.poisson(3, 60), rng.integers(2, size=60)
+    kinds = {"c": "real", "d": "real"}
+    result = quiet_fit(*plain_pair(), CrowdData(table, crowd().pairs, kinds=kinds), epochs=1)
+    result.save(path)
+    loaded = load(path, data=CrowdData(table, crowd().pairs))
+    assert loaded.elbo_of(full_batch(loaded.data)) == result.elbo
+    assert loaded.data.columns.kinds == ("real",) * 4
+    with refuses("the data are not those of the fit"):
+        load(path, data=CrowdData(table.rename(columns={"c": "e"}), crowd().pairs))
+
+
+def test_sorted_pairs_that_a_first_call_heard_as_those_of_their_pages(path):
+    """Whose order is another; pages that tell nothing are heard so."""
+    pages = simulate_placements(
+        np.arange(60) % 3, [0.8] * 3, pages_per_worker=4, page_size=9, seed=0
+    )
+    given = CrowdData(crowd().features, CrowdData(None, placements=pages).as_pairs().pairs[::-1])
+    heard = given.as_placements().as_pairs()
+    quiet_fit(*plain_pair(), heard, epochs=1).save(path)
+    assert load(path, data=given).data.pairs.equals(heard.pairs)
+    quiet_fit(*plain_pair(), given, epochs=1).save(path)
+    assert load(path, data=given).data is given

@@ -51,6 +51,8 @@ def test_data_with_labels_and_links(path):
         pd.period_range("1950", periods=60, freq="Q-MAR").astype(object),
         [timedelta(seconds=i, microseconds=1) for i in range(60)],
         [datetime(2020, 1, 1, 0, i, fold=1) for i in range(60)],
+        [("box", i) if i % 2 else i for i in range(60)],
+        [(np.int64(i), "box") for i in range(60)],
     ],
     ids=["range", "numbers", "floats", "dates", "tuples", "mixed", "named", "unsigned"]
     + [
@@ -64,6 +66,8 @@ def test_data_with_labels_and_links(path):
         "years",
         "times",
         "folds",
+        "tuples beside numbers",
+        "numbers in tuples",
     ],
 )
 def test_ids_of_every_kind(ids, path):
@@ -81,3 +85,4 @@ def test_ids_of_every_kind(ids, path):
     pd.testing.assert_index_equal(loaded.data.item_ids, data.item_ids)
     pd.testing.assert_index_equal(loaded.workers.index, result.workers.index)
     pd.testing.assert_frame_equal(loaded.data.pairs, data.pairs)
+    assert load(path, data=data).data is data

@@ -362,6 +362,18 @@ def test_pairs_that_were_asked_one_by_one_are_pages_of_their_own_beside_pairs_of
     ]
 
 
+def test_new_texts_may_stand_beside_ids_that_are_tuples():
+    """Pandas compares a column of texts with no tuples."""
+    said = {"left": [("box", 0)], "right": [("box", 1)], "worker": ["a"], "label": [1]}
+    ids = [("box", number) for number in range(60)]
+    data = CrowdData(FEATURES[:60], said | {"page": [("page", 1)]}, item_ids=ids)
+    more = pd.DataFrame({"left": ["new 0"], "right": ["new 1"], "worker": ["b"], "label": [0]})
+    names = pd.Index([f"new {number}" for number in range(30)])
+    updated = fitted(data, epochs=1).update(more, features=FEATURES[60:], item_ids=names)
+    assert updated.data.pairs["page"].tolist() == [("page", 1), "pair 0"]
+    assert updated.data.item_ids.tolist() == [*ids, *names]
+
+
 def test_pairs_and_pages_that_come_together_are_all_heard():
     pages = crowd("placements", ["a"], 1)
     pages["page"] = "pair " + pages["page"].str[2:]  # as pairs are called that are pages of two
