@@ -35,6 +35,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
+from pyro_crowdclust.annotators.trait_grid import CUTS, PER_ANNOTATOR, POINTS, above, side
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.errors import check_share
@@ -42,13 +43,6 @@ from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described
 
-# The grid of the trait: a step is small against the slope of a worker, the ends are certain.
-_END, _POINTS = 6.0, 25
-# Classes begin at Gaussians of this mean, up and down, and this deviation.
-_CENTRE, _SPREAD = 2.5, 1.5
-_CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
-# How much of the prior's say about the cut a worker takes over.
-_PER_WORKER = 0.2
 # Nodes of the quadrature over q of a worker's score; exact for polynomials of degree 29.
 _NODES = 15
 
@@ -115,21 +109,17 @@ class ItemTrait(nn.Module):
         self.num_workers = num_workers
         self.sharpness = sharpness
         self.share, self.cut_strength = share, cut_strength
-        points = torch.linspace(-_END, _END, _POINTS, dtype=torch.float64)
-        self.register_buffer("points", points)
-        self.register_buffer("design", torch.stack([points, -torch.ones_like(points)], 1))
+        self.register_buffer("points", POINTS.clone())
+        self.register_buffer("design", torch.stack([POINTS, -torch.ones_like(POINTS)], 1))
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
         self.register_buffer("nodes", torch.from_numpy(nodes))
         self.register_buffer("node_weights", torch.from_numpy(weights / weights.sum()))
-        sides = [
-            (-((points - side * _CENTRE) ** 2) / (2 * _SPREAD**2)).softmax(0) for side in (-1, 1)
-        ]
-        base = (1 - share) * sides[0] + share * sides[1]
-        family = Dirichlet(_POINTS)
+        base = (1 - share) * side(-1) + share * side(1)
+        family = Dirichlet(len(POINTS))
         self.trait = ConjugatePrior(family, family.natural(strength * base), dims=("point",))
         self.family = Gaussian(2)
-        mean = points.new_tensor([slope[0], 0.0])
-        covariance = torch.diag(points.new_tensor([slope[1] ** 2, threshold**2]))
+        mean = POINTS.new_tensor([slope[0], 0.0])
+        covariance = torch.diag(POINTS.new_tensor([slope[1] ** 2, threshold**2]))
         self.curves = ConjugatePrior(
             self.family,
             self.family.natural(mean, covariance),
@@ -168,17 +158,16 @@ class ItemTrait(nn.Module):
 
     def _above(self) -> Float[Tensor, "point cut"]:
         """``sigma(kappa (t - c))``."""
-        away = self.points.unsqueeze(-1) - _CUTS.to(self.points.device)
-        return torch.sigmoid(self.sharpness * away)
+        return above(self.sharpness).to(self.points.device)
 
     @torch.no_grad()
     def cut(self, values: Mapping[str, Tensor]) -> Float[Tensor, " cut"]:
         """w, the probabilities of the places where the cut may be."""
         slope, threshold = self.family.unpack(values["curves"])[0].unbind(-1)
-        cuts = _CUTS.to(slope.device)
+        cuts = CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        of_workers = _PER_WORKER * self.num_workers * information.log() - cuts.square() / 2
+        of_workers = PER_ANNOTATOR * self.num_workers * information.log() - cuts.square() / 2
         of_items = log_weight_of_items(
             values["trait"].softmax(-1),
             self._above(),

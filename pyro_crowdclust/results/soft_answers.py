@@ -36,18 +36,18 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
+from pyro_crowdclust.annotators.trait_grid import CUTS, PER_ANNOTATOR, POINTS, above, side
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
 
 # The grid of the trait and where the classes are on it, as for answers of two kinds.
-_POINTS = np.linspace(-6.0, 6.0, 25)
+_POINTS, _CUTS = POINTS.numpy(), CUTS.numpy()
 _DESIGN = np.stack([_POINTS, -np.ones_like(_POINTS)], 1)
-_CENTRE, _SPREAD, _SHARPNESS = 2.5, 1.5, 2.0
-_CUTS = np.linspace(-3.0, 3.0, 61)
-_ABOVE = expit(_SHARPNESS * (_POINTS[:, None] - _CUTS))
-_PER_JUDGE, _SHARE_ITEMS = 0.2, 30.0
+_SIDES = {sign: side(sign).numpy() for sign in (-1, 1)}
+_ABOVE = above(sharpness=2.0).numpy()
+_SHARE_ITEMS = 30.0
 # Judges may be surer than a computer can say.
 _LARGEST = 12.0
 # What curves have in common is expected to be like this, in units of the deviation of a judge's own
@@ -196,7 +196,7 @@ def _fitted(
 ) -> tuple[_Curves, Float[np.ndarray, "item point"], Float[np.ndarray, " point"]]:
     """EM: the curves, q(t_i), and rho of the trait, where this share of class 1 is expected."""
     strength = max(10.0, len(answers) / 10)
-    centre = (1 - share) * _side(-1) + share * _side(1)
+    centre = (1 - share) * _SIDES[-1] + share * _SIDES[1]
     trait = _start(answers, given)
     curves = _Curves(
         np.tile(_MEAN, (answers.shape[1], 1)),
@@ -253,17 +253,12 @@ def _deviations(
     return np.sqrt((squares + _FEW_ANSWERS * common) / (count + _FEW_ANSWERS))
 
 
-def _side(sign: int) -> Float[np.ndarray, " point"]:
-    weight = np.exp(-((_POINTS - sign * _CENTRE) ** 2) / (2 * _SPREAD**2))
-    return weight / weight.sum()
-
-
 def _start(
     answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
 ) -> Float[np.ndarray, "item point"]:
     """The classes' own places, by the mean log odds of an item."""
     upper = expit(answers.sum(1) / given.sum(1))[:, None]
-    return upper * _side(1) + (1 - upper) * _side(-1)
+    return upper * _SIDES[1] + (1 - upper) * _SIDES[-1]
 
 
 def _learned(
@@ -320,6 +315,6 @@ def _cut(
     of_items = log_weight_of_items(
         torch.from_numpy(rho), torch.from_numpy(_ABOVE), share, _SHARE_ITEMS, len(slope)
     ).numpy()
-    log_weight = _PER_JUDGE * of_judges - _CUTS**2 / 2 + of_items
+    log_weight = PER_ANNOTATOR * of_judges - _CUTS**2 / 2 + of_items
     weight = np.exp(log_weight - log_weight.max())
     return weight / weight.sum()
