@@ -18,6 +18,7 @@ from pyro_crowdclust.exchange.label_studio import LabelStudio
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.prodigy import Prodigy
 from pyro_crowdclust.exchange.questions import Questions
+from pyro_crowdclust.files.opening import opened
 
 
 @runtime_checkable
@@ -122,14 +123,7 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
                 f"{path} does not end in {', '.join(_BY_SUFFIX)}: say which format it has"
             )
         form = FORMATS[_BY_SUFFIX[path.suffix.lower()]]
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError:
-        raise ValueError(f"cannot read {path}: it is not UTF-8; save it as UTF-8 text") from None
+    text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))
     try:
         return form.answers(form.parse(text))
     except ValueError as error:

@@ -18,6 +18,7 @@ from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
+from pyro_crowdclust.files.opening import opened
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
@@ -351,15 +352,9 @@ def _naming(path: Path, do: Callable[[], Any]) -> Any:
 
 
 def _opened(path: Path, read: Callable[[], Any]) -> Any:
-    """What ``read`` returns, with errors that name the file."""
+    """What ``read`` returns, with errors that name the file, those of pandas included."""
     try:
-        return read()
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}") from None
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError:
-        raise ValueError(f"cannot read {path}: it is not UTF-8; save it as UTF-8 text") from None
+        return opened(path, read)
     except ValueError as error:
         if str(path) in str(error):
             raise
