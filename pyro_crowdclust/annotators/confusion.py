@@ -11,7 +11,7 @@ References: Dawid and Skene 1979 (confusion matrices), Felt et al.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyro
@@ -82,6 +82,19 @@ def summary_of_mixed_rows(
     return summary_of_moments(mean, second - mean**2, interval)
 
 
+def _checked_worth(
+    worth: Sequence[float] | None, num_workers: int
+) -> Float[Tensor, " worker"] | None:
+    if worth is None:
+        return None
+    numbers = torch.tensor([*worth], dtype=torch.float64)
+    if len(numbers) != num_workers or not (numbers > 0).all():
+        raise ValueError(
+            f"worth is {[*worth]}, but must be one number above 0 for each of {num_workers} workers"
+        )
+    return numbers
+
+
 @described
 class ConfusionMatrices(nn.Module):
     """``gamma_jk ~ Dir(b_k)``: a full confusion matrix for every worker; Felt et al. 2015, sec. 3.
@@ -94,11 +107,16 @@ class ConfusionMatrices(nn.Module):
         The prior of every row is worth ``right`` answers that name the class and ``wrong`` that
         name another, evenly. The default, four and two, expects two thirds of the answers to be
         right, is outvoted by some ten answers, and keeps the classes from changing places.
+    worth
+        w, as how many independent workers each counts, such as the ``worth`` of
+        ``discount_copies``: an answer adds ``w_j log gamma_jk(a)``. By default every answer counts
+        in full. Bounds of different w cannot be compared.
 
     Raises
     ------
     ValueError
-        For no worker, or fewer than two classes.
+        For no worker, or fewer than two classes, or a worth that is not one number above 0 for
+        each worker.
 
     Examples
     --------
@@ -108,11 +126,17 @@ class ConfusionMatrices(nn.Module):
     """
 
     def __init__(
-        self, num_workers: int, num_classes: int, right: float = 4.0, wrong: float = 2.0
+        self,
+        num_workers: int,
+        num_classes: int,
+        right: float = 4.0,
+        wrong: float = 2.0,
+        worth: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
+        self.register_buffer("worth", _checked_worth(worth, num_workers))
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
         self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
@@ -166,6 +190,8 @@ class CommunityConfusion(ConfusionMatrices):
         C. Communities begin at accuracies from good to bad, which tells them apart.
     concentration_prior
         Shape and rate of the Gamma prior.
+    worth
+        As of ``ConfusionMatrices``.
     """
 
     def __init__(
@@ -174,8 +200,9 @@ class CommunityConfusion(ConfusionMatrices):
         num_classes: int,
         num_communities: int = 3,
         concentration_prior: tuple[float, float] = (1.1, 0.1),
+        worth: Sequence[float] | None = None,
     ) -> None:
-        super().__init__(num_workers, num_classes)
+        super().__init__(num_workers, num_classes, worth=worth)
         self.num_communities = num_communities
         accuracy = torch.linspace(0.9, 0.2, num_communities, dtype=torch.float64)
         if num_communities == 1:

@@ -41,8 +41,11 @@ class LabelLikelihood:
         return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """``log p(a_i | y_i = k)`` of all labels of every item."""
-        return self._of_classes(labels.evidence(self._log_answers))
+        """``log p(a_i | y_i = k)`` of all labels of every item; each counts w of its worker."""
+        log_answers, worth = self._log_answers, getattr(self._annotators, "worth", None)
+        if worth is not None:
+            log_answers = worth.view(-1, 1, 1) * log_answers
+        return self._of_classes(labels.evidence(log_answers))
 
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
         """``log p(label | class)`` of every worker, for one label alone."""

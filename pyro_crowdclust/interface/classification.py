@@ -24,12 +24,13 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch
+from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
+from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
 from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.options import check_values
 
 _OPTIONS: dict[str, Any] = {
@@ -64,7 +65,9 @@ def classify(
     none does, the labels alone. Candidates are tried on 2,000 items at most. Workers have confusion
     matrices around a common one, which is learned, or under a prior that is not, whichever has the
     larger ELBO in the end: of one label an item nothing can be learned of all workers but that they
-    agree with themselves. Missing features are integrated out by Gaussians, of more than 50 columns
+    agree with themselves. Where copies explain best why workers agree, as features see the classes,
+    too, they are fitted once more, with answers that count as far as they are voices of their own
+    (``discount_copies``). Missing features are integrated out by Gaussians, of more than 50 columns
     by independent ones, while a regression has no way to, and is left out. Ctrl-C ends the trials
     with the best so far (in the first of them with nothing), and the last fits where they are.
     Without features it is ``infer_classes`` of the labels: nothing is known of new items then, and
@@ -145,10 +148,17 @@ def classify(
     winner, reason = search.run(progress)
     if data.has_gaps:
         reason += "; no regression was tried, as features are missing"
-    result = best_first(
-        partial(winner.fit, data, options | {"progress": progress}, learned)
-        for learned in (True, False)
-    )[0]
+
+    def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
+        each = (Workers(learned, worth) for learned in (True, False))
+        own = options | {"progress": progress}
+        return best_first(partial(winner.fit, data, own, workers) for workers in each)[0]
+
+    result = fitted()
+    worth = None if is_interrupted(result) else worth_of_copies(result)
+    if worth is not None:
+        result = fitted(worth)
+        reason += f"; {in_words(worth, data)}"
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 

@@ -65,14 +65,18 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     shape = (labels.num_workers, labels.num_classes, -1)
     alpha = posteriors["confusion"].standard().concentration.reshape(shape)
     item, worker, label = labels.item, labels.worker, labels.label
-    held = q[item]
+    # What an answer counts, of its worker; so many were counted.
+    worth = result.model.annotators.worth
+    counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
+    counts = counts.double().unsqueeze(-1)
+    held = counts * q[item]
     # Repeated answers may have put more than the prior's part below zero.
     named = (alpha[worker, :, label] - held).clamp_min(1e-6)
     total = (alpha[worker].sum(-1) - held).clamp_min(1e-6)
     log_unheard = named.digamma() - total.digamma()
     log_item = q.clamp_min(1e-300).log()
-    log_item = log_item.index_add(0, item, log_unheard - log_answers[worker, label])
-    others = (log_item[item] - log_unheard) / temperature
+    log_item = log_item.index_add(0, item, counts * (log_unheard - log_answers[worker, label]))
+    others = (log_item[item] - counts * log_unheard) / temperature
     log_answer = (others.log_softmax(-1) + (named / total).log()).logsumexp(-1)
     return float(log_answer[labels.counts[item] > 1].mean())
 

@@ -20,6 +20,9 @@ which classes are found, near the diagonal, expects too little agreement of work
 by another name. A pair cannot cost more than 2.5 standard errors, since what copies each other can
 do so by any amount: with a Gaussian's square the largest family would always win. Discounted
 classes begin at the majority vote, and so end at the reading that is next to it.
+
+Where features say something of the classes, ``p(k | x_i)^(1/2)`` stands in place of theta_k: that
+tells the two readings apart. By half, since a model of features is surer than it is right.
 """
 
 from __future__ import annotations
@@ -113,7 +116,9 @@ class DiscountedClasses:
         return self.answers.unexplained(self.probabilities, self.rows, self.worth)
 
 
-def discount_copies(data: CrowdData) -> DiscountedClasses:
+def discount_copies(
+    data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
+) -> DiscountedClasses:
     """Classes from the majority vote on, with answers of workers who copy each other discounted.
 
     Time is linear in the number of pairs of answers about one item, up to two million of these.
@@ -122,6 +127,8 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     ----------
     data
         Items with class labels.
+    by_features
+        ``p(k | x_i)`` of every item, where features say something of the classes.
 
     Raises
     ------
@@ -140,7 +147,7 @@ def discount_copies(data: CrowdData) -> DiscountedClasses:
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
     check_class_labels(data)
-    answers = _Answers(data)
+    answers = _Answers(data, by_features)
     worth = np.ones(data.num_workers)
     q = answers.majority()
     rows = answers.rows(q)
@@ -219,9 +226,12 @@ class _Together(NamedTuple):
 class _Answers:
     """The answers, what classes and workers follow from each other, and who answered with whom."""
 
-    def __init__(self, data: CrowdData) -> None:
+    def __init__(
+        self, data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
+    ) -> None:
         assert data.class_labels is not None  # as the callers have seen
         self.data = data
+        self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12)) / 2
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
         self.item, self.worker, self.label = (
             part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
@@ -265,7 +275,8 @@ class _Answers:
             right = ((q * votes).sum() + _RIGHT) / (votes.sum() + _RIGHT + _WRONG)
             # Whose answers are worse than chance would make the least named class the likeliest.
             right = max(right, 1.01 / votes.shape[1])
-            q = softmax(votes * np.log(right * (votes.shape[1] - 1) / (1 - right)), axis=1)
+            of_votes = votes * np.log(right * (votes.shape[1] - 1) / (1 - right))
+            q = softmax(of_votes if self.log_prior is None else of_votes + self.log_prior, axis=1)
         return q
 
     def num_who_vary(self) -> int:
@@ -290,18 +301,20 @@ class _Answers:
         """q and rows from q on, every answer counting w of its worker."""
         rows = self.rows(q)
         for _ in range(_STEPS):
-            log_shares = np.log((q.sum(0) + 1) / (len(q) + q.shape[1]))
+            log_shares = self.log_prior
+            if log_shares is None:
+                log_shares = np.log((q.sum(0) + 1) / (len(q) + q.shape[1]))
             q = self.states(log_shares, worth[:, None, None] * np.log(rows))
             rows = self.rows(q)
         return q, rows
 
     def states(
         self,
-        log_shares: Float[np.ndarray, " state"],
+        log_shares: Float[np.ndarray, "*item state"],
         log_rows: Float[np.ndarray, "worker state label"],
     ) -> Float[np.ndarray, "item state"]:
         """q of the states of items, such as their classes."""
-        of_answer = log_rows.swapaxes(1, 2).reshape(-1, len(log_shares))
+        of_answer = log_rows.swapaxes(1, 2).reshape(-1, log_shares.shape[-1])
         return softmax(log_shares + self.matrix @ of_answer, axis=1)
 
     def _agreement(

@@ -153,6 +153,11 @@ def draw_classes(
         raise ValueError(
             f"{type(annotators).__name__} cannot be drawn: it has no verb draw; use the fit itself"
         )
+    if getattr(annotators, "worth", None) is not None:
+        raise ValueError(
+            "answers count in part where workers copy each other, and cannot be drawn so: use the "
+            "fit itself, or one of infer_classes"
+        )
     if {*result.guide.posteriors} != {"weights", *annotators.priors()}:
         raise ValueError(
             f"{type(result.model).__name__} learns from features, too, which draws leave out: use "

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pyro
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.ids import read_item_ids
@@ -111,7 +112,8 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             f"annotators of the library can have new ones, which the model {name_of(model)} has "
             "not: make model and guide for all workers, and fit them to all answers"
         )
-    grown: Any = _of_workers(annotators, len(after))
+    rows = torch.from_numpy(after.get_indexer(before))
+    grown: Any = _of_workers(annotators, rows, len(after))
     posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
@@ -123,7 +125,6 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             f"{type(annotators).__name__} under {type(guide).__name__} cannot go on with new "
             "workers: fit anew, with a model of all of them"
         )
-    rows = torch.from_numpy(after.get_indexer(before))
     for name, prior in grown.priors().items():
         posterior = ConjugatePosterior(prior)
         old = posteriors[name].natural_parameters.detach()
@@ -187,11 +188,16 @@ def _exchange(model: Any, name: str, part: Any) -> None:
         arguments[name] = part
 
 
-def _of_workers(annotators: Any, number: int) -> Any | None:
-    """The same annotators, or those that they are made of, of so many workers."""
+def _of_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> Any | None:
+    """The same annotators, or those that they are made of, in these rows of so many workers."""
     arguments = arguments_of(annotators)
     if "num_workers" in arguments:
-        return type(annotators)(**arguments | {"num_workers": number})
+        arguments = arguments | {"num_workers": number}
+        if arguments.get("worth") is not None:
+            worth = torch.ones(number, dtype=torch.float64)
+            worth[rows] = torch.tensor(arguments["worth"], dtype=torch.float64)
+            arguments["worth"] = tuple(worth.tolist())
+        return type(annotators)(**arguments)
     inner = arguments.get("attentive")
-    grown = None if inner is None else _of_workers(inner, number)
+    grown = None if inner is None else _of_workers(inner, rows, number)
     return None if grown is None else type(annotators)(**arguments | {"attentive": grown})

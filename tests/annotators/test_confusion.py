@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
 import torch
 
-from pyro_crowdclust.annotators import CommunityConfusion, confusion
+from pyro_crowdclust.annotators import (
+    CommunityConfusion,
+    ConfusionMatrices,
+    LabelLikelihood,
+    confusion,
+)
 from pyro_crowdclust.annotators.confusion import _log_marginal
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 
 
 def test_counts_have_the_density_of_dirichlet_multinomials():
@@ -46,6 +54,30 @@ def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypat
     np.testing.assert_array_equal(found["communities"], 1 + community.sum(0))
     expected = learned[community.argmax(1)] + counts
     np.testing.assert_allclose(found["confusion"], expected.reshape(-1, 3))
+
+
+@pytest.mark.parametrize(
+    "make", [ConfusionMatrices, partial(CommunityConfusion, num_communities=2)]
+)
+def test_answers_count_what_their_workers_are_worth(make):
+    rng, worth = np.random.default_rng(3), (1.0, 0.4, 0.25)
+    cells = torch.from_numpy(rng.integers(0, 9, 20))
+    labels = LabelMatrix(cells, torch.full((5,), 4), 3, 3)
+    shares = torch.from_numpy(rng.dirichlet(np.ones(3), 9))
+    values = {"confusion": shares.log()}
+    found = LabelLikelihood(make(3, 3, worth=worth), values)
+    expected = torch.zeros(5, 3, dtype=torch.float64)
+    for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
+        expected[item] += worth[worker] * shares.view(3, 3, 3)[worker, :, label].log()
+    torch.testing.assert_close(found.evidence(labels), expected)
+    one = LabelLikelihood(make(3, 3), values)
+    torch.testing.assert_close(found.log_confusion(), one.log_confusion())
+
+
+@pytest.mark.parametrize("worth", [(1.0, 0.5), (1.0, 0.0, 1.0), (1.0, float("nan"), 1.0)])
+def test_worth_is_a_number_above_zero_for_every_worker(worth):
+    with pytest.raises(ValueError, match="must be one number above 0 for each of 3 workers"):
+        ConfusionMatrices(3, 2, worth=worth)
 
 
 @pytest.mark.parametrize("accuracies", [[0.6], [0.9, 0.55, 0.2]])

@@ -15,7 +15,7 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classification, classify, infer_classes
 from pyro_crowdclust.interface.choosing import class_candidates, class_search
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch, WorkersStart
+from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, WorkersStart
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
 from ..control_c import press_control_c, press_in_start
@@ -61,6 +61,37 @@ def test_features_help_items_with_labels_and_without(iris):
     assert right > 0.94 > right_alone + 0.02
     assert np.mean(found[~labelled] == kind[~labelled]) > 0.92
     assert result.confusion["mean"].groupby("worker").max().idxmax() == "a"
+
+
+@pytest.mark.long
+def test_workers_who_copy_count_less(monkeypatch, tmp_path):
+    only(monkeypatch, "Gaussians of one covariance")
+    rng = np.random.default_rng(2)
+    kind = rng.integers(3, size=240)
+    features = 1.5 * np.eye(3)[kind] + rng.normal(size=(240, 3))
+    says = np.where(rng.random((240, 4)) < 0.7, kind[:, None], rng.integers(3, size=(240, 4)))
+    for _ in range(2):
+        copy = np.where(rng.random(240) < 0.95, says[:, 0], rng.integers(3, size=240))
+        says = np.column_stack([says, copy])
+    item, worker = np.indices(says.shape).reshape(2, -1)
+    named = np.array(["one", *"abc", *"xy"])[worker]
+    labels = pd.DataFrame({"item": item, "worker": named, "label": NAMES[says.ravel()]})
+    result = classify(features, labels, **QUICK)
+    assert "seem to copy each other and count less than one, 'one' as 0." in result.chosen.reason
+    worth = result.model.annotators.worth
+    assert {name for name, one in zip(result.data.worker_ids, worth, strict=True) if one < 0.5} == {
+        *("one", *"xy")
+    }
+    found = result.class_probabilities.idxmax(axis=1).to_numpy()
+    assert np.mean(found == NAMES[kind]) > np.mean(NAMES[says[:, 0]] == NAMES[kind]) + 0.05
+    result.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=result.data)
+    assert torch.equal(loaded.model.annotators.worth, worth)
+    more = pd.DataFrame({"item": [0, 1], "worker": ["new"] * 2, "label": NAMES[kind[:2]]})
+    updated = result.update(labels=more, epochs=2)
+    after = dict(zip(updated.data.worker_ids, updated.model.annotators.worth.tolist(), strict=True))
+    assert after.pop("new") == 1
+    assert after == dict(zip(result.data.worker_ids, worth.tolist(), strict=True))
 
 
 def test_single_labels_are_doubted(monkeypatch):
@@ -116,7 +147,7 @@ def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     data = CrowdData(features, labels=labels)
     candidate = class_candidates.class_candidates(data)[2]
     fits = [
-        candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start, True)
+        candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start, Workers())
         for start in ({}, {"initialize": WorkersStart(data, 0)})
     ]
     own, shared = (np.asarray(one.guide.confusion().mean) for one in fits)
@@ -136,7 +167,7 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
     candidate = class_candidates.class_candidates(data)[3]
     assert candidate.kind == "regression"
     own, shared = (
-        log_probability_by_item(candidate.fit(seen, OF_TRIALS | start, True), held).mean()
+        log_probability_by_item(candidate.fit(seen, OF_TRIALS | start, Workers()), held).mean()
         for start in ({}, {"initialize": WorkersStart(seen, 0)})
     )
     assert shared == pytest.approx(own, abs=0.02)

@@ -215,6 +215,38 @@ def test_the_average_of_models_discounts_copies(monkeypatch):
     np.testing.assert_allclose(average.confusion["mean"].groupby(["worker", "class"]).sum(), 1)
 
 
+def test_features_tell_a_copy_from_a_second_good_worker():
+    """Two agree beyond their errors: one voice, or right where three others err as one."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(2, size=600)
+    one = truth ^ (rng.random(600) < 0.3)
+    copy = np.where(rng.random(600) < 0.9, one, truth)
+    others = truth[:, None] ^ (rng.random((600, 3)) < 0.3)
+    data = CrowdData(None, labels=table(np.column_stack([one, copy, others])))
+    sure = 0.5 + 0.4 * np.eye(2)[truth] - 0.4 * np.eye(2)[1 - truth]
+    found = discount_copies(data, sure)
+    assert found.worth[:2] == pytest.approx(0.55, abs=0.1)
+    assert found.worth[2:] == pytest.approx(1, abs=0.1)
+    independent = unexplained_alone(_Answers(data, sure), np.eye(2)[one])
+    assert independent > found.unexplained
+    swapped = discount_copies(data, sure[:, ::-1])
+    assert accuracy(swapped.class_probabilities, truth) < accuracy(found.class_probabilities, truth)
+
+
+def test_features_stand_in_place_of_the_shares_by_half():
+    data = sparse_answers()
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), data.num_items)
+    answers, worth = _Answers(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
+    q, rows = answers.classes(answers.majority(), worth)
+    before = answers.rows(q)
+    expected = np.log(shares) / 2
+    labels = answers.labels
+    for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
+        expected[item] += worth[worker] * np.log(before[worker, :, label])
+    expected = np.exp(expected - expected.max(1, keepdims=True))
+    np.testing.assert_allclose(q, expected / expected.sum(1, keepdims=True), atol=0.01)
+
+
 def test_what_has_no_class_labels_is_refused_in_words():
     frame = table(np.eye(3, dtype=int))
     with pytest.raises(ValueError, match="data is a DataFrame, but must be a CrowdData: wrap"):

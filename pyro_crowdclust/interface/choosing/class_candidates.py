@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -23,8 +22,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     with_categories,
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
-from pyro_crowdclust.interface.choosing.class_search import ClassCandidate
-from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
@@ -32,7 +30,7 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     SoftmaxRegression,
 )
-from pyro_crowdclust.models import LogResp, MomResp
+from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 
 # Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
@@ -76,29 +74,24 @@ def _size(emission: Identity, data: CrowdData) -> int:
     return emission.latent(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
 
 
-def _workers(data: CrowdData, learned: bool) -> CommunityConfusion | ConfusionMatrices:
-    size = data.num_workers, data.num_classes
-    return CommunityConfusion(*size, 1) if learned else ConfusionMatrices(*size)
-
-
 def _gaussians(
     emission: Identity,
     data: CrowdData,
     options: dict[str, Any],
-    learned: bool,
+    workers: Workers,
     *,
     least_degrees: float = 0.0,
 ) -> Fitted:
     dim = _size(emission, data)
     components = GaussianComponents(data.num_classes, dim, least_degrees=least_degrees)
-    return _mixture(components, emission, data, options, learned)
+    return _mixture(components, emission, data, options, workers)
 
 
 def _independent(
-    emission: Identity, data: CrowdData, options: dict[str, Any], learned: bool
+    emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers
 ) -> Fitted:
     components = DiagonalGaussianComponents(data.num_classes, _size(emission, data))
-    return _mixture(components, emission, data, options, learned)
+    return _mixture(components, emission, data, options, workers)
 
 
 def _mixture(
@@ -106,28 +99,28 @@ def _mixture(
     emission: Identity,
     data: CrowdData,
     options: dict[str, Any],
-    learned: bool,
+    workers: Workers,
 ) -> Fitted:
-    model = MomResp(components, _workers(data, learned), emission=emission)
+    model = MomResp(components, workers.annotators(data), emission=emission)
     callbacks = [LearnedPrior(), *options.get("callbacks", ())]
     return fit(model, ClassLabelGuide(model), data, **options | {"callbacks": callbacks})
 
 
 def _regression(
-    emission: Identity, data: CrowdData, options: dict[str, Any], learned: bool
+    emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers
 ) -> Fitted:
     regression = SoftmaxRegression(data.num_classes, _size(emission, data))
-    model = LogResp(regression, _workers(data, learned), emission)
+    model = LogResp(regression, workers.annotators(data), emission)
     return fit(model, ClassLabelGuide(model), data, **options)
 
 
-def _alone(data: CrowdData, options: dict[str, Any], learned: bool) -> Fitted:
-    return infer_classes(data, num_communities=[int(learned)], **options)
+def _alone(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
+    model = DawidSkene(workers.annotators(data))
+    return fit(model, ClassLabelGuide(model), data, **options)
 
 
-# What fits some data in these coordinates, with options of fit, and what workers have in common
-# learned or not.
-_Model = Callable[[Identity, CrowdData, dict[str, Any], bool], Fitted]
+# What fits some data in these coordinates, with options of fit, and such workers.
+_Model = Callable[[Identity, CrowdData, dict[str, Any], Workers], Fitted]
 # Models of labels and features, in words.
 _KINDS: dict[str, _Model] = {
     "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import CommunityConfusion
+from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
@@ -29,6 +29,28 @@ from pyro_crowdclust.training.isolation import generator_of
 _STEPS = 10
 
 
+class Workers(NamedTuple):
+    """What is taken for granted of the workers.
+
+    Attributes
+    ----------
+    learned
+        Whether what they have in common is learned.
+    worth
+        As how many independent workers each counts; None: each as one.
+    """
+
+    learned: bool = True
+    worth: tuple[float, ...] | None = None
+
+    def annotators(self, data: CrowdData) -> CommunityConfusion | ConfusionMatrices:
+        """Their confusion matrices."""
+        size = data.num_workers, data.num_classes
+        if self.learned:
+            return CommunityConfusion(*size, 1, worth=self.worth)
+        return ConfusionMatrices(*size, worth=self.worth)
+
+
 @dataclass(frozen=True)
 class ClassCandidate:
     """A model of labels and features.
@@ -40,13 +62,12 @@ class ClassCandidate:
     kind
         What it is, in words.
     fit
-        Fits it to some data, with options of ``fit``, and what workers have in common learned or
-        not.
+        Fits it to some data, with options of ``fit``, and such workers.
     """
 
     features: str
     kind: str
-    fit: Callable[[CrowdData, dict[str, Any], bool], Fitted]
+    fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
 
 
 @dataclass(frozen=True)
@@ -117,7 +138,7 @@ class ClassSearch:
         begun = time.perf_counter()
         found = []
         for (seen, held), start in zip(self._parts, starts, strict=True):
-            result = whole(candidate.fit(seen, {"initialize": start} | self._options, True))
+            result = whole(candidate.fit(seen, {"initialize": start} | self._options, Workers()))
             found.append(log_probability_by_item(result, held))
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 
