@@ -166,6 +166,38 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     )
 
 
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+def test_answers_that_count_in_part_are_left_out_by_that_part(correlated, temperature):
+    """Workers of half the worth at half the answers' counts: q and rows as if they were whole."""
+    _, result = correlated
+    worth = tuple(np.linspace(0.3, 1.0, 9))
+    model = DawidSkene(ConfusionMatrices(9, 2, worth=worth))
+    found = fit(
+        *(model, ClassLabelGuide(model), result.data),
+        **{"epochs": 3, "batch_size": None, "progress": False, "dtype": torch.float64},
+    )
+    labels, q = full_batch(found.data).class_labels, found.probabilities
+    alpha = found.guide.posteriors["confusion"].standard().concentration.numpy().reshape(9, 2, 2)
+    log_gamma = digamma(alpha) - digamma(alpha.sum(-1, keepdims=True))
+    total = []
+    answers = torch.stack([labels.item, labels.worker, labels.label], 1).tolist()
+    for i, j, a in answers:
+        log_q = np.log(q[i])
+        for _, other, said in (answer for answer in answers if answer[0] == i):
+            counted = worth[other] * q[i]
+            unheard = alpha[other, :, said] - counted
+            rest = alpha[other].sum(1) - counted
+            now = 0.0 if other == j else digamma(unheard) - digamma(rest)
+            log_q = log_q + worth[other] * (now - log_gamma[other, :, said])
+        others = temper(np.exp(log_q)[None], temperature)[0]
+        counted = worth[j] * q[i]
+        share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
+        total.append(np.log(others @ share))
+    assert held_out_log_likelihood(found, temperature) == pytest.approx(np.mean(total), abs=1e-9)
+    with pytest.raises(ValueError, match="answers count in part where workers copy each other"):
+        draw_classes(found)
+
+
 def test_answers_that_explain_themselves_raise_the_temperature():
     """Six answers to a row: with an item's own ones in it, each class is certain of its items."""
     rng = np.random.default_rng(0)
