@@ -7,6 +7,8 @@ regression on what Dawid-Skene says of the former.
 
     python examples/classify.py --seeds 2
 
+With ``--copies 2`` two more workers join, who repeat the third in nine of ten labels.
+
 Figures are accuracies, and the calibration error of the most probable classes in ten bins. Last
 line: one JSON object by table.
 """
@@ -54,8 +56,8 @@ TABLES = {
 }
 
 
-def crowd(kind: np.ndarray, seed: int) -> pd.DataFrame:
-    """Labels ``item, worker, label``."""
+def crowd(kind: np.ndarray, seed: int, copies: int = 0) -> pd.DataFrame:
+    """Labels ``item, worker, label``; so many more workers repeat the third, nearly always."""
     rng = np.random.default_rng(seed)
     asked = rng.choice(len(kind), min(len(kind) // 2, 300), replace=False)
     rows = []
@@ -63,14 +65,21 @@ def crowd(kind: np.ndarray, seed: int) -> pd.DataFrame:
         for item in rng.choice(asked, len(asked) // 3, replace=False):
             right = rng.random() < accuracy
             rows.append((item, worker, kind[item] if right else rng.choice(np.unique(kind))))
-    return pd.DataFrame(rows, columns=["item", "worker", "label"])
+    labels = pd.DataFrame(rows, columns=["item", "worker", "label"])
+    repeated = [labels]
+    for worker in range(copies):
+        own = labels[labels["worker"] == 2].assign(worker=len(ACCURACIES) + worker)
+        guessed = rng.choice(np.unique(kind), len(own))
+        own["label"] = np.where(rng.random(len(own)) < 0.9, own["label"], guessed)
+        repeated.append(own)
+    return pd.concat(repeated, ignore_index=True)
 
 
 def compare(
-    features: np.ndarray, kind: np.ndarray, seed: int, options: dict
+    features: np.ndarray, kind: np.ndarray, seed: int, options: dict, copies: int = 0
 ) -> tuple[dict[str, float], str]:
     """Accuracies and calibration error, and which model was chosen."""
-    labels = crowd(kind, seed)
+    labels = crowd(kind, seed, copies)
     items, classes = range(len(kind)), np.unique(kind)
     result = classify(features, labels, classes=classes, progress=False, **options)
     alone = infer_classes(CrowdData(None, labels=labels, item_ids=items, classes=classes), [1])
@@ -96,6 +105,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--copies", type=int, default=0, help="of the third worker, who join")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     found = {}
@@ -103,7 +113,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
         rows = []
         for seed in range(options.seeds):
             of_fit = {"epochs": options.epochs, "folds": options.folds}
-            figures, winner = compare(*TABLES[name](), seed, of_fit)
+            figures, winner = compare(*TABLES[name](), seed, of_fit, options.copies)
             rows.append(figures)
             rounded = {key: round(value, 3) for key, value in figures.items()}
             print(f"{name}, seed {seed}: {winner}, {rounded}", flush=True)
