@@ -142,6 +142,11 @@ class MemmapFeatures(StoredFeatures):
 
     def __init__(self, features: np.memmap) -> None:
         if not self.reads(features):
+            if not features.flags.c_contiguous and features.flags.f_contiguous:
+                raise ValueError(
+                    "the file of the memory map holds column after column, as that of a data "
+                    "frame's numbers does: save numpy.ascontiguousarray(array), row after row"
+                )
             raise ValueError("features are a part of a memory map: pass the whole")
         self._file, self._offset = Path(str(features.filename)), features.offset
         self._row_size = math.prod(features.shape[1:])

@@ -27,7 +27,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.data.tables import in_pandas, to_index
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.clustering import recipe_for
@@ -198,7 +198,7 @@ class CrowdClusterer(
         features: Any = None if X is None else self._read(X, reset=True)
         if self.ignore_other_items and features is not None:
             every: Any = range(len(features)) if item_ids is None else item_ids
-            ids = pd.Index(every, tupleize_cols=False)
+            ids = to_index(every, "item_ids").unique()
             tables = (pairs, placements, must_link, cannot_link)
             for table in tables:
                 warn_if_cut(table, ids)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Bool
 from torch import Tensor
 
 from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show
+from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show, to_index
 
 
 def in_memory(X: Any) -> Any:
@@ -26,11 +27,12 @@ def in_memory(X: Any) -> Any:
 
 def warn_if_cut(table: Any, ids: pd.Index) -> None:
     """Warn of a table of as many rows as items, which a grid search takes for one of them."""
-    if isinstance(table, pd.DataFrame) and len(table) == len(ids):
+    if not isinstance(table, Mapping) and hasattr(table, "__len__") and len(table) == len(ids):
         warnings.warn(
             f"there are {len(table)} items and as many rows in a table about them: in a grid "
             "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
-            "most of it is lost; pass table.to_dict('list')",
+            "most of it is lost; pass a dictionary of its columns, of a data frame "
+            "table.to_dict('list')",
             stacklevel=3,
         )
 
@@ -56,26 +58,54 @@ def check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
 
 
 def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
-    """The rows of a table that are about these items alone; None if there are none."""
+    """The rows of a table that are about these items alone; None if there are none.
+
+    A table that names items by their text, where ids are numbers, stays whole, for ``CrowdData``
+    to refuse.
+    """
     if table is None:
         return None
     frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
+    kept = np.ones(len(frame), dtype=bool)
     # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
     for column in {"left", "right", "item"} & {*frame.columns}:
-        frame = frame[are_among(frame[column], ids)]
-    return frame if len(frame) else None
+        if _are_otherwise_written(frame[column], ids):
+            return frame
+        kept &= _are_items(frame[column], ids)
+    return frame[kept] if kept.any() else None
 
 
 def labels_among(known: Any, ids: pd.Index) -> Any:
     """The labels of these items alone, where it is said which items they are of.
 
     A series of one label per row whose index names none of the items is in the order of the rows:
-    it stays whole, for ``CrowdData`` to refuse.
+    it stays whole, for ``CrowdData`` to refuse. So do labels of items that are named by their text.
     """
+    is_series = isinstance(known, pd.Series)
     if isinstance(known, Mapping):
         known = pd.Series(known, dtype=object)
-        return known[are_among(known.index, ids)]
-    if not isinstance(known, pd.Series):
+    elif not is_series:
         return known
-    named = are_among(known.index, ids)
-    return known[named] if named.any() or len(known) != len(ids) else known
+    named, is_full = _are_items(known.index, ids), is_series and len(known) == len(ids)
+    if _are_otherwise_written(known.index, ids) or (is_full and not named.any()):
+        return known
+    if is_full and not named.all():
+        warnings.warn(
+            f"there are {len(ids)} items and as many labels in known, some of other items: in a "
+            "grid search or a cross-validation scikit-learn cuts such labels by their order, as it "
+            "cuts the items, and some are lost; pass known.reindex(X.index), in the order of X",
+            stacklevel=3,
+        )
+    return known[named]
+
+
+def _are_items(named: Any, ids: pd.Index) -> Bool[np.ndarray, " row"]:
+    """Which ids are among these, as ``CrowdData`` finds them: dates by their text, too."""
+    return ids.get_indexer(to_index(named, "ids of items")) >= 0
+
+
+def _are_otherwise_written(named: Any, ids: pd.Index) -> bool:
+    """Whether ids are none of these, but some are as text."""
+    if _are_items(named, ids).any():
+        return False
+    return bool(to_index(named, "ids of items").map(str).isin(ids.map(str)).any())

@@ -78,8 +78,13 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     """Own random numbers and an own Pyro parameter store, for the time of the block.
 
     Yields the generator of the minibatches and the store's state, which can be entered again.
+    Gradients are recorded, also where somebody has switched them off for embeddings.
     """
-    with own_random_numbers(seed), pyro.get_param_store().scope() as store:
+    with (
+        own_random_numbers(seed),
+        pyro.get_param_store().scope() as store,
+        torch.enable_grad(),
+    ):
         yield generator_of(seed), store
 
 

@@ -220,6 +220,14 @@ def test_large_memory_maps_are_read_from_their_file(tmp_path, monkeypatch):
         MemmapFeatures(mapped[3:])
 
 
+def test_a_file_that_holds_columns_is_told(tmp_path):
+    """As ``numpy.save`` writes the numbers of a data frame."""
+    table = pd.DataFrame({"a": np.arange(5.0), "b": np.arange(5.0)})
+    np.save(tmp_path / "columns.npy", table.to_numpy())
+    with pytest.raises(ValueError, match=r"column after column, .*numpy.ascontiguousarray"):
+        MemmapFeatures(np.load(tmp_path / "columns.npy", mmap_mode="r"))
+
+
 def test_images_of_a_dataset():
     class Images(Dataset):
         def __len__(self) -> int:

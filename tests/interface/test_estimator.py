@@ -218,12 +218,52 @@ def test_rows_without_ids_are_not_taken_for_others(name):
     estimator.fit(X, **{name: about})  # all rows
 
 
-def test_a_table_that_is_cut_with_the_items_is_told():
+@pytest.mark.parametrize(
+    "made",
+    [lambda table: table, lambda table: table.to_dict("records"), lambda table: table.to_records()],
+    ids=["frame", "records", "array"],
+)
+def test_a_table_that_is_cut_with_the_items_is_told(made):
     features, pairs, _ = flowers()
-    as_many = pairs.head(len(features))
+    as_many = made(pairs.head(len(features)))
     search = GridSearchCV(clusterer(ignore_other_items=True), {"n_clusters": [2]}, cv=2)
     with pytest.warns(UserWarning, match="scikit-learn cuts such a table as it cuts the items"):
         search.fit(features, pairs=as_many)
+
+
+def test_labels_in_another_order_that_are_cut_with_the_items_are_told():
+    """scikit-learn cuts a series by its order, whatever its index says."""
+    features, _, kinds = flowers()
+    known = pd.Series(kinds, features.index).sample(frac=1, random_state=0)
+    estimator = clusterer(ignore_other_items=True, max_iter=2)
+    with pytest.warns(UserWarning, match=r"some of other items: .* known.reindex\(X.index\)"):
+        cross_val_score(estimator, features, cv=3, params={"known": known})
+    in_order = {"known": known.reindex(features.index)}
+    assert np.isfinite(cross_val_score(estimator, features, cv=3, params=in_order)).all()
+
+
+def test_dates_are_found_by_their_text_among_the_items():
+    features, pairs, _ = flowers()
+    days = pd.Series(pd.date_range("2026-01-01", periods=60), features.index)
+    dated = features.set_axis(pd.DatetimeIndex(days), axis=0)
+    texts = days.dt.strftime("%Y-%m-%d")
+    answers = pairs.assign(left=pairs["left"].map(texts), right=pairs["right"].map(texts))
+    plain = clusterer(max_iter=2).fit(dated, pairs=answers)
+    among = clusterer(max_iter=2, ignore_other_items=True).fit(dated, pairs=answers)
+    assert among.result_.data.num_pairs == plain.result_.data.num_pairs == len(pairs)
+
+
+@pytest.mark.parametrize("name", ["pairs", "known"])
+def test_numbers_that_are_written_as_texts_are_refused_and_not_left_out(name):
+    features, pairs, kinds = flowers()
+    numbers = pd.Series(range(60), features.index).map(str)
+    said = {
+        "pairs": pairs.assign(left=pairs["left"].map(numbers), right=pairs["right"].map(numbers)),
+        "known": {"3": "a", "7": "b"},
+    }
+    numbered = features.set_axis(range(60), axis=0)
+    with pytest.raises(ValueError, match=r"is (of )?'\d+', not a position"):
+        clusterer(ignore_other_items=True).fit(numbered, **{name: said[name]})
 
 
 def test_without_an_answer_among_the_items_there_are_no_workers():

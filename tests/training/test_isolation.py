@@ -18,6 +18,7 @@ from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoGuideList, AutoNormal
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import classify
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.protocols import unwrapped
@@ -282,3 +283,19 @@ def test_a_process_forked_during_a_fit_can_fit():
     leave.set()
     holder.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.long
+def test_gradients_that_are_switched_off_are_no_matter():
+    """As after ``torch.set_grad_enabled(False)`` for embeddings."""
+    data = crowd()
+    said = {"item": range(20), "worker": ["ann", "ben"] * 10, "label": [0, 1] * 10}
+
+    def both():
+        named = classify(np.eye(20)[:, :2], said, folds=2, epochs=2, progress=False)
+        return quiet_fit(*message_passing_pair(), data).elbo, named.elbo
+
+    expected = both()
+    with torch.no_grad():
+        assert both() == expected
+        assert not torch.is_grad_enabled()

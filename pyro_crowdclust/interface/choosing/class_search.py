@@ -224,7 +224,8 @@ class WorkersStart:
     def __init__(self, data: CrowdData, seed: int) -> None:
         self._model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, 1))
         generator = generator_of(seed)
-        ClassLabelGuide(self._model).start(data, generator)
+        with torch.enable_grad():  # which somebody may have switched off
+            ClassLabelGuide(self._model).start(data, generator)
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
         """Give the workers' priors to a model, and let all else settle at the vote."""

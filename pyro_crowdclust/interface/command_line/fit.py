@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Hashable, Iterable
 from pathlib import Path
+from typing import Any
 
 from pyro_crowdclust import Fitted, __version__
 from pyro_crowdclust.errors import did_you_mean
@@ -14,9 +15,10 @@ from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.fit_folder import FILES, RESULT, SETTINGS, new_folder
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
 from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_features
-from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
+from pyro_crowdclust.interface.command_line.summary import TABLES, has_clusters, tables
 from pyro_crowdclust.results.text import whom_to_believe
 from pyro_crowdclust.training import Ending, is_interrupted
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 
 def fit(options: Namespace) -> int:
@@ -49,16 +51,33 @@ def _fit(options: Namespace, model: CommandModel) -> int:
         "stop_reason": result.stop_reason,
         "elbo": result.elbo,
     }
-    for name, frame in tables(result).items():
-        write_csv(frame, options.out / f"{name}.csv")
-    result.save(options.out / RESULT)
-    text = json.dumps(settings, indent=2) + "\n"
-    (options.out / SETTINGS).write_text(text, encoding="utf-8")
+    with WaitingInterrupt() as interrupt:  # what is fitted should not be lost
+        _write(result, settings, options.out)
     if not options.quiet:
         print(_summary(result, options.out))
-    if is_interrupted(result):
+    if interrupt.heard or is_interrupted(result):
         return 130
     return 3 if Ending.NOT_FINITE.is_of(result.stop_reason) else 0
+
+
+def _write(result: Fitted, settings: dict[str, Any], folder: Path) -> None:
+    """The fit first, of which all else can be made again; no table of an earlier one stays."""
+    had_fit = (folder / SETTINGS).exists()
+    try:
+        result.save(folder / RESULT)
+        text = json.dumps(settings, indent=2) + "\n"
+        (folder / SETTINGS).write_text(text, encoding="utf-8")
+        found = tables(result)
+        if had_fit:
+            for name in {*TABLES} - {*found}:
+                (folder / f"{name}.csv").unlink(missing_ok=True)
+        for name, frame in found.items():
+            write_csv(frame, folder / f"{name}.csv")
+    except OSError as error:
+        raise ValueError(
+            f"cannot write all files of the fit to {folder} ({error.strerror or error}): make "
+            "room, and fit again"
+        ) from error
 
 
 def _check_answers(options: Namespace) -> None:

@@ -8,6 +8,19 @@ import pandas as pd
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Fitted, known_class_probabilities
 
+# What ``tables`` may hold.
+TABLES = (
+    "items",
+    "clusters",
+    "workers",
+    "pages",
+    "classes",
+    "confusion",
+    "columns",
+    "choice",
+    "history",
+)
+
 
 def has_clusters(result: Fitted) -> bool:
     """Whether the fit is of clusters, and not of classes that workers named."""

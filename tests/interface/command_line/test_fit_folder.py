@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import signal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.fit_folder import read_result
 
@@ -40,6 +43,41 @@ def test_a_folder_that_cannot_be_written_is_said_before_training(crowd, monkeypa
     words = fit_words(crowd, Path("/proc/nowhere"))
     assert main(words) == 1
     assert "/proc/nowhere" in only_error(capsys)
+
+
+def test_no_table_of_an_earlier_fit_stays(crowd, tmp_path):
+    out = tmp_path / "out"
+    assert main(fit_words(crowd, out)) == 0
+    for name in ("classes", "confusion", "notes"):  # as if that had been of classes
+        (out / f"{name}.csv").write_text("a\n", encoding="utf-8")
+    assert main([*fit_words(crowd, out), "--force"]) == 0
+    assert {file.stem for file in out.iterdir() if file.suffix == ".csv"} == {
+        *("items", "clusters", "workers", "columns", "history"),
+        "notes",
+    }
+
+
+def test_a_disk_that_is_full_at_the_end_keeps_the_fit(crowd, tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "out"
+    monkeypatch.setattr("pyro_crowdclust.interface.command_line.fit.write_csv", full)
+    assert main(fit_words(crowd, out)) == 1
+    assert f"cannot write all files of the fit to {out} (No space left" in only_error(capsys)
+    assert read_result(out)[0].clusters.shape[0] == 6
+
+
+def test_ctrl_c_while_files_are_written_waits_for_them(crowd, tmp_path, monkeypatch):
+    def interrupted(frame, file, **options):
+        signal.raise_signal(signal.SIGINT)
+        monkeypatch.undo()
+        write_csv(frame, file, **options)
+
+    out = tmp_path / "out"
+    monkeypatch.setattr("pyro_crowdclust.interface.command_line.fit.write_csv", interrupted)
+    assert main(fit_words(crowd, out)) == 130
+    assert {"items.csv", "history.csv", "settings.json"} <= {file.name for file in out.iterdir()}
 
 
 @pytest.mark.parametrize("option", ["--labels", "--answers"])
