@@ -21,8 +21,8 @@ by another name. A pair cannot cost more than 2.5 standard errors, since what co
 do so by any amount: with a Gaussian's square the largest family would always win. Discounted
 classes begin at the majority vote, and so end at the reading that is next to it.
 
-Where features say something of the classes, ``p(k | x_i)^(1/2)`` stands in place of theta_k: that
-tells the two readings apart. By half, since a model of features is surer than it is right.
+Where features say something of the classes, ``p(k | x_i)`` stands in place of theta_k, and the
+better reading is the one whose answers alone say more of the features (``gain_by_features``).
 """
 
 from __future__ import annotations
@@ -183,6 +183,44 @@ def weight_of_copies(
     return max(0.0, math.tanh(min(unexplained) - discounted.unexplained))
 
 
+def gain_by_features(
+    discounted: DiscountedClasses,
+    probabilities: Float[np.ndarray, "item class"],
+    by_features: Float[np.ndarray, "item class"],
+) -> float:
+    """How much likelier features are by answers that are discounted than by independent ones.
+
+        sum_i log sum_k p(k | x_i) p_w(k | a_i) / theta_k - the same with w = 1 of all workers
+
+    in nats, over the items with answers: by Bayes' theorem ``p(x_i | a_i) / p(x_i)``, with the
+    classes that the answers name alone. Copies are sure of what features deny.
+
+    Parameters
+    ----------
+    discounted
+        Classes found with ``by_features``.
+    probabilities
+        q(y_i = k) of a fit that takes all workers for independent.
+    by_features
+        ``p(k | x_i)``.
+    """
+    answers, alone = discounted.answers, np.ones(len(discounted.worth))
+    asked = np.unique(answers.item)
+
+    def log_ratios(
+        q: Float[np.ndarray, "item class"],
+        rows: Float[np.ndarray, "worker class label"],
+        worth: Float[np.ndarray, " worker"],
+    ) -> Float[np.ndarray, " asked"]:
+        log_shares = _log_shares(q)
+        named = answers.states(log_shares, worth[:, None, None] * np.log(rows))
+        ratios = (by_features / np.exp(log_shares) * named).sum(1)[asked]
+        return np.log(ratios.clip(1e-300))
+
+    found = log_ratios(discounted.probabilities, discounted.rows, discounted.worth)
+    return float((found - log_ratios(*answers.classes(probabilities, alone), alone)).sum())
+
+
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
 
@@ -200,6 +238,11 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     trait = result if isinstance(result.model.annotators, ItemTrait) else None
     weight = weight_of_copies(discounted, result.probabilities, trait)
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()
+
+
+def _log_shares(q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " class"]:
+    """log theta, as if one item more were of each class."""
+    return np.asarray(np.log((q.sum(0) + 1) / (len(q) + q.shape[1])))
 
 
 class _Together(NamedTuple):
@@ -231,7 +274,7 @@ class _Answers:
     ) -> None:
         assert data.class_labels is not None  # as the callers have seen
         self.data = data
-        self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12)) / 2
+        self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12))
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
         self.item, self.worker, self.label = (
             part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
@@ -303,7 +346,7 @@ class _Answers:
         for _ in range(_STEPS):
             log_shares = self.log_prior
             if log_shares is None:
-                log_shares = np.log((q.sum(0) + 1) / (len(q) + q.shape[1]))
+                log_shares = _log_shares(q)
             q = self.states(log_shares, worth[:, None, None] * np.log(rows))
             rows = self.rows(q)
         return q, rows

@@ -17,7 +17,7 @@ from pyro_crowdclust.results import (
     discounted_class_probabilities,
     weight_of_copies,
 )
-from pyro_crowdclust.results.discounted_classes import _Answers
+from pyro_crowdclust.results.discounted_classes import _Answers, gain_by_features
 
 
 def table(says: np.ndarray) -> pd.DataFrame:
@@ -227,19 +227,50 @@ def test_features_tell_a_copy_from_a_second_good_worker():
     found = discount_copies(data, sure)
     assert found.worth[:2] == pytest.approx(0.55, abs=0.1)
     assert found.worth[2:] == pytest.approx(1, abs=0.1)
-    independent = unexplained_alone(_Answers(data, sure), np.eye(2)[one])
-    assert independent > found.unexplained
+    assert gain_by_features(found, np.eye(2)[one], sure) > 3
     swapped = discount_copies(data, sure[:, ::-1])
     assert accuracy(swapped.class_probabilities, truth) < accuracy(found.class_probabilities, truth)
 
 
-def test_features_stand_in_place_of_the_shares_by_half():
+def test_of_independent_workers_features_say_as_much():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(2, size=600)
+    says = truth[:, None] ^ (rng.random((600, 5)) < [0.3, 0.3, 0.3, 0.02, 0.02])
+    data = CrowdData(None, labels=table(says.astype(int)))
+    sure = 0.5 + 0.3 * np.eye(2)[truth] - 0.3 * np.eye(2)[1 - truth]
+    found = discount_copies(data, sure)
+    assert gain_by_features(found, np.eye(2)[truth], sure) < 1
+
+
+def test_what_features_gain_is_a_ratio_of_their_densities():
+    data = sparse_answers()
+    by_features = np.random.default_rng(1).dirichlet(np.ones(3), data.num_items)
+    found = discount_copies(data, by_features)
+    answers, alone = found.answers, np.ones(4)
+    start = np.full((data.num_items, 3), 1 / 3)
+    expected = 0.0
+    readings = [
+        (found.probabilities, found.rows, found.worth, 1),
+        (*answers.classes(start, alone), alone, -1),
+    ]
+    for q, rows, worth, sign in readings:
+        shares = (q.sum(0) + 1) / (len(q) + 3)
+        for item in np.unique(answers.item):
+            named = shares.copy()
+            for row in np.flatnonzero(answers.item == item):
+                worker = answers.worker[row]
+                named *= rows[worker, :, answers.label[row]] ** worth[worker]
+            expected += sign * np.log(by_features[item] / shares @ named / named.sum())
+    assert gain_by_features(found, start, by_features) == pytest.approx(expected, abs=1e-9)
+
+
+def test_features_stand_in_place_of_the_shares():
     data = sparse_answers()
     shares = np.random.default_rng(0).dirichlet(np.ones(3), data.num_items)
     answers, worth = _Answers(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
     q, rows = answers.classes(answers.majority(), worth)
     before = answers.rows(q)
-    expected = np.log(shares) / 2
+    expected = np.log(shares)
     labels = answers.labels
     for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
         expected[item] += worth[worker] * np.log(before[worker, :, label])

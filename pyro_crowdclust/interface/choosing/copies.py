@@ -7,32 +7,45 @@ import numpy as np
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.results.discounted_classes import discount_copies, weight_of_copies
+from pyro_crowdclust.interface.choosing.trials import SMALLEST_EVIDENCE
+from pyro_crowdclust.results.discounted_classes import (
+    discount_copies,
+    gain_by_features,
+    weight_of_copies,
+)
 from pyro_crowdclust.results.item_posterior import infer_by_features
 
-# Copies must explain more by so much of ``weight_of_copies``: where features leave next to nothing
-# in doubt, both readings are the same.
-_LEAST_WEIGHT = 0.25
+# Of the better reading, where one is taken and not both averaged.
+_LEAST_WEIGHT = 0.5
 # Who counts as more is hardly a copy, and at most so many are named.
 _LESS, _MOST_NAMED = 0.9, 5
 
 
 def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
-    """As how many independent workers each counts; None where copies explain no more.
+    """As how many independent workers each counts; None where independent ones explain as much.
+
+    Discounted answers must say more of the features than whole ones do, by strong evidence
+    (``gain_by_features``); where features tell nothing, copies must explain best why workers agree
+    (``weight_of_copies``).
 
     Parameters
     ----------
     result
         A fit to class labels, which took all workers for independent.
     """
-    by_features = infer_by_features(result)
-    prior = None if by_features is None else by_features.numpy(force=True)
-    discounted = discount_copies(result.data, prior)
+    found = infer_by_features(result)
+    by_features = None if found is None else found.numpy(force=True)
+    if by_features is not None and np.ptp(by_features, axis=0).max() < 1e-6:
+        by_features = None  # the labels alone
+    discounted = discount_copies(result.data, by_features)
     if (discounted.worth > _LESS).all():
         return None
-    if weight_of_copies(discounted, np.asarray(result.probabilities)) < _LEAST_WEIGHT:
-        return None
-    return tuple(discounted.worth.tolist())
+    q = np.asarray(result.probabilities)
+    if by_features is None:
+        is_better = weight_of_copies(discounted, q) > _LEAST_WEIGHT
+    else:
+        is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
+    return tuple(discounted.worth.tolist()) if is_better else None
 
 
 def in_words(worth: tuple[float, ...], data: CrowdData) -> str:
@@ -40,4 +53,7 @@ def in_words(worth: tuple[float, ...], data: CrowdData) -> str:
     order = np.argsort(worth)
     copies = [who for who in order if worth[who] <= _LESS][:_MOST_NAMED]
     named = ", ".join(f"{show(data.worker_ids[who])} as {worth[who]:.2f}" for who in copies)
-    return f"workers seem to copy each other and count less than one, {named}"
+    return (
+        "some workers agree more often than the classes explain, as copies do, and count less: "
+        f"{named}"
+    )
