@@ -28,6 +28,10 @@ from pyro_crowdclust.data.tables import (
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
+_OF_MARKS = (
+    """if labels are grades, pass them from "different" to "same" as grades=, such as """
+    "grades=[1, 2, 3, 4, 5]"
+)
 _NO_GRADES = pd.Index([], dtype=object)
 # "Yes" is an answer to whether two are the same, as "true" is.
 _WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0, "yes": 1.0}
@@ -120,7 +124,9 @@ def numbers_said(column: pd.Series) -> Float[np.ndarray, " pair"]:
 
 
 def yes_or_no(
-    column: pd.Series, of_probabilities: str = "if labels are probabilities, say so by grades=5"
+    column: pd.Series,
+    of_probabilities: str = "if labels are probabilities, say so by grades=5",
+    of_grades: str = _OF_MARKS,
 ) -> Float[np.ndarray, " pair"]:
     """Labels as 1 and 0.
 
@@ -130,6 +136,8 @@ def yes_or_no(
         The labels.
     of_probabilities
         What an error advises where all labels are numbers from 0 to 1.
+    of_grades
+        What it advises where all are whole numbers from 0 to 10, of more than two kinds.
 
     Raises
     ------
@@ -140,6 +148,8 @@ def yes_or_no(
     remedy = "neither 1 nor 0; write 1 or same, 0 or different"
     if ((labels >= 0) & (labels <= 1)).all():
         remedy += f"; {of_probabilities}"
+    elif np.isin(labels, range(11)).all() and len(np.unique(labels)) > 2:
+        remedy += f"; {of_grades}"
     neither = (labels != 0) & (labels != 1)
     if any(map(says_cannot_tell, column[neither])):
         remedy += f"; leave such rows out, or, {OF_GRADES}"

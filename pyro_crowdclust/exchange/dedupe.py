@@ -96,7 +96,8 @@ class Dedupe:
         shown = ShownItems.of(items)
         frame = read_table(pairs, "pairs", ["left", "right", "label"], may_lack=["label"])
         frame = frame[~frame["label"].map(is_no_answer)]
-        labels = yes_or_no(frame["label"], "dedupe knows no grades, so make them 1 and 0")
+        advice = "dedupe knows no grades, so make them 1 and 0"
+        labels = yes_or_no(frame["label"], of_probabilities=advice, of_grades=advice)
         found: dict[str, list] = {"match": [], "distinct": []}
         for left, right, label in zip(frame["left"], frame["right"], labels, strict=True):
             found["match" if label else "distinct"].append(self._records((left, right), shown))

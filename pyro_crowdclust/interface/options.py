@@ -10,8 +10,13 @@ from pyro_crowdclust.errors import check_arguments
 from pyro_crowdclust.fitting import TrainingOptions
 
 _CLASSES = "; the classes are those that workers named"
+_OF_EXPERT = (
+    "; labels of an expert are rows of labels of a worker of their own, who is believed as far as "
+    "others agree"
+)
 _REMEDIES = {
     "k": _CLASSES,
+    "known": _OF_EXPERT,
     "labels": "; class labels by workers go to classify(features, labels), sure ones are 'known'",
     "n_clusters": _CLASSES,
     "n_jobs": "; a fit takes one process",

@@ -18,6 +18,10 @@ from pyro_crowdclust.protocols import (
 
 # A notebook shows so many rows of a table.
 _ROWS = 10
+_OF_WORKERS = (
+    *("sensitivity", "specificity", "accuracy", "attention", "careless"),
+    *("weight", "answers"),
+)
 
 
 def three_lines(result: FittedModel) -> str:
@@ -30,11 +34,31 @@ def three_lines(result: FittedModel) -> str:
         of_data += " of a file, which keeps none"
     lines = [of_data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
-        lines.append(whom_to_believe(result.workers["weight"]))
+        lines.append(whom_to_believe(weight_with_lapses(result.workers)))
     else:
         elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
         lines.append(f"ELBO {elbo:,.1f} nats in {result.seconds:.1f} s, seed {result.seed}")
     return "\n".join(lines)
+
+
+def weight_with_lapses(workers: pd.DataFrame) -> pd.Series:
+    """What an answer of each worker counts on average, careless pages among them.
+
+    An answer is heard by the probability that its page was looked at, and ``weight`` is what it
+    counts where it was.
+
+    Examples
+    --------
+    >>> weight_with_lapses(pd.DataFrame({"weight": [3.0, 2.0], "careless": [0.5, 0.0]})).tolist()
+    [1.5, 2.0]
+    """
+    if "attention" in workers:
+        attention = workers["attention"]
+    elif "careless" in workers:
+        attention = 1 - workers["careless"]
+    else:
+        return workers["weight"]
+    return (workers["weight"] * attention).rename("weight with lapses")
 
 
 def whom_to_believe(reliability: pd.Series) -> str:
@@ -94,9 +118,9 @@ def as_html(result: FittedModel) -> str:
     ):
         tables.append(result.clusters.query("assigned_items > 0"))
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
-        columns = ["sensitivity", "specificity", "accuracy", "weight", "answers"]
-        workers = result.workers.sort_values("weight", ascending=False)
-        tables.append(workers[[name for name in columns if name in workers]])
+        workers = result.workers
+        order = weight_with_lapses(workers).sort_values(ascending=False, kind="stable").index
+        tables.append(workers.loc[order, [name for name in _OF_WORKERS if name in workers]])
     shown = [
         table.head(_ROWS).reset_index().to_html(index=False, border=0, float_format="{:.3g}".format)
         for table in tables

@@ -70,6 +70,14 @@ def test_labels_that_are_probabilities_are_told_of_grades():
         crowd(label=[2.5, 0.1, 1.0])
 
 
+def test_labels_that_are_grades_are_told_of_grades():
+    with pytest.raises(ValueError, match="row 0 .*: label is 4, neither .* as grades=, such as "):
+        crowd(label=[4, 1, 3])
+    for codes in ([2, 1, 2], [-1, 1, 0], [99, 1, 0]):
+        with pytest.raises(ValueError, match="neither 1 nor 0; write 1 .* different$"):
+            crowd(label=codes)
+
+
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
 def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
     labels = [1, missing, 0]

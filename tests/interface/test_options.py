@@ -47,6 +47,7 @@ def test_an_argument_that_there_is_not(call, name, hint):
         ("cluster", "labels", r"class labels by workers go to classify\(features, labels\)"),
         ("classify", "k", "the classes are those that workers named"),
         ("classify", "num_clusters", "the classes are those that workers named"),
+        ("classify", "known", "labels of an expert are rows of labels of a worker of their own"),
         ("infer_classes", "n_clusters", "the classes are those that workers named"),
     ],
 )

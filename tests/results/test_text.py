@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -30,6 +32,23 @@ def test_three_lines(result):
     assert second == f"3 clusters with {sizes} items; {result.stop_reason}"
     weight = result.workers["weight"]
     assert third.startswith(f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f})")
+
+
+@pytest.mark.parametrize(
+    "lapses",
+    [{"careless": [0.7, 0.1, 0.1]}, {"attention": [0.3, 0.9, 0.9]}],
+    ids=lambda one: [*one][0],
+)
+def test_whoever_does_not_look_is_not_the_most_reliable(result, lapses):
+    table = result.workers.assign(weight=[2.0, 1.5, 1.0], **lapses)
+    fitted = copy.copy(result)
+    vars(fitted)["workers"] = table
+    assert repr(fitted).splitlines()[2] == (
+        "most reliable worker 1 (weight with lapses 1.35), least 0 (0.60)"
+    )
+    page = fitted._repr_html_()
+    assert re.findall(r"<tr>\s*<td>(\d)</td>", page)[-3:] == ["1", "2", "0"]
+    assert f"<th>{[*lapses][0]}</th>" in page
 
 
 def test_a_loaded_fit_says_where_its_features_are(result, tmp_path):
