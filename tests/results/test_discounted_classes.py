@@ -232,6 +232,18 @@ def test_features_tell_a_copy_from_a_second_good_worker():
     assert accuracy(swapped.class_probabilities, truth) < accuracy(found.class_probabilities, truth)
 
 
+@pytest.mark.parametrize("has_features", [False, True])
+def test_the_majority_is_of_workers_who_are_equally_good(has_features):
+    """``q(k) prop. p_i(k) (r (K - 1) / (1 - r))^n_ik``, r the share of the votes that is right."""
+    data = sparse_answers()
+    prior = np.random.default_rng(2).dirichlet(np.ones(3), data.num_items)
+    answers = _Answers(data, prior if has_features else None)
+    q, votes = answers.majority(), answers.labels.votes().numpy()
+    right = ((q * votes).sum() + 4) / (votes.sum() + 6)
+    expected = (prior if has_features else 1.0) * (2 * right / (1 - right)) ** votes
+    np.testing.assert_allclose(q, expected / expected.sum(1, keepdims=True), atol=1e-6)
+
+
 def test_of_independent_workers_features_say_as_much():
     rng = np.random.default_rng(5)
     truth = rng.integers(2, size=600)
