@@ -207,6 +207,7 @@ CORE = {
     ],
     "pyro_crowdclust/results/decisions.py": ["tests/results/test_decisions.py"],
     "pyro_crowdclust/results/discounted_classes.py": ["tests/results/test_discounted_classes.py"],
+    "pyro_crowdclust/results/labels_together.py": ["tests/results/test_discounted_classes.py"],
     "pyro_crowdclust/results/drawn_classes.py": ["tests/results/test_drawn_classes.py"],
     "pyro_crowdclust/results/drawn_partition.py": ["tests/results/test_drawn_partition.py"],
     "pyro_crowdclust/results/matches.py": ["tests/results/test_matches.py"],

@@ -17,7 +17,8 @@ from pyro_crowdclust.results import (
     discounted_class_probabilities,
     weight_of_copies,
 )
-from pyro_crowdclust.results.discounted_classes import _Answers, gain_by_features
+from pyro_crowdclust.results.discounted_classes import gain_by_features
+from pyro_crowdclust.results.labels_together import LabelsTogether
 
 
 def table(says: np.ndarray) -> pd.DataFrame:
@@ -43,11 +44,11 @@ def accuracy(frame: pd.DataFrame, truth: np.ndarray) -> float:
 
 
 def majority(data: CrowdData, truth: np.ndarray) -> float:
-    votes = _Answers(data).labels.votes().numpy()
+    votes = LabelsTogether(data).labels.votes().numpy()
     return float((votes.argmax(1) == truth).mean())
 
 
-def unexplained_alone(answers: _Answers, probabilities: np.ndarray) -> float:
+def unexplained_alone(answers: LabelsTogether, probabilities: np.ndarray) -> float:
     """D of classes near these, where every worker is a voice of its own."""
     alone = np.ones(answers.shape[0])
     return answers.unexplained(*answers.classes(probabilities, alone), alone)
@@ -65,7 +66,7 @@ def sparse_answers() -> CrowdData:
 
 def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
     data = sparse_answers()
-    answers = _Answers(data)
+    answers = LabelsTogether(data)
     worth = np.array([1.0, 0.9, 0.6, 0.5])
     q, rows = answers.classes(answers.majority(), worth)
     says = np.full((4, 3, 3), 1 / 6) + np.eye(3) / 2
@@ -100,7 +101,7 @@ def test_classes_are_those_of_confusion_matrices_with_answers_that_count_in_part
     """A fixed point: q from the rows, the rows from q, with a prior of 4 and 2 answers."""
     data = sparse_answers()
     found = discount_copies(data)
-    labels = _Answers(data).labels
+    labels = LabelsTogether(data).labels
     counts = np.full((4, 3, 3), 1.0) + 3 * np.eye(3)
     log_q = np.tile(np.log(found.probabilities.sum(0) + 1), (90, 1))
     for i, j, a in zip(labels.item, labels.worker, labels.label, strict=True):
@@ -171,7 +172,7 @@ def test_workers_who_err_about_the_same_hard_items_are_no_copies():
     says = rng.random((400, 5)) < expit(2 * looks[:, None] + 1 - rng.normal(size=5))
     data = CrowdData(None, labels=table(says.astype(int)))
     trait = infer_classes(data, dependent=True, share=0.15, epochs=60)
-    answers = _Answers(data)
+    answers = LabelsTogether(data)
     log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
     np.testing.assert_allclose(rows.sum(-1), 1)
     points = answers.states(log_shares, np.log(rows))
@@ -237,7 +238,7 @@ def test_the_majority_is_of_workers_who_are_equally_good(has_features):
     """``q(k) prop. p_i(k) (r (K - 1) / (1 - r))^n_ik``, r the share of the votes that is right."""
     data = sparse_answers()
     prior = np.random.default_rng(2).dirichlet(np.ones(3), data.num_items)
-    answers = _Answers(data, prior if has_features else None)
+    answers = LabelsTogether(data, prior if has_features else None)
     q, votes = answers.majority(), answers.labels.votes().numpy()
     right = ((q * votes).sum() + 4) / (votes.sum() + 6)
     expected = (prior if has_features else 1.0) * (2 * right / (1 - right)) ** votes
@@ -279,7 +280,7 @@ def test_what_features_gain_is_a_ratio_of_their_densities():
 def test_features_stand_in_place_of_the_shares():
     data = sparse_answers()
     shares = np.random.default_rng(0).dirichlet(np.ones(3), data.num_items)
-    answers, worth = _Answers(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
+    answers, worth = LabelsTogether(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
     q, rows = answers.classes(answers.majority(), worth)
     before = answers.rows(q)
     expected = np.log(shares)

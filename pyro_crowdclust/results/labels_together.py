@@ -1,0 +1,218 @@
+"""Labels, what classes and workers follow from each other, and who says the same as whom.
+
+The sums of ``discounted_classes``, which has the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.special import softmax
+
+from pyro_crowdclust.annotators.confusion import diagonal_concentration
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
+
+# Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
+_RIGHT, _WRONG = 4.0, 2.0
+# The same where agreement is expected: fewer would make workers with few answers expect too much.
+_EXPECTED = 1.0
+# Two workers with fewer common items say nothing of each other.
+_LEAST_COMMON = 30
+_MOST_ERRORS = 2.5
+# So many pairs of answers tell copies from chance; of more, items are drawn at random.
+_MOST_PAIRS = 2_000_000
+# Numbers in a table that stays in the processor's cache.
+_AT_ONCE = 2**18
+# Of q and rows in turn.
+_STEPS = 20
+
+
+def log_shares_of(q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " class"]:
+    """log theta, as if one item more were of each class."""
+    return np.asarray(np.log((q.sum(0) + 1) / (len(q) + q.shape[1])))
+
+
+class _Together(NamedTuple):
+    """Pairs of answers about one item, of workers who have enough of these.
+
+    Attributes
+    ----------
+    answers
+        The two answers.
+    pair
+        Number of the two workers.
+    workers
+        Who they are.
+    common
+        How many pairs of answers they have.
+    """
+
+    answers: Int[np.ndarray, "2 both"]
+    pair: Int[np.ndarray, " both"]
+    workers: Int[np.ndarray, "2 pair"]
+    common: Int[np.ndarray, " pair"]
+
+
+class LabelsTogether:
+    """The answers, what classes and workers follow from each other, and who answered with whom."""
+
+    def __init__(
+        self, data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
+    ) -> None:
+        assert data.class_labels is not None  # as the callers have seen
+        self.data = data
+        self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12))
+        self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
+        self.item, self.worker, self.label = (
+            part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
+        )
+        self.matrix: Any = self.labels.matrix
+        self.shape = data.num_workers, data.num_classes, data.num_classes
+        self.prior = diagonal_concentration(data.num_classes, _RIGHT, _WRONG).numpy()
+
+    @cached_property
+    def together(self) -> _Together:
+        """Answers of two workers about one item, of workers who have enough of these."""
+        size = np.asarray(self.labels.counts)
+        order = np.random.default_rng(0).permutation(len(size))
+        enough = (size * (size - 1) // 2)[order].cumsum() <= _MOST_PAIRS
+        first = np.flatnonzero(np.isin(self.item, order[enough]))
+        parts = []
+        step = 0
+        while len(first):
+            step += 1
+            first = first[first + step < len(self.item)]
+            first = first[self.item[first + step] == self.item[first]]
+            parts.append(np.stack([first, first + step]))
+        answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
+        # Whoever answered twice about an item is nobody's copy for it.
+        answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
+        low, high = np.sort(self.worker[answers], axis=0)
+        named, pair, common = np.unique(
+            low * self.shape[0] + high, return_inverse=True, return_counts=True
+        )
+        kept = common >= _LEAST_COMMON
+        number = np.cumsum(kept) - 1
+        workers = np.stack(np.divmod(named[kept], self.shape[0]))
+        is_kept = kept[pair]
+        return _Together(answers[:, is_kept], number[pair[is_kept]], workers, common[kept])
+
+    def majority(self) -> Float[np.ndarray, "item class"]:
+        """q where all workers are equally good and all classes equally frequent."""
+        votes = self.labels.votes().numpy()
+        q = votes / votes.sum(1, keepdims=True).clip(1)
+        for _ in range(_STEPS):
+            right = ((q * votes).sum() + _RIGHT) / (votes.sum() + _RIGHT + _WRONG)
+            # Whose answers are worse than chance would make the least named class the likeliest.
+            right = max(right, 1.01 / votes.shape[1])
+            of_votes = votes * np.log(right * (votes.shape[1] - 1) / (1 - right))
+            q = softmax(of_votes if self.log_prior is None else of_votes + self.log_prior, axis=1)
+        return q
+
+    def num_who_vary(self) -> int:
+        """How many workers do not always say the same."""
+        said = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
+        return int((np.bincount(said) > 1).sum())
+
+    def rows(
+        self, q: Float[np.ndarray, "item class"], prior: float = _RIGHT + _WRONG
+    ) -> Float[np.ndarray, "worker class label"]:
+        """``p(label | class)`` of every worker where these are the classes.
+
+        The prior of a row counts as so many answers.
+        """
+        share = self.prior / self.prior.sum(-1, keepdims=True)
+        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2) + prior * share
+        return counts / counts.sum(-1, keepdims=True)
+
+    def classes(
+        self, q: Float[np.ndarray, "item class"], worth: Float[np.ndarray, " worker"]
+    ) -> tuple[Float[np.ndarray, "item class"], Float[np.ndarray, "worker class label"]]:
+        """q and rows from q on, every answer counting w of its worker."""
+        rows = self.rows(q)
+        for _ in range(_STEPS):
+            log_shares = self.log_prior
+            if log_shares is None:
+                log_shares = log_shares_of(q)
+            q = self.states(log_shares, worth[:, None, None] * np.log(rows))
+            rows = self.rows(q)
+        return q, rows
+
+    def states(
+        self,
+        log_shares: Float[np.ndarray, "*item state"],
+        log_rows: Float[np.ndarray, "worker state label"],
+    ) -> Float[np.ndarray, "item state"]:
+        """q of the states of items, such as their classes."""
+        of_answer = log_rows.swapaxes(1, 2).reshape(-1, log_shares.shape[-1])
+        return softmax(log_shares + self.matrix @ of_answer, axis=1)
+
+    def _agreement(
+        self,
+        q: Float[np.ndarray, "item state"],
+        rows: Float[np.ndarray, "worker state label"],
+        worth: Float[np.ndarray, " worker"],
+        said: Float[np.ndarray, "worker state label"],
+    ) -> Float[np.ndarray, "4 pair"]:
+        """How much more often than expected the workers of every pair agree.
+
+        Of the rows q was made, and what is said in each state is expected. Returned: agreements
+        beyond those expected, the variance of their number, and the variances of the answers of one
+        and of the other worker, summed over the common items.
+        """
+        answers, pair, workers, common = self.together
+        # States first, since sums over a long last axis are the fast ones.
+        named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
+        log_q = np.log(q.clip(1e-300)).T[:, self.item]
+        spread = (1 - np.square(said).sum(-1)).T[:, self.worker]
+        both = (said[workers[0]] * said[workers[1]]).sum(-1).T
+        sums = np.zeros((4, len(common)))
+        # A part at a time, which stays in the processor's cache.
+        size = max(1, _AT_ONCE // q.shape[1])
+        for start in range(0, len(pair), size):
+            (one, other), of_pair = answers[:, start : start + size], pair[start : start + size]
+            without = log_q[:, one] - named[:, one] - named[:, other]
+            without = np.exp(without - without.max(0))
+            without /= without.sum(0)
+            expected = (without * both[:, of_pair]).sum(0)
+            of_answer = (
+                (self.label[one] == self.label[other]) - expected,
+                expected * (1 - expected),
+                (without * spread[:, one]).sum(0),
+                (without * spread[:, other]).sum(0),
+            )
+            sums += np.stack([np.bincount(of_pair, x, len(common)) for x in of_answer])
+        return sums
+
+    def worth(
+        self,
+        q: Float[np.ndarray, "item class"],
+        rows: Float[np.ndarray, "worker class label"],
+        worth: Float[np.ndarray, " worker"],
+    ) -> Float[np.ndarray, " worker"]:
+        """w of every worker, from the one before."""
+        beyond, _, own, others = self._agreement(q, rows, worth, self.rows(q, _EXPECTED))
+        rho = beyond / np.sqrt(own * others).clip(1e-12)
+        chance = 2 * math.log(max(len(worth) - 1, 1))
+        noise = chance / np.maximum(np.square(rho) * self.together.common, 1e-12)
+        shrunk = (rho * (1 - noise).clip(0)).clip(0, 1)
+        of_worker = [np.bincount(worker, shrunk, len(worth)) for worker in self.together.workers]
+        return 1 / (1 + np.sum(of_worker, axis=0))
+
+    def unexplained(
+        self,
+        q: Float[np.ndarray, "item state"],
+        rows: Float[np.ndarray, "worker state label"],
+        worth: Float[np.ndarray, " worker"],
+        said: Float[np.ndarray, "worker state label"] | None = None,
+    ) -> float:
+        """D, of states that are no classes by what is said in each of them."""
+        said = self.rows(q, _EXPECTED) if said is None else said
+        beyond, variance, *_ = self._agreement(q, rows, worth, said)
+        return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MOST_ERRORS).sum())
