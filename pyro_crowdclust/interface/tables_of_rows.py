@@ -69,9 +69,10 @@ def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
     kept = np.ones(len(frame), dtype=bool)
     # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
     for column in {"left", "right", "item"} & {*frame.columns}:
-        if _are_otherwise_written(frame[column], ids):
+        found = _are_items(frame[column], ids)
+        if not found.any() and _are_texts_of(frame[column], ids):
             return frame
-        kept &= _are_items(frame[column], ids)
+        kept &= found
     return frame[kept] if kept.any() else None
 
 
@@ -87,7 +88,7 @@ def labels_among(known: Any, ids: pd.Index) -> Any:
     elif not is_series:
         return known
     named, is_full = _are_items(known.index, ids), is_series and len(known) == len(ids)
-    if _are_otherwise_written(known.index, ids) or (is_full and not named.any()):
+    if not named.any() and (is_full or _are_texts_of(known.index, ids)):
         return known
     if is_full and not named.all():
         warnings.warn(
@@ -104,8 +105,6 @@ def _are_items(named: Any, ids: pd.Index) -> Bool[np.ndarray, " row"]:
     return ids.get_indexer(to_index(named, "ids of items")) >= 0
 
 
-def _are_otherwise_written(named: Any, ids: pd.Index) -> bool:
-    """Whether ids are none of these, but some are as text."""
-    if _are_items(named, ids).any():
-        return False
+def _are_texts_of(named: Any, ids: pd.Index) -> bool:
+    """Whether some are these ids as text."""
     return bool(to_index(named, "ids of items").map(str).isin(ids.map(str)).any())
