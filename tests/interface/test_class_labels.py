@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.special import digamma
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import (
     AnswerSources,
     ClassStates,
@@ -138,11 +138,8 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     assert log_loss(calibrated.to_numpy(), truth) < log_loss(result.probabilities, truth)
 
 
-def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
-    _, result = correlated
-    temperature = 1.7
-    batch = full_batch(result.data)
-    labels, q = batch.class_labels, result.probabilities
+def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float) -> float:
+    labels, q = full_batch(result.data).class_labels, result.probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
     means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
@@ -152,14 +149,21 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     for i, j, a in answers:
         log_q = np.log(q[i])
         for _, other, said in (answer for answer in answers if answer[0] == i):
-            log_q -= log_answers[other, said]
+            log_q -= worth[other] * log_answers[other, said]
             if other != j:
-                row = alpha[other].sum(1) - q[i]
-                log_q += digamma(alpha[other, :, said] - q[i]) - digamma(row)
-        others = temper(np.exp(log_q)[None], temperature)[0]
-        share = (alpha[j, :, a] - q[i]) / (alpha[j].sum(1) - q[i])
+                counted = worth[other] * q[i]
+                row = digamma(alpha[other].sum(1) - counted)
+                log_q += worth[other] * (digamma(alpha[other, :, said] - counted) - row)
+        others, counted = temper(np.exp(log_q)[None], temperature)[0], worth[j] * q[i]
+        share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
         total += np.log(others @ share)
-    expected = total / len(labels)
+    return total / len(labels)
+
+
+def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
+    _, result = correlated
+    temperature = 1.7
+    expected = held_out_by_a_loop(result, np.ones(9), temperature)
     assert held_out_log_likelihood(result, temperature) == pytest.approx(expected, abs=1e-9)
     assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
         result, best_temperature(result)
@@ -168,32 +172,14 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
 
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 def test_answers_that_count_in_part_are_left_out_by_that_part(correlated, temperature):
-    """Workers of half the worth at half the answers' counts: q and rows as if they were whole."""
-    _, result = correlated
-    worth = tuple(np.linspace(0.3, 1.0, 9))
-    model = DawidSkene(ConfusionMatrices(9, 2, worth=worth))
+    worth = np.linspace(0.3, 1.0, 9)
+    model = DawidSkene(ConfusionMatrices(9, 2, worth=tuple(worth)))
     found = fit(
-        *(model, ClassLabelGuide(model), result.data),
+        *(model, ClassLabelGuide(model), correlated[1].data),
         **{"epochs": 3, "batch_size": None, "progress": False, "dtype": torch.float64},
     )
-    labels, q = full_batch(found.data).class_labels, found.probabilities
-    alpha = found.guide.posteriors["confusion"].standard().concentration.numpy().reshape(9, 2, 2)
-    log_gamma = digamma(alpha) - digamma(alpha.sum(-1, keepdims=True))
-    total = []
-    answers = torch.stack([labels.item, labels.worker, labels.label], 1).tolist()
-    for i, j, a in answers:
-        log_q = np.log(q[i])
-        for _, other, said in (answer for answer in answers if answer[0] == i):
-            counted = worth[other] * q[i]
-            unheard = alpha[other, :, said] - counted
-            rest = alpha[other].sum(1) - counted
-            now = 0.0 if other == j else digamma(unheard) - digamma(rest)
-            log_q = log_q + worth[other] * (now - log_gamma[other, :, said])
-        others = temper(np.exp(log_q)[None], temperature)[0]
-        counted = worth[j] * q[i]
-        share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
-        total.append(np.log(others @ share))
-    assert held_out_log_likelihood(found, temperature) == pytest.approx(np.mean(total), abs=1e-9)
+    expected = held_out_by_a_loop(found, worth, temperature)
+    assert held_out_log_likelihood(found, temperature) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="answers count in part where workers copy each other"):
         draw_classes(found)
 

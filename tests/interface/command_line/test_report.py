@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import numpy as np
+import pandas as pd
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -18,9 +19,12 @@ from pyro.infer.autoguide import AutoDelta, AutoNormal
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.interface import cluster, infer_classes
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.report import report_page
-from pyro_crowdclust.interface.command_line.summary import tables
+from pyro_crowdclust.interface.command_line.summary import TABLES, tables
+from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.simulation import simulate_placements
 
 from ...problems import location_model
 from .command_lines import fit_words
@@ -56,6 +60,18 @@ def test_a_mixture_of_ones_own_has_clusters_and_a_report():
     page = report_page(result)
     assert "<h2>Clusters</h2>" in page
     assert "<h2>Workers</h2>" not in page
+
+
+def test_the_names_of_tables_are_all_of_them():
+    """By which those of an earlier fit in the folder are known."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 2)), columns=["a", "b"])
+    pages = simulate_placements(np.arange(12) % 2, [0.9], pages_per_worker=3, page_size=4, seed=0)
+    pages = pages.drop(columns="state")
+    parts = {"components": GaussianComponents, "num_clusters": 2, "epochs": 1, "progress": False}
+    said = {"item": [0, 0, 1], "worker": list("aba"), "label": list("xyx")}
+    classes = infer_classes(CrowdData(None, labels=said), [0], epochs=1)
+    found = tables(cluster(frame, placements=pages, **parts)).keys() | tables(classes).keys()
+    assert found | {"choice"} == {*TABLES}
 
 
 def test_a_model_without_clusters_has_a_report_of_its_training():
