@@ -7,7 +7,10 @@ regression on what Dawid-Skene says of the former.
 
     python examples/classify.py --seeds 2
 
-With ``--copies 2`` two more workers join, who repeat the third in nine of ten labels.
+With ``--copies 2`` two more workers join, who repeat the third in nine of ten labels. With
+``--misled 0.6`` all workers take six items of ten for the class that follows, and with ``--known
+25`` the classes of 25 items are known for sure, as the labels of one worker more, who is trusted,
+or is not.
 
 Figures are accuracies, and the calibration error of the most probable classes in ten bins. Last
 line: one JSON object by table.
@@ -30,6 +33,8 @@ from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.metrics import expected_calibration_error
 
 ACCURACIES = (0.9, 0.8, 0.7, 0.6)
+# The worker whose labels are what is known for sure.
+KNOWN = 99
 
 
 def rings(seed: int = 0, num_items: int = 600) -> tuple[np.ndarray, np.ndarray]:
@@ -56,8 +61,14 @@ TABLES = {
 }
 
 
-def crowd(kind: np.ndarray, seed: int, copies: int = 0) -> pd.DataFrame:
-    """Labels ``item, worker, label``; so many more workers repeat the third, nearly always."""
+def crowd(
+    kind: np.ndarray, seed: int, copies: int = 0, misled: float = 0.0, known: int = 0
+) -> pd.DataFrame:
+    """Labels ``item, worker, label``.
+
+    So many more workers repeat the third, nearly always. All of them take such a share of the items
+    for the class that follows. What so many items are is known.
+    """
     rng = np.random.default_rng(seed)
     asked = rng.choice(len(kind), min(len(kind) // 2, 300), replace=False)
     rows = []
@@ -72,14 +83,18 @@ def crowd(kind: np.ndarray, seed: int, copies: int = 0) -> pd.DataFrame:
         guessed = rng.choice(np.unique(kind), len(own))
         own["label"] = np.where(rng.random(len(own)) < 0.9, own["label"], guessed)
         repeated.append(own)
-    return pd.concat(repeated, ignore_index=True)
+    labels = pd.concat(repeated, ignore_index=True)
+    if misled:
+        following = (kind[labels["item"]] + 1) % len(np.unique(kind))
+        labels["label"] = np.where(rng.random(len(labels)) < misled, following, labels["label"])
+    sure = {"item": asked[:known], "worker": KNOWN, "label": kind[asked[:known]]}
+    return pd.concat([labels, pd.DataFrame(sure)], ignore_index=True) if known else labels
 
 
 def compare(
-    features: np.ndarray, kind: np.ndarray, seed: int, options: dict, copies: int = 0
+    features: np.ndarray, kind: np.ndarray, labels: pd.DataFrame, options: dict
 ) -> tuple[dict[str, float], str]:
     """Accuracies and calibration error, and which model was chosen."""
-    labels = crowd(kind, seed, copies)
     items, classes = range(len(kind)), np.unique(kind)
     result = classify(features, labels, classes=classes, progress=False, **options)
     alone = infer_classes(CrowdData(None, labels=labels, item_ids=items, classes=classes), [1])
@@ -106,6 +121,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--copies", type=int, default=0, help="of the third worker, who join")
+    parser.add_argument("--misled", type=float, default=0.0, help="share of answers")
+    parser.add_argument("--known", type=int, default=0, help="items whose class is known")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     found = {}
@@ -113,7 +130,12 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
         rows = []
         for seed in range(options.seeds):
             of_fit = {"epochs": options.epochs, "folds": options.folds}
-            figures, winner = compare(*TABLES[name](), seed, of_fit, options.copies)
+            features, kind = TABLES[name]()
+            labels = crowd(kind, seed, options.copies, options.misled, options.known)
+            figures, winner = compare(features, kind, labels, of_fit)
+            if options.known:
+                trusting = compare(features, kind, labels, of_fit | {"trusted": [KNOWN]})[0]
+                figures |= {f"{key}_trusting": trusting[key] for key in ("labelled", "others")}
             rows.append(figures)
             rounded = {key: round(value, 3) for key, value in figures.items()}
             print(f"{name}, seed {seed}: {winner}, {rounded}", flush=True)

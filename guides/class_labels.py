@@ -32,7 +32,7 @@ from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsVotes
 from pyro_crowdclust.training import NaturalGradient, PlainELBO
 
 
@@ -160,7 +160,7 @@ class ClassLabelGuide(nn.Module):
         (batch,) = item_batches(data, len(items), items, class_labels=True)
         batch.item_weight.mul_(len(labelled) / len(items))
         assert batch.class_labels is not None  # of items with labels
-        votes = batch.class_labels.votes() if classes is None else classes[items]
+        votes = self._votes(batch.class_labels) if classes is None else classes[items]
         self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
         conjugate = [q for q in self.posteriors.values() if isinstance(q, ConjugatePosterior)]
         natural = NaturalGradient(conjugate, 1.0)
@@ -185,6 +185,10 @@ class ClassLabelGuide(nn.Module):
                     parameter.grad = None
         finally:
             self._given = None
+
+    def _votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        annotators = self.model.annotators
+        return annotators.votes(labels) if isinstance(annotators, SupportsVotes) else labels.votes()
 
     @torch.no_grad()
     def answer_probabilities(

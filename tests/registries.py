@@ -26,6 +26,7 @@ from pyro_crowdclust.annotators import (
     OneCoin,
     PageUrns,
     SortedPages,
+    TrustedWorkers,
     Truth,
     TwoCoin,
     TwoCoinClasses,
@@ -158,6 +159,9 @@ CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {
     "one coin": lambda workers, classes: OneCoin(workers, classes, (2.5, 1.2)),
     "two coins": lambda workers, _: TwoCoinClasses(workers, (2.0, 1.0), (3.0, 1.5)),
     "communities": lambda workers, classes: CommunityConfusion(workers, classes, 2),
+    "one trusted": lambda workers, classes: TrustedWorkers(
+        CommunityConfusion(workers, classes, 2), [workers - 1]
+    ),
     "sources": lambda workers, classes: AnswerSources(
         [Truth(workers, classes), Habit(workers, classes), ConfusionMatrices(workers, classes)]
     ),

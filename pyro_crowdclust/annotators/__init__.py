@@ -35,6 +35,7 @@ from pyro_crowdclust.annotators.suited import (
     annotators_on_pages,
     expected_counts,
 )
+from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.annotators.two_coin import TwoCoin
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "OneCoin",
     "PageUrns",
     "SortedPages",
+    "TrustedWorkers",
     "Truth",
     "TwoCoin",
     "TwoCoinClasses",

@@ -101,7 +101,7 @@ def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
             raise ValueError(
                 f"the data have {what}, which this model of class labels does not use: leave them "
                 "out, or give labels of an expert as rows of labels of a worker of their own, who "
-                "is believed as far as others agree"
+                "is always right if trusted (TrustedWorkers, or trusted= of classify)"
             )
     for what, ours, theirs in (
         ("workers", annotators.num_workers, data.num_workers),

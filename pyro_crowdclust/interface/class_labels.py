@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from pyro_crowdclust.annotators import (
@@ -17,10 +18,12 @@ from pyro_crowdclust.annotators import (
     ConfusionMatrices,
     Habit,
     ItemTrait,
+    TrustedWorkers,
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
@@ -65,6 +68,7 @@ def infer_classes(
     num_communities: Sequence[int] = (0, 1, 2, 3, 4),
     dependent: bool = False,
     share: float | None = None,
+    trusted: Iterable[Hashable] = (),
     **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
@@ -91,6 +95,8 @@ def infer_classes(
     share
         If dependent, the expected share of the second of ``data.class_ids``, on which few
         annotators lean; from the votes by default.
+    trusted
+        Workers who are always right, such as an expert; none if dependent.
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
@@ -101,7 +107,8 @@ def infer_classes(
         For an argument that there is not.
     ValueError
         Without class labels, with known ones, for no number of communities, a checkpoint of
-        several, a ``share`` without ``dependent``, or other than two classes with it.
+        several, a ``share`` without ``dependent``, other than two classes or somebody trusted with
+        it, and somebody trusted who gave no label.
 
     Examples
     --------
@@ -114,7 +121,13 @@ def infer_classes(
     check_class_labels(data)
     if share is not None and not dependent:
         raise ValueError(f"share is {share}, which needs dependent=True")
+    codes = codes_of_workers(trusted, data)
     if dependent:
+        if codes:
+            raise ValueError(
+                "trusted workers are for workers who err independently: leave out trusted, or "
+                "dependent=True"
+            )
         if data.num_classes != 2:
             raise ValueError(
                 f"the data have {data.num_classes} classes, but dependent=True is for 2: use "
@@ -131,13 +144,35 @@ def infer_classes(
     for number in num_communities:
         check_whole("num_communities", number, least=0)
     return best_first(
-        partial(_with_communities, data, number, _DEFAULTS | options) for number in num_communities
+        partial(_with_communities, data, number, codes, _DEFAULTS | options)
+        for number in num_communities
     )[0]
 
 
-def _with_communities(data: CrowdData, number: int, options: dict[str, Any]) -> Fitted:
+def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:
+    """Codes of workers by their ids; a ``ValueError`` for one who gave no answer."""
+    if isinstance(named, str | bytes):
+        raise ValueError(f"trusted is {named!r}, but must name workers in a list: [{named!r}]")
+    each = [*named]
+    codes = data.worker_ids.get_indexer(pd.Index(each)).tolist() if each else []
+    for who, code in zip(each, codes, strict=True):
+        if code < 0:
+            raise ValueError(
+                f"trusted names {show(who)}, who gave no answer{did_you_mean(who, data.worker_ids)}"
+                ": name workers as the column 'worker' does"
+            )
+    return tuple(codes)
+
+
+def _with_communities(
+    data: CrowdData, number: int, trusted: tuple[int, ...], options: dict[str, Any]
+) -> Fitted:
     size = data.num_workers, data.num_classes
-    annotators = CommunityConfusion(*size, number) if number else ConfusionMatrices(*size)
+    annotators: ClassAnnotators = ConfusionMatrices(*size)
+    if number:
+        annotators = CommunityConfusion(*size, number)
+    if trusted:
+        annotators = TrustedWorkers(annotators, trusted)
     model = DawidSkene(annotators)
     return fit(model, ClassLabelGuide(model), data, **options)
 

@@ -26,7 +26,7 @@ from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
 from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
-from pyro_crowdclust.interface.class_labels import infer_classes
+from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -50,6 +50,7 @@ def classify(
     item_ids: Iterable[Hashable] | None = None,
     classes: Iterable[Hashable] | None = None,
     kinds: Mapping[Hashable, str] | None = None,
+    trusted: Iterable[Hashable] = (),
     folds: int | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -82,6 +83,9 @@ def classify(
         ``item, worker, label``, about any of the items.
     item_ids, classes, kinds
         As for ``CrowdData``; but counts are numbers like others here.
+    trusted
+        Workers who are always right, such as an expert: give what is known for sure of some items,
+        as of questions that were asked to try the crowd, as labels of one worker more.
     folds
         Parts of the labelled items, each held out once; by default three, or two of two items.
     seed
@@ -100,7 +104,7 @@ def classify(
     ------
     ValueError
         For what ``CrowdData`` refuses, labels of one item alone, fewer labelled items than folds,
-        and a checkpoint, as several fits are compared.
+        somebody trusted who gave no label, and a checkpoint, as several fits are compared.
 
     Examples
     --------
@@ -130,7 +134,7 @@ def classify(
                 "kinds and folds are for labels with features: pass features, or leave them out"
             )
         data = CrowdData(None, labels=labels, item_ids=item_ids, classes=classes)
-        return infer_classes(data, seed=seed, progress=progress, **options)
+        return infer_classes(data, trusted=trusted, seed=seed, progress=progress, **options)
     features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
@@ -144,13 +148,14 @@ def classify(
     options = _OPTIONS | {"seed": seed, "progress": False} | options
     check_values(data, **options)
     check_no_checkpoint(options)
-    search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds)
+    given = Workers(trusted=codes_of_workers(trusted, data))
+    search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
     winner, reason = search.run(progress)
     if data.has_gaps:
         reason += "; no regression was tried, as features are missing"
 
     def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
-        each = (Workers(learned, worth) for learned in (True, False))
+        each = (given._replace(learned=learned, worth=worth) for learned in (True, False))
         own = options | {"progress": progress}
         return best_first(partial(winner.fit, data, own, workers) for workers in each)[0]
 

@@ -11,8 +11,8 @@ from pyro_crowdclust.fitting import TrainingOptions
 
 _CLASSES = "; the classes are those that workers named"
 _OF_EXPERT = (
-    "; labels of an expert are rows of labels of a worker of their own, who is believed as far as "
-    "others agree"
+    "; labels of an expert are rows of labels of a worker of their own, who is always right if "
+    "classify or infer_classes is told to trust them (trusted=)"
 )
 _REMEDIES = {
     "k": _CLASSES,

@@ -14,6 +14,7 @@ from pyro_crowdclust.protocols.annotators import (
     SupportsStateDraws,
     SupportsStates,
     SupportsTrust,
+    SupportsVotes,
 )
 from pyro_crowdclust.protocols.components import ComponentPrior
 from pyro_crowdclust.protocols.guides import (
@@ -110,6 +111,7 @@ __all__ = [
     "SupportsStateDraws",
     "SupportsStates",
     "SupportsTrust",
+    "SupportsVotes",
     "SupportsWorkers",
     "TrainingRun",
     "module_of",

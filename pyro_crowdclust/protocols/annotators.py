@@ -83,6 +83,14 @@ class ClassAnnotators(Protocol):
 
 
 @runtime_checkable
+class SupportsVotes(Protocol):
+    """Class annotators some of whom are known to be better than others: for starts."""
+
+    def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """How much speaks for each class before anything is learned."""
+
+
+@runtime_checkable
 class SupportsDraws(ClassAnnotators, Protocol):
     """Class annotators whose sites can be drawn where the classes of all items are known.
 

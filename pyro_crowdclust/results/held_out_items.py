@@ -113,5 +113,6 @@ def log_probability_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarr
     named = result.answer_probabilities(items[place], worker, label)
     with np.errstate(divide="ignore"):
         log_joint = np.log(np.asarray(result.probabilities)[items])
-        np.add.at(log_joint, place, np.log(named))
+        # Two trusted workers who contradict each other leave no class.
+        np.add.at(log_joint, place, np.log(named.clip(1e-300)))
     return np.asarray(np.logaddexp.reduce(log_joint, axis=1))

@@ -94,6 +94,43 @@ def test_workers_who_copy_count_less(monkeypatch, tmp_path):
     assert after == dict(zip(result.data.worker_ids, worth.tolist(), strict=True))
 
 
+def test_what_is_known_for_sure_tells_of_a_crowd_that_errs_together(monkeypatch):
+    only(monkeypatch, "full Gaussians")
+    rng = np.random.default_rng(5)
+    kind = rng.integers(3, size=120)
+    features = 4 * np.eye(3)[kind] + rng.normal(size=(120, 3))
+    item, worker = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
+    said = np.where(rng.random(120) < 0.7, kind[item] + 1, kind[item]) % 3
+    known = pd.DataFrame({"item": range(12), "worker": "known", "label": kind[:12]})
+    crowd = pd.DataFrame({"item": item, "worker": np.array(["ann", "ben"])[worker], "label": said})
+    labels = pd.concat([crowd, known], ignore_index=True)
+    doubted, trusted = (
+        classify(features, labels, trusted=who, folds=2, epochs=25, progress=False)
+        .class_probabilities.idxmax(axis=1)
+        .eq(kind)
+        .mean()
+        for who in ((), ["known"])
+    )
+    assert trusted > 0.95
+    assert doubted < 0.5
+    alone = classify(None, labels, trusted=["known"], epochs=12, progress=False)
+    assert (alone.class_probabilities.idxmax(axis=1) == kind[:60]).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("trusted", "said"),
+    [
+        ("ann", "must name workers in a list"),
+        (["an"], "trusted names 'an', who gave no answer.*'ann'"),
+    ],
+)
+@pytest.mark.parametrize("features", [None, np.arange(8.0).reshape(4, 2)])
+def test_who_gave_no_answer_cannot_be_trusted(features, trusted, said):
+    labels = {"item": [0, 1, 2], "worker": ["ann", "ann", "ben"], "label": list("xyx")}
+    with pytest.raises(ValueError, match=said):
+        classify(features, labels, trusted=trusted, progress=False)
+
+
 def test_single_labels_are_doubted(monkeypatch):
     """Of one label an item nothing else could tell that a fifth of them is wrong."""
     only(monkeypatch, "Gaussians of one covariance")
@@ -126,7 +163,9 @@ def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
     features, _, labels, result = iris
     total = 0.0
     for seen, held in held_out_parts(CrowdData(features, labels=labels), 2, 0):
-        alone = infer_classes(seen, [1], **OF_TRIALS | {"initialize": WorkersStart(seen, 0)})
+        alone = infer_classes(
+            seen, [1], **OF_TRIALS | {"initialize": WorkersStart(seen, Workers(), 0)}
+        )
         confusion = np.asarray(alone.guide.confusion().mean)
         for item in held.item.unique():
             joint = alone.probabilities[item].copy()
@@ -148,7 +187,7 @@ def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     candidate = class_candidates.class_candidates(data)[2]
     fits = [
         candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start, Workers())
-        for start in ({}, {"initialize": WorkersStart(data, 0)})
+        for start in ({}, {"initialize": WorkersStart(data, Workers(), 0)})
     ]
     own, shared = (np.asarray(one.guide.confusion().mean) for one in fits)
     assert shared == pytest.approx(own, abs=1e-3)
@@ -168,7 +207,7 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
     assert candidate.kind == "regression"
     own, shared = (
         log_probability_by_item(candidate.fit(seen, OF_TRIALS | start, Workers()), held).mean()
-        for start in ({}, {"initialize": WorkersStart(seen, 0)})
+        for start in ({}, {"initialize": WorkersStart(seen, Workers(), 0)})
     )
     assert shared == pytest.approx(own, abs=0.02)
 

@@ -85,6 +85,9 @@ class Form:
     heavier_than
         The kind that this one is with heavy tails. It is tried if that does best: whether columns
         depend on each other inside a cluster is no matter of tails. None of those without.
+    epochs
+        At most so many of a trial. Many clusters on many directions rise on after a plateau of some
+        50 epochs.
     """
 
     features: str
@@ -94,6 +97,7 @@ class Form:
     of_features: bool = True
     to_compare: ToCompare = in_units_of_features
     heavier_than: str | None = None
+    epochs: int = 60
 
     def recipe(
         self, data: CrowdData, num_components: int, emission: Identity | None = None
@@ -187,7 +191,7 @@ def _mixtures(
     }
     directed["20 directions"] = partial(_directions, standardized, min(20, data.num_items - 1))
     return tuple(
-        Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian)
+        Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian, epochs=200)
         for name, place in directed.items()
     )
 

@@ -14,10 +14,11 @@ from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices
+from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.clearly_better import error_of_mean, is_clearly_better
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
@@ -38,17 +39,21 @@ class Workers(NamedTuple):
         Whether what they have in common is learned.
     worth
         As how many independent workers each counts; None: each as one.
+    trusted
+        Codes of those who are always right.
     """
 
     learned: bool = True
     worth: tuple[float, ...] | None = None
+    trusted: tuple[int, ...] = ()
 
-    def annotators(self, data: CrowdData) -> CommunityConfusion | ConfusionMatrices:
+    def annotators(self, data: CrowdData) -> ClassAnnotators:
         """Their confusion matrices."""
         size = data.num_workers, data.num_classes
+        found: ClassAnnotators = ConfusionMatrices(*size, worth=self.worth)
         if self.learned:
-            return CommunityConfusion(*size, 1, worth=self.worth)
-        return ConfusionMatrices(*size, worth=self.worth)
+            found = CommunityConfusion(*size, 1, worth=self.worth)
+        return TrustedWorkers(found, self.trusted) if self.trusted else found
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class ClassSearch:
         Of ``fit``, for all of them.
     folds
         Parts of the labelled items, each held out once.
+    workers
+        What is taken for granted of the workers.
     """
 
     def __init__(
@@ -110,8 +117,10 @@ class ClassSearch:
         candidates: Sequence[ClassCandidate],
         options: dict[str, Any],
         folds: int,
+        workers: Workers,
     ) -> None:
         self._data, self._candidates, self._options = data, candidates, options
+        self._workers = workers
         self._parts = held_out_parts(data, folds, options["seed"])
         self.trials: list[ClassTrial] = []
         self.interrupted = False
@@ -121,7 +130,8 @@ class ClassSearch:
         try:
             # The first optimizer imports parts of torch, which no fit could use if cut short.
             with WaitingInterrupt() as interrupt:
-                starts = [WorkersStart(seen, self._options["seed"]) for seen, _ in self._parts]
+                seed = self._options["seed"]
+                starts = [WorkersStart(seen, self._workers, seed) for seen, _ in self._parts]
             if interrupt.heard:
                 raise KeyboardInterrupt
             bar = tqdm(self._candidates, disable=not progress, unit="candidate")
@@ -138,7 +148,9 @@ class ClassSearch:
         begun = time.perf_counter()
         found = []
         for (seen, held), start in zip(self._parts, starts, strict=True):
-            result = whole(candidate.fit(seen, {"initialize": start} | self._options, Workers()))
+            result = whole(
+                candidate.fit(seen, {"initialize": start} | self._options, self._workers)
+            )
             found.append(log_probability_by_item(result, held))
         return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
 
@@ -217,12 +229,14 @@ class WorkersStart:
     ----------
     data
         The labels.
+    workers
+        What is taken for granted of the workers.
     seed
         Of the items that vote, if these are many.
     """
 
-    def __init__(self, data: CrowdData, seed: int) -> None:
-        self._model = DawidSkene(CommunityConfusion(data.num_workers, data.num_classes, 1))
+    def __init__(self, data: CrowdData, workers: Workers, seed: int) -> None:
+        self._model = DawidSkene(workers.annotators(data))
         generator = generator_of(seed)
         with torch.enable_grad():  # which somebody may have switched off
             ClassLabelGuide(self._model).start(data, generator)

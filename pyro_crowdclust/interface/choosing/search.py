@@ -261,7 +261,7 @@ class Search:
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """A candidate, fitted in short: from one start, or from the better of two."""
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
-        options: dict[str, Any] = {"epochs": 60, "stopping": Stopping(tolerance=1e-3)}
+        options: dict[str, Any] = {"epochs": form.epochs, "stopping": Stopping(tolerance=1e-3)}
         attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
         if not form.of_features:
             return attempt(initialize=self.draws.start_of(data))

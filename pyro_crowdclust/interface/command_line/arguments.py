@@ -144,6 +144,13 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
         help="class labels by workers, with or without features: columns item, worker, label",
     )
     parser.add_argument(
+        "--trusted",
+        nargs="+",
+        default=[],
+        metavar="WORKER",
+        help="workers who gave --labels and are always right, such as an expert",
+    )
+    parser.add_argument(
         "--answers",
         type=Path,
         nargs="+",

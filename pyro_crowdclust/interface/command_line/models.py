@@ -41,6 +41,11 @@ class Takes:
 
     def check(self, options: Namespace) -> None:
         """Refuse files that the model does not take, before they are read."""
+        if options.trusted and "labels" not in self.files:
+            raise ValueError(
+                f"--trusted names workers who give labels of classes, which --model {options.model}"
+                " does not use: leave it out, or give what is sure as --known labels"
+            )
         for name in (*FILES, "labels"):
             if getattr(options, name) is not None and name not in self.files:
                 word = name.replace("_", "-")
@@ -105,9 +110,10 @@ class Classes:
 
     def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
         labels = read_labels(vars(options), table)
+        given = {"trusted": options.trusted, **_training(options)}
         if table is None:
-            return infer_classes(CrowdData(None, labels=labels), **_training(options))
-        return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **_training(options))
+            return infer_classes(CrowdData(None, labels=labels), **given)
+        return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **given)
 
 
 @dataclass(frozen=True)

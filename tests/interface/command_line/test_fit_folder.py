@@ -90,9 +90,11 @@ def test_features_of_a_fit_of_classes_are_found_again(option, tmp_path, capsys):
     features.rename_axis("item").to_csv(tmp_path / "features.csv")
     files = ["--features", str(tmp_path / "features.csv"), option, str(tmp_path / "labels.csv")]
     out = str(tmp_path / "out")
+    files += ["--trusted", "ben"]
     assert main(["fit", *files, "--out", out, "--epochs", "3", "--quiet"]) == 0
     result, _ = read_result(Path(out), with_features=True)
     assert result.data.features is not None
+    assert result.model.annotators.is_trusted.tolist() == [False, True]
     words = ["ask", out, "--labels", "5", "--workers", "ann", "ben", "--quiet"]
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
     assert capsys.readouterr().err == ""

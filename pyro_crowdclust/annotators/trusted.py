@@ -1,0 +1,118 @@
+"""Workers who are always right, such as an expert, beside others who are not.
+
+    gamma_jkl = [l = k]   of those who are trusted
+    gamma_j   as of others
+
+What is known for sure of some items, as of questions that were asked to try the crowd, is a label
+of such a worker: it says what the class is, and teaches how good all others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators.sources import Truth
+from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.families import PosteriorSummary
+from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
+
+
+@described
+class TrustedWorkers(nn.Module):
+    """``gamma_jkl = [l = k]`` of workers who are always right; all others have errors.
+
+    Nothing is learned of those who are trusted. Where two of them contradict each other, what all
+    others say decides.
+
+    Parameters
+    ----------
+    others
+        Model of the workers who may err, for as many workers as there are in all.
+    trusted
+        Codes of those who are always right, indices into ``CrowdData.worker_ids``.
+
+    Raises
+    ------
+    ValueError
+        For others under whom classes have states, and a code that is none of a worker.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.annotators import ConfusionMatrices
+    >>> annotators = TrustedWorkers(ConfusionMatrices(3, 2), trusted=[2])
+    >>> annotators.is_trusted.tolist()
+    [False, False, True]
+    """
+
+    is_trusted: Tensor
+
+    def __init__(self, others: ClassAnnotators, trusted: Sequence[int]) -> None:
+        super().__init__()
+        if isinstance(others, SupportsStates):
+            raise ValueError(
+                f"under {type(others).__name__} classes have states, of which a worker who is "
+                "right says nothing: take others that have none, such as CommunityConfusion"
+            )
+        self.num_workers, self.num_classes = others.num_workers, others.num_classes
+        if wrong := [code for code in trusted if not 0 <= code < self.num_workers]:
+            raise ValueError(
+                f"trusted has {wrong[0]}, but must hold codes of workers from 0 to "
+                f"{self.num_workers - 1}: see CrowdData.worker_ids"
+            )
+        self.others = others
+        self.truth = Truth(self.num_workers, self.num_classes)
+        is_trusted = torch.zeros(self.num_workers, dtype=torch.bool)
+        is_trusted[[*trusted]] = True
+        self.register_buffer("is_trusted", is_trusted)
+
+    @property
+    def worth(self) -> Float[Tensor, " worker"] | None:
+        """As how many independent workers each of the others counts."""
+        return getattr(self.others, "worth", None)
+
+    def priors(self) -> Mapping[str, ConjugatePrior]:
+        return self.others.priors()
+
+    def sample(self) -> dict[str, Tensor]:
+        return self.others.sample()
+
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
+        found = self.others.log_answers(values)
+        known = self.truth.log_answers(values).to(found)
+        return torch.where(self.is_trusted.view(-1, 1, 1), known, found)
+
+    def summary(
+        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
+    ) -> PosteriorSummary:
+        mask = self.is_trusted.numpy(force=True)[:, None, None]
+        parts = (part.summary(posteriors, interval) for part in (self.truth, self.others))
+        both = zip(*parts, strict=True)
+        return PosteriorSummary(*(np.where(mask, known, found) for known, found in both))
+
+    def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """What speaks for each class before anything is learned of single workers.
+
+        Where nobody who is trusted answered, as if all others had one confusion matrix, which is
+        counted on the items where somebody was: a crowd that errs together is no vote.
+        """
+        one = torch.eye(self.num_classes, dtype=torch.float64, device=self.is_trusted.device)
+        of_trusted, of_others = (
+            labels.evidence(mask.double().view(-1, 1, 1) * one)
+            for mask in (self.is_trusted, ~self.is_trusted)
+        )
+        known = of_trusted / of_trusted.sum(-1, keepdim=True).clamp_min(1)
+        # Beside two answers of each class, most of which are right.
+        counts = known.mT @ of_others + one + 1 / self.num_classes
+        rows = counts / counts.sum(-1, keepdim=True)
+        guessed = (of_others @ rows.log().mT).softmax(-1)
+        is_known = of_trusted.sum(-1, keepdim=True) > 0
+        return torch.where(is_known, known, guessed)
