@@ -65,11 +65,16 @@ class ClassLabelGuide(nn.Module):
         Names of global sites that get a point estimate (maximum a posteriori) in place of a
         posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
         ``optim`` of ``fit`` learns them.
+    sharpness
+        tau above 0: once trained, q(y) is read with ``p(x_i | y_i = k)^tau``, or for a regression
+        with ``p(y_i = k | x_i)^tau``, as labels that were held out may have it: no model is the
+        truth, and that of many features is the surest of itself. Training has tau = 1.
 
     Raises
     ------
     ValueError
-        For a point of the workers' sites, or of one that the model has not.
+        For a point of the workers' sites, or of one that the model has not, and a ``sharpness``
+        that is not above 0.
 
     Examples
     --------
@@ -89,10 +94,13 @@ class ClassLabelGuide(nn.Module):
         start_items: int = 10_000,
         start_steps: int = 50,
         points: Sequence[str] = (),
+        sharpness: float = 1.0,
     ) -> None:
         super().__init__()
-        self.model = model
-        self.start_items, self.start_steps = start_items, start_steps
+        if not sharpness > 0:
+            raise ValueError(f"sharpness is {sharpness}, but must be above 0")
+        self.model, self.sharpness = model, sharpness
+        self.start_items, self.start_steps, self.points = start_items, start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
         if unknown := set(points) - estimable:
@@ -116,23 +124,33 @@ class ClassLabelGuide(nn.Module):
             evidence = sample_evidence(self.model.annotators, values, batch)
             logits = self._given
             if logits is None:
-                logits = self._logits(values, evidence, batch)
+                with torch.no_grad():
+                    joint = self.model.log_joint(values, batch)
+                    logits = joint if evidence is None else joint + evidence
             pyro.sample("z", AssignmentAtMean(logits))
-
-    @torch.no_grad()
-    def _logits(self, values: dict[str, Tensor], evidence: Tensor | None, batch: Batch) -> Tensor:
-        joint = self.model.log_joint(values, batch)
-        return joint if evidence is None else joint + evidence
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
         values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
-        evidence = None
+        logits = self.model.log_joint(values, batch)
+        if self.sharpness != 1:
+            weights = getattr(self.model, "weights", None)
+            # How frequent classes are is no matter of features.
+            shares = 0.0 if weights is None else weights.log_weights(values["weights"])
+            logits = shares + self.sharpness * (logits - shares)
         if batch.class_labels is not None:
             likelihood = LabelLikelihood(self.model.annotators, values)
-            evidence = likelihood.evidence(batch.class_labels)
-        return LocalPosterior(self._logits(values, evidence, batch), None)
+            logits = logits + likelihood.evidence(batch.class_labels)
+        return LocalPosterior(logits, None)
+
+    def sharpened(self, sharpness: float) -> ClassLabelGuide:
+        """The same posterior, read with another sharpness."""
+        other = type(self)(
+            self.model, self.start_items, self.start_steps, self.points, sharpness=sharpness
+        )
+        other.load_state_dict(self.state_dict())
+        return other
 
     def start(
         self,

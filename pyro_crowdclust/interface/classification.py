@@ -24,7 +24,7 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
+from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, sharpened
 from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
 from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
@@ -157,7 +157,8 @@ def classify(
     def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
         each = (given._replace(learned=learned, worth=worth) for learned in (True, False))
         own = options | {"progress": progress}
-        return best_first(partial(winner.fit, data, own, workers) for workers in each)[0]
+        fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
+        return sharpened(best_first(fits)[0], winner.sharpness)
 
     result = fitted()
     worth = None if is_interrupted(result) else worth_of_copies(result)

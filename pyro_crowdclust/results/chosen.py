@@ -34,7 +34,8 @@ class Chosen:
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
         ``seconds``, ``chosen``. Of ``classify``: ``features``, ``kind``, ``components`` (one of
-        each class), ``held_out`` (an answer), ``seconds``, ``chosen``.
+        each class), ``held_out`` (an answer), ``feature_weight`` (of regressions also above 1),
+        ``seconds``, ``chosen``.
     reason
         A sentence.
     chance

@@ -23,6 +23,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
 from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
+from pyro_crowdclust.interface.choosing.trials import SHARPNESS, WEIGHTS
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
@@ -34,6 +35,8 @@ from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 
 # Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
+# Gaussians may count less than they say, regressions more or less, but none next to nothing.
+_SHARPNESS = {False: WEIGHTS[:-1], True: SHARPNESS}
 # More pseudo-items than there are items: all classes share one covariance, which is learned.
 _SHARED = 1000.0
 
@@ -46,7 +49,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
         kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
     return [ClassCandidate("none", "labels alone", _alone)] + [
-        ClassCandidate(name, kind, partial(make, emission))
+        ClassCandidate(name, kind, partial(make, emission), _SHARPNESS[kind == REGRESSION])
         for name, emission in _coordinates(data).items()
         for kind, make in kinds.items()
     ]

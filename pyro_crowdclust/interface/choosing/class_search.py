@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,11 +68,14 @@ class ClassCandidate:
         What it is, in words.
     fit
         Fits it to some data, with options of ``fit``, and such workers.
+    sharpness
+        How much what features say of a class may count once it is fitted, 1 first.
     """
 
     features: str
     kind: str
     fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
+    sharpness: tuple[float, ...] = (1.0,)
 
 
 @dataclass(frozen=True)
@@ -83,15 +86,32 @@ class ClassTrial:
     ----------
     candidate
         Which one.
-    by_item
-        Log-probability of all labels of each held-out item together.
+    by_sharpness
+        Log-probability of all labels of each held-out item together, a row for every ``sharpness``
+        of the candidate.
     seconds
         Of its fits.
     """
 
     candidate: ClassCandidate
-    by_item: Float[np.ndarray, " item"]
+    by_sharpness: Float[np.ndarray, "sharpness item"]
     seconds: float
+
+    @property
+    def best(self) -> int:
+        """The sharpness whose gain on 1, less its standard error, is the largest."""
+        gains = self.by_sharpness - self.by_sharpness[0]
+        return int(np.argmax([gain.mean() - error_of_mean(gain) for gain in gains]))
+
+    @property
+    def sharpness(self) -> float:
+        """How much what features say counts."""
+        return self.candidate.sharpness[self.best]
+
+    @property
+    def by_item(self) -> Float[np.ndarray, " item"]:
+        """Log-probability of all labels of each held-out item at this sharpness."""
+        return np.asarray(self.by_sharpness[self.best])
 
 
 class ClassSearch:
@@ -125,8 +145,8 @@ class ClassSearch:
         self.trials: list[ClassTrial] = []
         self.interrupted = False
 
-    def run(self, progress: bool) -> tuple[ClassCandidate, str]:
-        """Try all of them; the one to fit to all data, and why."""
+    def run(self, progress: bool) -> tuple[ClassTrial, str]:
+        """Try all of them; the trial of the one to fit to all data, and why."""
         try:
             # The first optimizer imports parts of torch, which no fit could use if cut short.
             with WaitingInterrupt() as interrupt:
@@ -148,13 +168,13 @@ class ClassSearch:
         begun = time.perf_counter()
         found = []
         for (seen, held), start in zip(self._parts, starts, strict=True):
-            result = whole(
-                candidate.fit(seen, {"initialize": start} | self._options, self._workers)
-            )
-            found.append(log_probability_by_item(result, held))
-        return ClassTrial(candidate, np.concatenate(found), time.perf_counter() - begun)
+            options = {"initialize": start} | self._options
+            result = whole(candidate.fit(seen, options, self._workers))
+            read = (sharpened(result, sharpness) for sharpness in candidate.sharpness)
+            found.append(np.stack([log_probability_by_item(one, held) for one in read]))
+        return ClassTrial(candidate, np.concatenate(found, 1), time.perf_counter() - begun)
 
-    def _winner(self) -> tuple[ClassCandidate, str]:
+    def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
         telling = [trial for trial in others if tells(trial.by_item, alone.by_item, len(others))]
         best = max(telling, key=lambda trial: surely_gained(trial, alone), default=alone)
@@ -163,9 +183,9 @@ class ClassSearch:
             reason = "it predicts held-out labels best, by what is gained less its standard error"
         if self.interrupted:
             reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
-        return best.candidate, reason
+        return best, reason
 
-    def chosen(self, winner: ClassCandidate, reason: str) -> Chosen:
+    def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
         """What was tried."""
         number = self._data.num_labels
         rows = [
@@ -174,13 +194,19 @@ class ClassSearch:
                 "kind": trial.candidate.kind,
                 "components": self._data.num_classes,
                 "held_out": float(trial.by_item.sum()) / number,
+                "feature_weight": trial.sharpness,
                 "seconds": trial.seconds,
-                "chosen": trial.candidate is winner,
+                "chosen": trial is winner,
             }
             for trial in self.trials
         ]
         table = pd.DataFrame(rows)
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
+
+
+def sharpened(result: Fitted, sharpness: float) -> Fitted:
+    """The result, read with what features say of classes to such a power."""
+    return result if sharpness == 1 else replace(result, guide=result.guide.sharpened(sharpness))
 
 
 def surely_gained(trial: ClassTrial, alone: ClassTrial) -> float:

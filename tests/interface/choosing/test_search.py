@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 import scipy.stats
 import torch
+from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
@@ -167,6 +168,24 @@ def test_data_that_are_too_many_are_tried_in_part():
     recipe, _ = dataclasses.replace(choice, forms=(form,), max_items=100).run(progress=False)
     assert seen == [100, 240]
     assert recipe.data is data
+
+
+@pytest.mark.long
+def test_many_clusters_on_many_directions_have_the_epochs_that_they_need():
+    rng = np.random.default_rng(1)
+    kind = rng.integers(12, size=600)
+    features = rng.normal(size=(12, 384))[kind]
+    features += 0.7 * rng.normal(size=(600, 30)) @ rng.normal(size=(30, 384))
+    features += 2 * rng.normal(size=(600, 384))
+    search = Search(choice_for(CrowdData(features)), 0, False)
+    form = next(form for form in search.plan.forms if form.features.startswith("40"))
+    cut, found = (
+        search.fit_of(dataclasses.replace(form, epochs=epochs), 13, search.data)
+        for epochs in (60, form.epochs)
+    )
+    assert found.elbo > cut.elbo
+    agree_cut, agree = (adjusted_rand_score(kind, one.assignments) for one in (cut, found))
+    assert agree > 0.85 > agree_cut + 0.1
 
 
 def test_directions_are_compared_by_what_clusters_say_beyond_one_gaussian():
