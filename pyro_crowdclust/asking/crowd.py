@@ -13,12 +13,13 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
+from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.families import beta_concentration
-from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers
+from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers, part_of
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
 _STRANGER = (3.0, 1.0)
@@ -83,7 +84,7 @@ class Crowd:
     ) -> Crowd:
         """The workers of a fit, or those of the given ids, with what the fit says of them."""
         data = result.data
-        ids = data.worker_ids if workers is None else _named(workers)
+        ids = data.worker_ids[_may_err(result)] if workers is None else _named(workers)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
@@ -302,10 +303,18 @@ def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*
 
 
 def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:
-    """Posterior means; of a worker without answers those of all workers on average."""
+    """Posterior means; of a worker without answers those of all who may err on average."""
     means = result.guide.confusion().mean
-    every = np.concatenate([means, means.mean(0, keepdims=True)])
+    every = np.concatenate([means, means[_may_err(result)].mean(0, keepdims=True)])
     return every[codes]
+
+
+def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
+    """Who is not trusted: what is known for sure is no worker, and an expert is asked by name."""
+    annotators = part_of(result.model, "annotators", TrustedWorkers)
+    if annotators is None or bool(annotators.is_trusted.all()):
+        return np.ones(result.data.num_workers, dtype=bool)
+    return ~annotators.is_trusted.numpy(force=True)
 
 
 def _named(workers: Iterable[Hashable]) -> pd.Index:

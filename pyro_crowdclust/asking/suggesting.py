@@ -126,7 +126,7 @@ def suggest(
         Items whose clusters are wanted; default all.
     workers
         Who can be asked, by ids; new ones, too, who first get known items among others, to be
-        measured. Default: those of the fit.
+        measured. Default: those of the fit, but for workers who are trusted.
     prices
         Of a question by worker; 1 for those left out.
     loads

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
+from torch import nn
 
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.minibatches.making import full_batch
@@ -107,9 +108,14 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "
-            f"{type(result.model).__name__}: take its own probabilities, or, of class labels, "
-            "those of average_annotator_models, which are calibrated"
+            f"{type(result.model).__name__}{_with_annotators(result)}: take its own probabilities, "
+            "or, of class labels, those of average_annotator_models, which are calibrated"
         )
     probabilities = temper(result.probabilities, best_temperature(result))
     frame = result.class_probabilities
     return pd.DataFrame(probabilities, frame.index, frame.columns)
+
+
+def _with_annotators(result: Fitted) -> str:
+    annotators = part_of(result.model, "annotators", nn.Module)
+    return "" if annotators is None else f" with {type(annotators).__name__}"

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.annotators.channels import Channels
 from pyro_crowdclust.asking.crowd import (
     Crowd,
@@ -21,6 +22,7 @@ from pyro_crowdclust.asking.crowd import (
     _of_grades,
 )
 from pyro_crowdclust.distributions import WorkerSummary
+from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.simulation import simulate_pages, simulate_placements
 
 TRUTH = np.arange(60) % 3
@@ -137,11 +139,30 @@ def test_who_has_not_answered_names_classes_as_all_do_on_average():
     said = {"item": [0, 0, 1], "worker": ["ann", "bob", "bob"], "label": [0, 1, 2]}
     data = CrowdData(None, labels=said)
     guide = Knows(confusion=SimpleNamespace(mean=CONFUSION))
-    result = SimpleNamespace(data=data, guide=guide)
+    result = SimpleNamespace(data=data, guide=guide, model=None)
     found = Crowd.of(result, ["bob", "new"], None, None, np.random.default_rng(0))
     np.testing.assert_allclose(found.confusion, [CONFUSION[1], CONFUSION.mean(0)])
     assert found.num_answers.tolist() == [2, 0]
     assert found.codes.tolist() == [1, -1]
+
+
+def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
+    said = {"item": [0, 0, 1], "worker": ["ann", "bob", "bob"], "label": [0, 1, 2]}
+    result = SimpleNamespace(
+        data=CrowdData(None, labels=said),
+        guide=Knows(confusion=SimpleNamespace(mean=CONFUSION)),
+        model=DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [1])),
+    )
+    by_default, named = (
+        Crowd.of(result, who, None, None, np.random.default_rng(0))
+        for who in (None, ["bob", "new"])
+    )
+    assert [*by_default.ids] == ["ann"]
+    assert [*named.ids] == ["bob", "new"]
+    np.testing.assert_allclose(named.confusion, CONFUSION[[1, 0]])
+    result.model = DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [0, 1]))
+    everybody = Crowd.of(result, None, None, None, np.random.default_rng(0))
+    assert [*everybody.ids] == ["ann", "bob"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +175,7 @@ def test_who_has_not_answered_names_classes_as_all_do_on_average():
     ids=["no answers", "no confusion matrices", "no rates"],
 )
 def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
-    result = SimpleNamespace(data=data, guide=guide)
+    result = SimpleNamespace(data=data, guide=guide, model=None)
     found = Crowd.of(result, ["ann", "bob"], None, None, np.random.default_rng(0))
     assert found.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
     assert found.confusion is None

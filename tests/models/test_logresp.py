@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from functools import partial
 
@@ -331,3 +332,15 @@ def test_sites_without_a_point_estimate(site):
     model = LogResp(SoftmaxRegression(2, 1), ConfusionMatrices(2, 2))
     with pytest.raises(ValueError, match=f"points has '{site}', but .* of 'coefficients'"):
         ClassLabelGuide(model, points=[site])
+
+
+def test_predictions_are_read_more_or_less_surely():
+    data = tiny()
+    model = LogResp(SoftmaxRegression(2, 1), ConfusionMatrices(data.num_workers, 2))
+    options = {"batch_size": None, "epochs": 5, "progress": False}
+    plain = fit(model, ClassLabelGuide(model), data, **options)
+    sure = dataclasses.replace(plain, guide=plain.guide.sharpened(2.0))
+    new = np.linspace(-2, 2, 5).reshape(-1, 1)
+    expected = plain.predict_proba(new) ** 2
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(sure.predict_proba(new), expected)

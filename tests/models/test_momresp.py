@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import torch
 from pyro.infer import Trace_ELBO
 from scipy.special import gammaln, logsumexp
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -190,3 +192,37 @@ def test_features_count_as_much_as_they_weigh(weight):
 def test_a_weight_that_is_none():
     with pytest.raises(ValueError, match="feature_weight is 0, but must be above 0"):
         MomResp(MultinomialComponents(3, 6), ConfusionMatrices(4, 3), feature_weight=0)
+
+
+def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
+    """Read with a sharpness, what was trained is as it was, and how frequent classes are counts."""
+    words, truth = documents(60, 0)
+    truth, words = truth[truth < 2], words[truth < 2]
+    data = CrowdData(words, labels=labels_of(truth, range(20), 0))
+    plain = train(data)
+    sharp = dataclasses.replace(plain, guide=plain.guide.sharpened(0.3))
+    weaker = MomResp(plain.model.components, plain.model.annotators, feature_weight=0.3)
+    guide = ClassLabelGuide(weaker)
+    guide.load_state_dict(plain.guide.state_dict())
+    expected = dataclasses.replace(plain, model=weaker, guide=guide).probabilities
+    np.testing.assert_allclose(sharp.probabilities, expected, atol=1e-12)
+    assert abs(sharp.probabilities - plain.probabilities).max() > 0.05
+    model = plain.model
+    again = fit(
+        model,
+        ClassLabelGuide(model, sharpness=0.3),
+        data,
+        batch_size=None,
+        step_size=1.0,
+        epochs=40,
+        progress=False,
+    )
+    assert again.elbo == plain.elbo
+    np.testing.assert_allclose(again.probabilities, expected, atol=1e-12)
+    sharp.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(loaded.probabilities, expected, atol=1e-12)
+    more = {"item": [25], "worker": [0], "label": [0]}
+    assert loaded.update(labels=more, epochs=1).guide.sharpness == 0.3
+    with pytest.raises(ValueError, match="sharpness is 0"):
+        plain.guide.sharpened(0)

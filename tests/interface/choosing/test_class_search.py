@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyro_crowdclust.interface.choosing.class_search import tells
+from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, ClassTrial, tells
 
 EVEN = np.full(100, np.log(0.5))
 
@@ -27,3 +27,16 @@ def test_who_is_right_oftener_than_chance_tells_however_sure():
     found = predictions(0.999, 0.75, seed=0)
     assert found.mean() < EVEN.mean()
     assert tells(found, EVEN, 6)
+
+
+def test_features_count_less_where_held_out_labels_say_so_beyond_an_error():
+    candidate = ClassCandidate("columns", "full Gaussians", None, (1.0, 0.5, 0.2))
+    rng = np.random.default_rng(0)
+    as_fitted, noise = rng.normal(size=100), rng.normal(size=(2, 100))
+    alike = ClassTrial(candidate, np.stack([as_fitted, *(as_fitted + 0.5 * noise - 0.02)]), 0.0)
+    assert alike.sharpness == 1
+    better = ClassTrial(
+        candidate, np.stack([as_fitted, as_fitted + 0.2, as_fitted + 0.25 + 3 * noise[0]]), 0.0
+    )
+    assert better.sharpness == 0.5
+    np.testing.assert_array_equal(better.by_item, as_fitted + 0.2)
