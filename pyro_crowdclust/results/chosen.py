@@ -34,8 +34,7 @@ class Chosen:
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
         ``seconds``, ``chosen``. Of ``classify``: ``features``, ``kind``, ``components`` (one of
-        each class), ``held_out`` (an answer), ``feature_weight`` (of regressions also above 1),
-        ``seconds``, ``chosen``.
+        each class), ``held_out`` (an answer), ``feature_weight``, ``seconds``, ``chosen``.
     reason
         A sentence.
     chance

@@ -23,7 +23,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
 from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
-from pyro_crowdclust.interface.choosing.trials import SHARPNESS, WEIGHTS
+from pyro_crowdclust.interface.choosing.trials import WEIGHTS
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
@@ -35,8 +35,8 @@ from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 
 # Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
-# Gaussians may count less than they say, regressions more or less, but none next to nothing.
-_SHARPNESS = {False: WEIGHTS[:-1], True: SHARPNESS}
+# Features may count less than Gaussians say, but not next to nothing.
+_SHARPNESS = WEIGHTS[:-1]
 # More pseudo-items than there are items: all classes share one covariance, which is learned.
 _SHARED = 1000.0
 
@@ -49,7 +49,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
         kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
     return [ClassCandidate("none", "labels alone", _alone)] + [
-        ClassCandidate(name, kind, partial(make, emission), _SHARPNESS[kind == REGRESSION])
+        ClassCandidate(name, kind, partial(make, emission), _sharpness(kind))
         for name, emission in _coordinates(data).items()
         for kind, make in kinds.items()
     ]
@@ -66,6 +66,11 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
         f"{number} directions": projected(data, inner, number, whiten=True)
         for number in sorted({min(number, most) for number in _DIRECTIONS})
     }
+
+
+def _sharpness(kind: str) -> tuple[float, ...]:
+    """A regression has seen no more than it was told, and is as sure as it should be."""
+    return (1.0,) if kind == REGRESSION else _SHARPNESS
 
 
 def _num_numbers(data: CrowdData) -> int:

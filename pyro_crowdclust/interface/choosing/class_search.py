@@ -176,7 +176,9 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        telling = [trial for trial in others if tells(trial.by_item, alone.by_item, len(others))]
+        telling = [
+            trial for trial in others if tells(trial.by_sharpness[0], alone.by_item, len(others))
+        ]
         best = max(telling, key=lambda trial: surely_gained(trial, alone), default=alone)
         reason = "with features held-out labels are not predicted better than by chance"
         if telling:
