@@ -7,6 +7,7 @@ of different coordinates can be compared by it.
 
 from pyro_crowdclust.transforms.atoms import WithAtoms
 from pyro_crowdclust.transforms.filled import Filled
+from pyro_crowdclust.transforms.landmarks import Landmarks
 from pyro_crowdclust.transforms.no_coordinates import NoCoordinates
 from pyro_crowdclust.transforms.one_hot import OneHot
 from pyro_crowdclust.transforms.power import PowerTransformed
@@ -15,6 +16,7 @@ from pyro_crowdclust.transforms.selection import Selected
 
 __all__ = [
     "Filled",
+    "Landmarks",
     "NoCoordinates",
     "OneHot",
     "PowerTransformed",

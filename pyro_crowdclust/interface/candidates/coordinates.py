@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+import scipy  # whose parts are loaded when they are used
 import torch
 from jaxtyping import Bool, Float
+from sklearn.cluster import KMeans
 from sklearn.preprocessing import PowerTransformer
 from torch import Tensor
 
@@ -19,10 +21,19 @@ from pyro_crowdclust.interface.candidates.following import add_something
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
-from pyro_crowdclust.transforms import Filled, OneHot, PowerTransformed, Projected, Selected
+from pyro_crowdclust.transforms import (
+    Filled,
+    Landmarks,
+    OneHot,
+    PowerTransformed,
+    Projected,
+    Selected,
+)
 
 # Atoms, powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
+# Distances of so many items are measured.
+_TO_MEASURE = 500
 # Scales of features are measured on this many rows at a time.
 _ROWS = 4096
 # Nothing is to be said about a feature that is missing everywhere.
@@ -163,6 +174,21 @@ def projected(
     smallest = _SMALLEST_RESIDUAL * first**2
     units = variances[:num_directions].sqrt() if whiten and varies else first
     return Projected(inner, mean, directions[:num_directions], units, max(residual, smallest))
+
+
+def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) -> Landmarks:
+    """How close items are to so many points among them, the centres of k-means.
+
+    ``width`` is in units of the distance of two items, at the median.
+    """
+    points = inner.latent(sample_of(data)).numpy()
+    distinct = np.unique(points, axis=0)
+    number = min(number, len(distinct))
+    found = KMeans(number, n_init=1, max_iter=20, random_state=0).fit(points)
+    some = np.random.default_rng(0).permutation(len(distinct))[:_TO_MEASURE]
+    distances = scipy.spatial.distance.pdist(distinct[some])
+    unit = float(np.median(distances)) if len(distances) else 1.0
+    return Landmarks(inner, torch.from_numpy(found.cluster_centers_), width * unit)
 
 
 def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]) -> float:

@@ -15,6 +15,7 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.candidates.coordinates import (
     in_common_units,
+    near_landmarks,
     power_transformed,
     projected,
     standardized,
@@ -32,6 +33,7 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
+from pyro_crowdclust.transforms import Landmarks
 
 # Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
@@ -41,6 +43,15 @@ _SHARPNESS = WEIGHTS[:-1]
 _SHARED = 1000.0
 
 
+# Gaussian processes have classes of any shape, in spaces of few dimensions. Widths are in units of
+# the median distance of two items.
+_WIDTHS = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
+# Landmarks of one at most, and how often their number squared times that of the classes.
+_LANDMARKS, _MOST_PRODUCTS = 100, 40_000
+# Scores deviate so much at first.
+_SCALE = 4.0
+
+
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in every coordinates."""
     kinds = _KINDS
@@ -48,11 +59,18 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         # A regression cannot leave out what is missing.
         kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
         kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
-    return [ClassCandidate("none", "labels alone", _alone)] + [
+    coordinates = _coordinates(data)
+    found = [ClassCandidate("none", "labels alone", _alone)] + [
         ClassCandidate(name, kind, partial(make, emission), _sharpness(kind))
-        for name, emission in _coordinates(data).items()
+        for name, emission in coordinates.items()
         for kind, make in kinds.items()
     ]
+    if "powers" in coordinates and not data.has_gaps:
+        number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
+        for kind, width in _WIDTHS.items():
+            emission = near_landmarks(data, coordinates["powers"], number, width)
+            found.append(ClassCandidate("powers", kind, partial(_process, emission)))
+    return found
 
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
@@ -118,6 +136,15 @@ def _regression(
     emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers
 ) -> Fitted:
     regression = SoftmaxRegression(data.num_classes, _size(emission, data))
+    model = LogResp(regression, workers.annotators(data), emission)
+    return fit(model, ClassLabelGuide(model), data, **options)
+
+
+def _process(
+    emission: Landmarks, data: CrowdData, options: dict[str, Any], workers: Workers
+) -> Fitted:
+    size = data.num_classes, _size(emission, data)
+    regression = SoftmaxRegression(*size, scale=_SCALE, learn_scale=True)
     model = LogResp(regression, workers.annotators(data), emission)
     return fit(model, ClassLabelGuide(model), data, **options)
 
