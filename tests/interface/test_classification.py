@@ -19,6 +19,7 @@ from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
 from ..control_c import press_control_c, press_in_start
+from .small_choices import two_rings
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
@@ -39,6 +40,7 @@ def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
 def only(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Try this kind of model alone, where which one is chosen is not the question."""
     monkeypatch.setattr(class_candidates, "_KINDS", {kind: class_candidates._KINDS[kind]})
+    monkeypatch.setattr(class_candidates, "_WIDTHS", {})
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,18 @@ def test_workers_who_copy_count_less(monkeypatch, tmp_path):
     after = dict(zip(updated.data.worker_ids, updated.model.annotators.worth.tolist(), strict=True))
     assert after.pop("new") == 1
     assert after == dict(zip(result.data.worker_ids, worth.tolist(), strict=True))
+
+
+def test_classes_may_have_any_shape():
+    features, ring = two_rings(240)
+    asked = np.arange(0, 160, 3)
+    labels = {"item": asked, "worker": ["ann"] * len(asked), "label": NAMES[ring[asked]]}
+    result = classify(features[:160], labels, **QUICK)
+    assert result.chosen.winner.endswith("Gaussian process on powers, 2 components")
+    found = result.predict_class_probabilities(features[160:]).idxmax(axis=1).to_numpy()
+    assert np.mean(found == NAMES[ring[160:]]) > 0.95
+    with pytest.raises(ValueError, match="missing"):
+        result.predict_class_probabilities(np.full((1, 2), np.nan))
 
 
 def test_what_is_known_for_sure_tells_of_a_crowd_that_errs_together(monkeypatch):
@@ -151,7 +165,8 @@ def test_the_chosen_candidate_predicts_held_out_labels_best(iris):
     result = iris[3]
     table = result.chosen.table
     assert set(table["kind"]) == {
-        *("Gaussians of one covariance", "full Gaussians", "regression", "labels alone")
+        *("Gaussians of one covariance", "full Gaussians", "regression", "labels alone"),
+        *("Gaussian process", "narrow Gaussian process"),
     }
     assert set(table["features"]) == {"columns", "powers", "none"}
     assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.transforms import Filled, OneHot, Projected, Selected, WithAtoms
+from pyro_crowdclust.transforms import Filled, Landmarks, OneHot, Projected, Selected, WithAtoms
 
 from .inner_emissions import EMISSIONS, tensor
 
@@ -30,7 +30,9 @@ def test_features_come_back(make):
     torch.testing.assert_close(emission.features(emission.latent(features)), features)
 
 
-@pytest.mark.parametrize("name", ["powers", "selected", "atoms", "codes", "projected", "filled"])
+@pytest.mark.parametrize(
+    "name", ["powers", "selected", "atoms", "codes", "projected", "filled", "landmarks"]
+)
 def test_a_file_can_say_what_they_are(name):
     inner = EMISSIONS["powers"]()
     emission = {
@@ -40,6 +42,7 @@ def test_a_file_can_say_what_they_are(name):
         "codes": OneHot(inner, [0, 2, 0]),
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
         "filled": Filled(inner, tensor(0.5, 0.0, -1.0)),
+        "landmarks": Landmarks(inner, torch.eye(3), 0.7),
     }[name]
     tensors: dict[str, torch.Tensor] = {}
     again = build(describe(emission, tensors), tensors)

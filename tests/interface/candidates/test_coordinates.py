@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.spatial
 import torch
 
 from pyro_crowdclust import CrowdData
@@ -14,6 +15,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     in_common_units,
     is_real,
     location_and_scale,
+    near_landmarks,
     power_transformed,
     projected,
     standardized,
@@ -142,3 +144,17 @@ def test_directions_are_whitened_in_whatever_units_they_are(unit):
     torch.testing.assert_close(deviations, torch.ones_like(deviations))
     same = projected(CrowdData(np.ones((3, 2))), Identity(), 2, whiten=True)
     assert same.scale.tolist() == [1.0]
+
+
+def test_landmarks_are_among_the_items_and_no_more_than_these():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(300, 2))
+    emission = near_landmarks(CrowdData(points), Identity(), 20, 0.5)
+    distance = scipy.spatial.distance.pdist(points)
+    assert emission.landmarks.shape == (20, 2)
+    assert emission.width == pytest.approx(np.median(distance) / 2, rel=0.1)
+    assert scipy.spatial.distance.cdist(emission.landmarks, points).min(1).max() < 0.7
+    for few, number in ((np.repeat(points[:3], 4, axis=0), 3), (np.ones((5, 2)), 1)):
+        found = near_landmarks(CrowdData(few), Identity(), 20, 1.0)
+        assert len(found.landmarks) == number
+        assert found.latent(torch.from_numpy(few)).isfinite().all()
