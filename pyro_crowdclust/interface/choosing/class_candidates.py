@@ -69,7 +69,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
         for kind, width in _WIDTHS.items():
             emission = near_landmarks(data, coordinates["powers"], number, width)
-            found.append(ClassCandidate("powers", kind, partial(_process, emission)))
+            found.append(ClassCandidate("powers", kind, partial(_process, emission), is_free=True))
     return found
 
 

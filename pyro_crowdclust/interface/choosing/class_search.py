@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,12 +71,16 @@ class ClassCandidate:
         Fits it to some data, with options of ``fit``, and such workers.
     sharpness
         How much what features say of a class may count once it is fitted, 1 first.
+    is_free
+        Whether its classes may have any shape. It has to be better than all others by more than a
+        standard error, as what is free fits chance, too.
     """
 
     features: str
     kind: str
     fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
     sharpness: tuple[float, ...] = (1.0,)
+    is_free: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,9 +184,16 @@ class ClassSearch:
         telling = [
             trial for trial in others if tells(trial.by_sharpness[0], alone.by_item, len(others))
         ]
-        best = max(telling, key=lambda trial: surely_gained(trial, alone), default=alone)
+        gained = partial(surely_gained, beyond=alone)
+        firm, free = (
+            [trial for trial in telling if trial.candidate.is_free == is_free]
+            for is_free in (False, True)
+        )
+        best = max(firm, key=gained, default=alone)
+        better = [trial for trial in free if surely_gained(trial, best) > 0]
+        best = max(better, key=gained, default=best)
         reason = "with features held-out labels are not predicted better than by chance"
-        if telling:
+        if best is not alone:
             reason = "it predicts held-out labels best, by what is gained less its standard error"
         if self.interrupted:
             reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
@@ -211,9 +223,9 @@ def sharpened(result: Fitted, sharpness: float) -> Fitted:
     return result if sharpness == 1 else replace(result, guide=result.guide.sharpened(sharpness))
 
 
-def surely_gained(trial: ClassTrial, alone: ClassTrial) -> float:
-    """Mean log-probability of an item's labels beyond that of the labels alone, less its error."""
-    gain = trial.by_item - alone.by_item
+def surely_gained(trial: ClassTrial, beyond: ClassTrial) -> float:
+    """Mean log-probability of an item's labels beyond that of another trial, less its error."""
+    gain = trial.by_item - beyond.by_item
     return float(gain.mean()) - error_of_mean(gain)
 
 

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, ClassTrial, tells
+from pyro_crowdclust.interface.choosing.class_search import (
+    ClassCandidate,
+    ClassSearch,
+    ClassTrial,
+    tells,
+)
 
 EVEN = np.full(100, np.log(0.5))
 
@@ -40,3 +45,22 @@ def test_features_count_less_where_held_out_labels_say_so_beyond_an_error():
     )
     assert better.sharpness == 0.5
     np.testing.assert_array_equal(better.by_item, as_fitted + 0.2)
+
+
+def test_classes_of_any_shape_have_to_be_better_beyond_an_error():
+    rng = np.random.default_rng(0)
+    score, noise = np.log(np.full(100, 0.7)), 0.2 * rng.normal(size=100)
+    search = ClassSearch.__new__(ClassSearch)
+    search.interrupted = False
+    for gain, wins in ((0.01, False), (0.1, True)):
+        search.trials = [
+            ClassTrial(ClassCandidate("columns", kind, None, is_free=is_free), found[None], 0.0)
+            for kind, is_free, found in (
+                ("labels alone", False, EVEN),
+                ("regression", False, score),
+                ("Gaussian process", True, score + gain + noise),
+            )
+        ]
+        winner, reason = search._winner()
+        assert winner.candidate.is_free == wins
+        assert reason.startswith("it predicts held-out labels best")
