@@ -29,6 +29,8 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
+# What is free must be better by so many standard errors.
+_ERRORS_OF_FREE = 1.5
 
 
 class Workers(NamedTuple):
@@ -72,8 +74,8 @@ class ClassCandidate:
     sharpness
         How much what features say of a class may count once it is fitted, 1 first.
     is_free
-        Whether its classes may have any shape. It has to be better than all others by more than a
-        standard error, as what is free fits chance, too.
+        Whether its classes may have any shape. It has to be better than all others by more than
+        one and a half standard errors, as what is free fits chance, too.
     """
 
     features: str
@@ -184,13 +186,17 @@ class ClassSearch:
         telling = [
             trial for trial in others if tells(trial.by_sharpness[0], alone.by_item, len(others))
         ]
-        gained = partial(surely_gained, beyond=alone)
+        gained = partial(surely_gained, alone=alone)
         firm, free = (
             [trial for trial in telling if trial.candidate.is_free == is_free]
             for is_free in (False, True)
         )
         best = max(firm, key=gained, default=alone)
-        better = [trial for trial in free if surely_gained(trial, best) > 0]
+        better = [
+            trial
+            for trial in free
+            if is_clearly_better(trial.by_item, best.by_item, _ERRORS_OF_FREE)
+        ]
         best = max(better, key=gained, default=best)
         reason = "with features held-out labels are not predicted better than by chance"
         if best is not alone:
@@ -223,9 +229,9 @@ def sharpened(result: Fitted, sharpness: float) -> Fitted:
     return result if sharpness == 1 else replace(result, guide=result.guide.sharpened(sharpness))
 
 
-def surely_gained(trial: ClassTrial, beyond: ClassTrial) -> float:
-    """Mean log-probability of an item's labels beyond that of another trial, less its error."""
-    gain = trial.by_item - beyond.by_item
+def surely_gained(trial: ClassTrial, alone: ClassTrial) -> float:
+    """Mean log-probability of an item's labels beyond that of the labels alone, less its error."""
+    gain = trial.by_item - alone.by_item
     return float(gain.mean()) - error_of_mean(gain)
 
 
