@@ -64,17 +64,18 @@ def classify(
     have any shape (``transforms.Landmarks``); and the labels alone. Of those that tell anything of
     held-out labels beyond chance (at a level of .05) the one under which these are likeliest, by
     what it gains on the labels alone less the standard error of that, is fitted to all data; where
-    none does, the labels alone. What Gaussians say of an item counts as much as held-out labels
-    have it (``feature_weight`` in the table). Candidates are tried on 2,000 items at most. Workers
-    have confusion matrices around a common one, which is learned, or under a prior that is not,
-    whichever has the larger ELBO in the end: of one label an item nothing can be learned of all
-    workers but that they agree with themselves. Where some agree more often than the classes
-    explain, as copies do, and answers say clearly more of the features if they count as far as they
-    are voices of their own (``discount_copies``), it is fitted once more with such answers. Missing
-    features are integrated out by Gaussians, of more than 50 columns by independent ones, while a
-    regression has no way to, and is left out. Ctrl-C ends the trials with the best so far (in the
-    first of them with nothing), and the last fits where they are. Without features it is
-    ``infer_classes`` of the labels: nothing is known of new items then, and nothing ``chosen``.
+    none does, the labels alone. A process, or Gaussians whose features count less than they say
+    (``feature_weight`` in the table), have to be clearly better than that. Candidates are tried on
+    2,000 items at most. Workers have confusion matrices around a common one, which is learned, or
+    under a prior that is not, whichever has the larger ELBO in the end: of one label an item
+    nothing can be learned of all workers but that they agree with themselves. Where some agree more
+    often than the classes explain, as copies do, and answers say clearly more of the features if
+    they count as far as they are voices of their own (``discount_copies``), it is fitted once more
+    with such answers. Missing features are integrated out by Gaussians, of more than 50 columns by
+    independent ones, while a regression has no way to, and is left out. Ctrl-C ends the trials with
+    the best so far (in the first of them with nothing), and the last fits where they are. Without
+    features it is ``infer_classes`` of the labels: nothing is known of new items then, and nothing
+    ``chosen``.
 
     Parameters
     ----------

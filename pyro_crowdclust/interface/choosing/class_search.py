@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +28,9 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
-# What is free must be better by so many standard errors.
-_ERRORS_OF_FREE = 1.5
+# What is free, or not read as it was fitted, fits chance, too, and is to be better than what is
+# neither by so many standard errors.
+_ERRORS = 1.5
 
 
 class Workers(NamedTuple):
@@ -74,8 +74,7 @@ class ClassCandidate:
     sharpness
         How much what features say of a class may count once it is fitted, 1 first.
     is_free
-        Whether its classes may have any shape. It has to be better than all others by more than
-        one and a half standard errors, as what is free fits chance, too.
+        Whether its classes may have any shape.
     """
 
     features: str
@@ -105,10 +104,14 @@ class ClassTrial:
     seconds: float
 
     @property
+    def as_fitted(self) -> Float[np.ndarray, " item"]:
+        """Log-probability of all labels of each held-out item at a sharpness of 1."""
+        return np.asarray(self.by_sharpness[0])
+
+    @property
     def best(self) -> int:
         """The sharpness whose gain on 1, less its standard error, is the largest."""
-        gains = self.by_sharpness - self.by_sharpness[0]
-        return int(np.argmax([gain.mean() - error_of_mean(gain) for gain in gains]))
+        return int(np.argmax([surely_gained(one, self.as_fitted) for one in self.by_sharpness]))
 
     @property
     def sharpness(self) -> float:
@@ -183,21 +186,17 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        telling = [
-            trial for trial in others if tells(trial.by_sharpness[0], alone.by_item, len(others))
-        ]
-        gained = partial(surely_gained, alone=alone)
-        firm, free = (
-            [trial for trial in telling if trial.candidate.is_free == is_free]
-            for is_free in (False, True)
+        telling = [trial for trial in others if tells(trial.as_fitted, alone.by_item, len(others))]
+        firm = [trial for trial in telling if not trial.candidate.is_free]
+        best = max(
+            firm, key=lambda trial: surely_gained(trial.as_fitted, alone.by_item), default=alone
         )
-        best = max(firm, key=gained, default=alone)
         better = [
-            trial
-            for trial in free
-            if is_clearly_better(trial.by_item, best.by_item, _ERRORS_OF_FREE)
+            trial for trial in telling if is_clearly_better(trial.by_item, best.by_item, _ERRORS)
         ]
-        best = max(better, key=gained, default=best)
+        best = max(
+            better, key=lambda trial: surely_gained(trial.by_item, alone.by_item), default=best
+        )
         reason = "with features held-out labels are not predicted better than by chance"
         if best is not alone:
             reason = "it predicts held-out labels best, by what is gained less its standard error"
@@ -229,9 +228,9 @@ def sharpened(result: Fitted, sharpness: float) -> Fitted:
     return result if sharpness == 1 else replace(result, guide=result.guide.sharpened(sharpness))
 
 
-def surely_gained(trial: ClassTrial, alone: ClassTrial) -> float:
+def surely_gained(found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"]) -> float:
     """Mean log-probability of an item's labels beyond that of the labels alone, less its error."""
-    gain = trial.by_item - alone.by_item
+    gain = found - alone
     return float(gain.mean()) - error_of_mean(gain)
 
 
