@@ -40,7 +40,7 @@ def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
 def only(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Try this kind of model alone, where which one is chosen is not the question."""
     monkeypatch.setattr(class_candidates, "_KINDS", {kind: class_candidates._KINDS[kind]})
-    monkeypatch.setattr(class_candidates, "_WIDTHS", {})
+    monkeypatch.setattr(class_candidates, "PROCESSES", {})
 
 
 @pytest.fixture(scope="module")

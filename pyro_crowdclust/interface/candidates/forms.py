@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     in_common_units,
     in_units_of_features,
     is_real,
+    near_landmarks,
     power_transformed,
     projected,
     standardized,
@@ -55,6 +56,11 @@ MOST_HEAVY = 800_000
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
 INDEPENDENT = "independent columns"
+# Regressions on landmarks, of which clusters and classes may have any shape, by their widths in
+# units of the median distance of two items.
+PROCESSES = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
+# Landmarks of one.
+_LANDMARKS = 50
 # What makes coordinates of data, and coordinates by what they are in words.
 Place = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
@@ -208,10 +214,20 @@ def _regressions(
         if have_common_units:
             alike = partial(_directions, partial(filled, in_common_units), common)
             places = {f"{common} directions, common units": alike} | places
+    kinds = [(name, REGRESSION, emission) for name, emission in places.items()]
+    if "powers" in places:  # distances of columns as they are hang on a few large numbers
+        kinds += [
+            ("powers", kind, partial(_near, places["powers"], width))
+            for kind, width in PROCESSES.items()
+        ]
     return tuple(
-        Form(name, REGRESSION, emission, regression_recipe, of_features=False)
-        for name, emission in places.items()
+        Form(name, kind, emission, regression_recipe, of_features=False)
+        for name, kind, emission in kinds
     )
+
+
+def _near(inner: Place, width: float, data: CrowdData) -> Identity:
+    return near_landmarks(data, inner(data), _LANDMARKS, width)
 
 
 def _directions(inner: Place, number: int, data: CrowdData, whiten: bool = False) -> Identity:

@@ -22,7 +22,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     telling,
     with_categories,
 )
-from pyro_crowdclust.interface.candidates.forms import MOST_FULL, REGRESSION
+from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
 from pyro_crowdclust.interface.choosing.trials import WEIGHTS
 from pyro_crowdclust.interface.recipe import feature_shape
@@ -43,9 +43,6 @@ _SHARPNESS = WEIGHTS[:-1]
 _SHARED = 1000.0
 
 
-# Gaussian processes have classes of any shape, in spaces of few dimensions. Widths are in units of
-# the median distance of two items.
-_WIDTHS = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
 # Landmarks of one at most, and how often their number squared times that of the classes.
 _LANDMARKS, _MOST_PRODUCTS = 100, 40_000
 # Scores deviate so much at first.
@@ -67,7 +64,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     ]
     if "powers" in coordinates and not data.has_gaps:
         number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
-        for kind, width in _WIDTHS.items():
+        for kind, width in PROCESSES.items():
             emission = near_landmarks(data, coordinates["powers"], number, width)
             found.append(ClassCandidate("powers", kind, partial(_process, emission), is_free=True))
     return found
