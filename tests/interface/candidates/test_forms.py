@@ -164,3 +164,16 @@ def test_many_columns_with_gaps_have_a_regression_on_directions():
     table.loc[0, "wave 1"] = np.nan
     (form,) = regressions(answered(table)).values()
     assert form.recipe(answered(table), 2).model.takes_gaps
+
+
+def test_a_table_of_few_columns_has_gaussian_processes_of_two_widths():
+    features, _ = two_rings(60)
+    found = [form for form in choice_for(answered(features)).forms if "process" in form.kind]
+    assert [form.kind for form in found] == ["Gaussian process", "narrow Gaussian process"]
+    wide, narrow = (form.emission(CrowdData(features)) for form in found)
+    assert wide.width == 2 * narrow.width
+    assert len(wide.landmarks) == 50
+    new = wide.latent(torch.tensor([[1.0, torch.nan]]))  # of a column in the middle
+    assert new.isfinite().all()
+    for other in (CrowdData(features), answered(np.random.default_rng(0).normal(size=(60, 51)))):
+        assert not [form for form in choice_for(other).forms if "process" in form.kind]
