@@ -69,12 +69,16 @@ class ClassLabelGuide(nn.Module):
         tau above 0: once trained, q(y) is read with ``p(x_i | y_i = k)^tau``, or for a regression
         with ``p(y_i = k | x_i)^tau``, as labels that were held out may have it: no model is the
         truth, and that of many features is the surest of itself. Training has tau = 1.
+    moderated
+        Read q(y), once trained, with the rates of the workers integrated out:
+        ``log E[gamma_jk(a)]`` of every label in place of ``E[log gamma_jk(a)]``, which takes what a
+        worker has hardly ever said for next to impossible, the more so the more classes there are.
 
     Raises
     ------
     ValueError
-        For a point of the workers' sites, or of one that the model has not, and a ``sharpness``
-        that is not above 0.
+        For a point of the workers' sites, or of one that the model has not, a ``sharpness`` that is
+        not above 0, and classes with states that are to be read ``moderated``.
 
     Examples
     --------
@@ -95,11 +99,17 @@ class ClassLabelGuide(nn.Module):
         start_steps: int = 50,
         points: Sequence[str] = (),
         sharpness: float = 1.0,
+        moderated: bool = False,
     ) -> None:
         super().__init__()
         if not sharpness > 0:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
-        self.model, self.sharpness = model, sharpness
+        if moderated and isinstance(model.annotators, SupportsStates):
+            raise ValueError(
+                f"under {type(model.annotators).__name__} classes have states, of which labels of "
+                "an item tell together: leave out moderated"
+            )
+        self.model, self.sharpness, self.moderated = model, sharpness, moderated
         self.start_items, self.start_steps, self.points = start_items, start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -140,14 +150,20 @@ class ClassLabelGuide(nn.Module):
             shares = 0.0 if weights is None else weights.log_weights(values["weights"])
             logits = shares + self.sharpness * (logits - shares)
         if batch.class_labels is not None:
-            likelihood = LabelLikelihood(self.model.annotators, values)
-            logits = logits + likelihood.evidence(batch.class_labels)
+            rates = torch.as_tensor(self.confusion(0.0).mean) if self.moderated else None
+            likelihood = LabelLikelihood(self.model.annotators, values, rates)
+            logits = logits + likelihood.evidence(batch.class_labels).to(logits)
         return LocalPosterior(logits, None)
 
-    def sharpened(self, sharpness: float) -> ClassLabelGuide:
-        """The same posterior, read with another sharpness."""
+    def sharpened(self, sharpness: float, moderated: bool | None = None) -> ClassLabelGuide:
+        """The same posterior, read with another sharpness, and perhaps moderated or not."""
         other = type(self)(
-            self.model, self.start_items, self.start_steps, self.points, sharpness=sharpness
+            self.model,
+            self.start_items,
+            self.start_steps,
+            self.points,
+            sharpness=sharpness,
+            moderated=self.moderated if moderated is None else moderated,
         )
         other.load_state_dict(self.state_dict())
         return other

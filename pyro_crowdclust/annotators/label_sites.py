@@ -30,14 +30,24 @@ class LabelLikelihood:
         The model of the workers.
     values
         Values of its sites.
+    confusion
+        ``p(label | class)`` of every worker, in place of what these say of it.
     """
 
-    def __init__(self, annotators: ClassAnnotators, values: Mapping[str, Tensor]) -> None:
-        self._annotators, self._values = annotators, values
+    def __init__(
+        self,
+        annotators: ClassAnnotators,
+        values: Mapping[str, Tensor],
+        confusion: Float[Tensor, "worker class label"] | None = None,
+    ) -> None:
+        self._annotators, self._values, self._confusion = annotators, values, confusion
         self.num_classes = annotators.num_classes
 
     @cached_property
     def _log_answers(self) -> Float[Tensor, "worker label state"]:
+        if self._confusion is not None:
+            # Finite, so that 0 times it is 0.
+            return self._confusion.clamp_min(1e-300).log().mT
         return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from functools import partial
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import (
     AnswerSources,
+    ClassStates,
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
@@ -31,6 +33,7 @@ from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.training import NaturalGradient, RobbinsMonro
 
+from ..crowds import fit_plain
 from ..oracles import random_natural
 
 NUM_WORKERS = 3
@@ -419,3 +422,40 @@ def test_results_without_class_labels_say_so():
     object.__setattr__(result, "data", CrowdData(None, item_ids=range(4)))
     with pytest.raises(ValueError, match="no class labels"):
         _ = result.class_probabilities
+
+
+def test_classes_are_read_with_the_rates_integrated_out():
+    """Of one label of a worker exactly: draws of the workers, as they are known, say the same."""
+    said = {"item": [0, 0, 1, 1, 2], "worker": list("ababa"), "label": [0, 1, 1, 1, 2]}
+    data = CrowdData(None, labels=said)
+    model = DawidSkene(ConfusionMatrices(2, 3))
+    plain = fit_plain(model, ClassLabelGuide(model), data, epochs=9)
+    read = dataclasses.replace(plain, guide=plain.guide.sharpened(1.0, moderated=True))
+    again = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=9)
+    assert again.elbo == plain.elbo
+    np.testing.assert_allclose(again.probabilities, read.probabilities)
+    alpha = plain.guide.posteriors["confusion"].standard().concentration.view(2, 3, 3)
+    drawn = torch.distributions.Dirichlet(alpha).sample((200_000,))
+    shares = model.weights.log_weights(plain.guide.posteriors["weights"].mean()).exp()
+    for item in range(3):
+        joint = shares.expand(len(drawn), -1)
+        for place, who, label in zip(*said.values(), strict=True):
+            if place == item:
+                joint = joint * drawn[:, "ab".index(who), :, label]
+        expected = joint.mean(0) / joint.mean(0).sum()
+        np.testing.assert_allclose(read.probabilities[item], expected, atol=5e-3)
+    assert read.probabilities.max() < plain.probabilities.max()
+    states = DawidSkene(ClassStates(2, 3))
+    with pytest.raises(ValueError, match="under ClassStates .* leave out moderated"):
+        ClassLabelGuide(states, moderated=True)
+
+
+def test_moderated_labels_count_what_their_workers_are_worth():
+    said = {"item": [0, 0, 1], "worker": list("aba"), "label": [0, 1, 1]}
+    data, worth = CrowdData(None, labels=said), torch.tensor([1.0, 0.5], dtype=torch.float64)
+    model = DawidSkene(ConfusionMatrices(2, 2, worth=worth.tolist()))
+    result = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=5)
+    rates = torch.as_tensor(result.guide.confusion().mean)
+    evidence = rates[0, :, 0].log() + 0.5 * rates[1, :, 1].log()
+    weights = model.weights.log_weights(result.guide.posteriors["weights"].mean())
+    np.testing.assert_allclose(result.probabilities[0], (weights + evidence).softmax(-1))

@@ -126,7 +126,9 @@ def _mixture(
 ) -> Fitted:
     model = MomResp(components, workers.annotators(data), emission=emission)
     callbacks = [LearnedPrior(), *options.get("callbacks", ())]
-    return fit(model, ClassLabelGuide(model), data, **options | {"callbacks": callbacks})
+    return fit(
+        model, ClassLabelGuide(model, moderated=True), data, **options | {"callbacks": callbacks}
+    )
 
 
 def _regression(
@@ -134,7 +136,7 @@ def _regression(
 ) -> Fitted:
     regression = SoftmaxRegression(data.num_classes, _size(emission, data))
     model = LogResp(regression, workers.annotators(data), emission)
-    return fit(model, ClassLabelGuide(model), data, **options)
+    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
 def _process(
@@ -143,12 +145,12 @@ def _process(
     size = data.num_classes, _size(emission, data)
     regression = SoftmaxRegression(*size, scale=_SCALE, learn_scale=True)
     model = LogResp(regression, workers.annotators(data), emission)
-    return fit(model, ClassLabelGuide(model), data, **options)
+    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
 def _alone(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
     model = DawidSkene(workers.annotators(data))
-    return fit(model, ClassLabelGuide(model), data, **options)
+    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
 # What fits some data in these coordinates, with options of fit, and such workers.
