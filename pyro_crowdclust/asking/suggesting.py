@@ -168,7 +168,8 @@ def suggest(
             stacklevel=2,
         )
     asked = Asked(data)
-    everybody = Crowd.of(result, None, None, None, generator)
+    # Those who are trusted have answered, too.
+    everybody = Crowd.of(result, data.worker_ids, None, None, generator)
     num_clusters = result.probabilities.shape[1]
     reliability = everybody.reliability(everybody.rates, num_clusters)
     if everybody.confusion is not None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, fit, load
-from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
+from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TrustedWorkers, TwoCoin
 from pyro_crowdclust.asking import (
     InformationGain,
     Labels,
@@ -308,6 +308,23 @@ def test_what_an_expert_said_is_not_asked():
     unlabelled = cluster(data.features, item_ids=NAMES, **options)
     before = suggest(unlabelled, Labels(), count=5, **every).expected_gain
     assert suggest(result, Labels(), count=5, **every).expected_gain < 0.5 * before
+
+
+@pytest.mark.parametrize("trusted", [0, 2])
+def test_what_workers_who_are_trusted_said_is_heard(trusted):
+    """They are asked nothing, wherever they stand among the workers."""
+    others = [worker for worker in range(3) if worker != trusted]
+    said = {
+        "item": [*range(8), *range(4, 12), *range(4)],
+        "worker": [others[0]] * 8 + [others[1]] * 8 + [trusted] * 4,
+        "label": [0, 1] * 10,
+    }
+    model = DawidSkene(TrustedWorkers(ConfusionMatrices(3, 2), [trusted]))
+    data = CrowdData(None, labels=said, item_ids=range(16))
+    result = fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
+    found = suggest(result, Labels(), count=4, exploration=0.0)
+    assert sorted(found.workers.index) == others
+    assert sorted(found.frame["item"]) == [12, 13, 14, 15]
 
 
 @pytest.mark.parametrize(
