@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.channels import Channels, channels_of
+from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -84,7 +85,7 @@ class Crowd:
     ) -> Crowd:
         """The workers of a fit, or those of the given ids, with what the fit says of them."""
         data = result.data
-        ids = data.worker_ids[_may_err(result)] if workers is None else _named(workers)
+        ids = _named(workers) if workers is not None else _asked_by_default(result)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
@@ -304,15 +305,24 @@ def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*
 
 def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:
     """Posterior means; of a worker without answers those of all who may err on average."""
-    means = result.guide.confusion().mean
-    every = np.concatenate([means, means[_may_err(result)].mean(0, keepdims=True)])
-    return every[codes]
+    means, may_err = result.guide.confusion().mean, _may_err(result)
+    # Where all are trusted nothing is known of others.
+    stranger = _shares(diagonal_concentration(means.shape[-1], *_STRANGER).numpy())
+    if may_err.any():
+        stranger = means[may_err].mean(0)
+    return np.concatenate([means, stranger[None]])[codes]
+
+
+def _asked_by_default(result: FittedModel) -> pd.Index:
+    """What is known for sure is no worker, and an expert is asked by name, or alone."""
+    may_err, ids = _may_err(result), result.data.worker_ids
+    return ids[may_err] if may_err.any() else ids
 
 
 def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
-    """Who is not trusted: what is known for sure is no worker, and an expert is asked by name."""
+    """Who is not trusted."""
     annotators = part_of(result.model, "annotators", TrustedWorkers)
-    if annotators is None or bool(annotators.is_trusted.all()):
+    if annotators is None:
         return np.ones(result.data.num_workers, dtype=bool)
     return ~annotators.is_trusted.numpy(force=True)
 

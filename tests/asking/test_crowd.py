@@ -163,6 +163,9 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
     result.model = DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [0, 1]))
     everybody = Crowd.of(result, None, None, None, np.random.default_rng(0))
     assert [*everybody.ids] == ["ann", "bob"]
+    # Who has not answered is no expert for that.
+    new = Crowd.of(result, ["new"], None, None, np.random.default_rng(0))
+    np.testing.assert_allclose(new.confusion, [np.full((3, 3), 0.125) + 0.625 * np.eye(3)])
 
 
 @pytest.mark.parametrize(
