@@ -33,9 +33,10 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.annotators.item_trait import ItemTrait
+from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
@@ -206,10 +207,47 @@ def gain_by_features(
     return float((found - log_ratios(*answers.classes(probabilities, alone), alone)).sum())
 
 
+def labels_that_may_err(result: Fitted) -> tuple[CrowdData, Bool[np.ndarray, " item"]]:
+    """The data without what workers say who are trusted, and the items that these speak of.
+
+    Whoever is trusted copies nobody, and says what the class is.
+    """
+    data, annotators = result.data, result.model.annotators
+    known, labels = np.zeros(data.num_items, dtype=bool), data.class_labels
+    if labels is None or not isinstance(annotators, TrustedWorkers):
+        return data, known
+    is_trusted = annotators.is_trusted.cpu()[labels.worker]
+    known[labels.item[is_trusted].numpy()] = True
+    return data.with_class_labels(labels.at(~is_trusted)), known
+
+
+def beside_known(
+    known: Bool[np.ndarray, " item"],
+    probabilities: Float[np.ndarray, "item class"],
+    by_features: Float[np.ndarray, "item class"] | None = None,
+) -> Float[np.ndarray, "item class"] | None:
+    """``by_features`` of ``discount_copies``, with the classes of the items that are known.
+
+    Parameters
+    ----------
+    known
+        Which these are.
+    probabilities
+        q(y_i = k) of a fit that knows them.
+    by_features
+        ``p(k | x_i)`` of all others; None where there are no features, or they tell nothing.
+    """
+    if not known.any():
+        return by_features
+    of_others = np.exp(log_shares_of(probabilities)) if by_features is None else by_features
+    return np.where(known[:, None], probabilities, of_others)
+
+
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
 
-    Where nobody copies, they are those of the result.
+    Where nobody copies, they are those of the result, and so are those of items of which somebody
+    spoke who is trusted.
 
     Raises
     ------
@@ -219,7 +257,9 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     check_fit(result)
     check_class_labels(result.data)
     frame = result.class_probabilities
-    discounted = discount_copies(result.data)
+    others, known = labels_that_may_err(result)
+    q = np.asarray(result.probabilities)
+    discounted = discount_copies(others, beside_known(known, q))
     trait = result if isinstance(result.model.annotators, ItemTrait) else None
-    weight = weight_of_copies(discounted, result.probabilities, trait)
+    weight = np.where(known, 0.0, weight_of_copies(discounted, q, trait))[:, None]
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()

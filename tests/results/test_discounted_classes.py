@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import class_labels, cluster, infer_classes
+from pyro_crowdclust.interface.choosing.copies import worth_of_copies
 from pyro_crowdclust.results import (
     AveragedClasses,
     discount_copies,
@@ -325,3 +326,32 @@ def test_three_workers_who_do_not_always_say_the_same_are_too_few_to_tell_copies
     votes = np.column_stack([1 - votes, votes])
     assert discounted.unexplained < unexplained_alone(discounted.answers, votes)
     assert weight_of_copies(discounted, votes) == 0
+
+
+def test_copies_are_told_from_others_by_what_is_known_for_sure():
+    """Four copies of a voice outvote four good workers, which no answer tells."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(400) < 0.5).astype(int)
+    voice = truth ^ (rng.random(400) < 0.35)
+    copies = voice[:, None] ^ (rng.random((400, 4)) < 0.03)
+    says = np.hstack([copies, truth[:, None] ^ (rng.random((400, 4)) < 0.25)]).astype(int)
+    sure = pd.DataFrame({"item": range(40), "worker": "expert", "label": truth[:40]})
+    data = CrowdData(None, labels=pd.concat([table(says), sure]))
+    result = infer_classes(data, [1], trusted=["expert"])
+    found = discounted_class_probabilities(result)
+    assert accuracy(result.class_probabilities, truth) < 0.75
+    assert accuracy(found, truth) > 0.85
+    # What is known stays so.
+    assert found.to_numpy()[range(40), truth[:40]].min() > 0.999
+    worth = worth_of_copies(result)
+    assert worth is not None
+    assert max(worth[1:5]) < 0.35  # by their names, of which "expert" is the first
+    assert worth[0] == 1.0
+
+
+def test_of_workers_who_are_all_trusted_none_is_a_copy():
+    said = pd.DataFrame({"item": range(60), "worker": "expert", "label": np.arange(60) % 2})
+    data = CrowdData(None, labels=pd.concat([said, said.assign(worker="other")]))
+    result = infer_classes(data, [0], trusted=["expert", "other"])
+    found = discounted_class_probabilities(result)
+    assert found.equals(result.class_probabilities)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.annotators import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.interface.choosing.trials import SMALLEST_EVIDENCE
 from pyro_crowdclust.results.discounted_classes import (
+    beside_known,
     discount_copies,
     gain_by_features,
+    labels_that_may_err,
     weight_of_copies,
 )
 from pyro_crowdclust.results.item_posterior import infer_by_features
@@ -40,28 +40,16 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
     if by_features is not None and np.ptp(by_features, axis=0).max() < 1e-6:
         by_features = None  # the labels alone
     q = np.asarray(result.probabilities)
-    others, known = _of_others(result)
-    if by_features is not None:
-        by_features = np.where(known[:, None], q, by_features)
-    discounted = discount_copies(others, by_features)
+    others, known = labels_that_may_err(result)
+    expected = beside_known(known, q, by_features)
+    discounted = discount_copies(others, expected)
     if (discounted.worth > _LESS).all():
         return None
-    if by_features is None:
+    if by_features is None or expected is None:
         is_better = weight_of_copies(discounted, q) > _LEAST_WEIGHT
     else:
-        is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
+        is_better = gain_by_features(discounted, q, expected) > SMALLEST_EVIDENCE
     return tuple(discounted.worth.tolist()) if is_better else None
-
-
-def _of_others(result: Fitted) -> tuple[CrowdData, Bool[np.ndarray, " item"]]:
-    """The labels of those who may err, and of which items the class is known beside these."""
-    data, annotators = result.data, result.model.annotators
-    known, labels = np.zeros(data.num_items, dtype=bool), data.class_labels
-    if labels is None or not isinstance(annotators, TrustedWorkers):
-        return data, known
-    is_trusted = annotators.is_trusted.cpu()[labels.worker]
-    known[labels.item[is_trusted].numpy()] = True
-    return data.with_class_labels(labels.at(~is_trusted)), known
 
 
 def in_words(worth: tuple[float, ...], data: CrowdData) -> str:
