@@ -251,6 +251,7 @@ def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
     result = classify(features, labels, **QUICK)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert result.chosen.winner.startswith("labels alone")
+    assert result.chosen.reason.startswith("features were not tried; 1 candidate had been")
 
 
 def test_ctrl_c_before_anything_was_tried(iris, monkeypatch):

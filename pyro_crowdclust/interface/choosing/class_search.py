@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.models import DawidSkene
@@ -198,10 +199,13 @@ class ClassSearch:
             better, key=lambda trial: surely_gained(trial.by_item, alone.by_item), default=best
         )
         reason = "with features held-out labels are not predicted better than by chance"
+        if not others:
+            reason = "features were not tried"
         if best is not alone:
             reason = "it predicts held-out labels best, by what is gained less its standard error"
         if self.interrupted:
-            reason += f"; {len(self.trials)} candidates had been tried when this was interrupted"
+            tried = count(len(self.trials), "candidate")
+            reason += f"; {tried} had been tried when this was interrupted"
         return best, reason
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
