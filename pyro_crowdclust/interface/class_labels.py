@@ -151,10 +151,12 @@ def infer_classes(
 
 def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:
     """Codes of workers by their ids; a ``ValueError`` for one who gave no answer."""
-    if isinstance(named, str | bytes):
-        raise ValueError(f"trusted is {named!r}, but must name workers in a list: [{named!r}]")
+    if isinstance(named, str | bytes) or not isinstance(named, Iterable):
+        remedy = "leave it out" if named is None else f"[{named!r}]"
+        raise ValueError(f"trusted is {named!r}, but must name workers in a list: {remedy}")
     each = [*named]
-    codes = data.worker_ids.get_indexer(pd.Index(each)).tolist() if each else []
+    wanted = pd.Index(each, tupleize_cols=False)
+    codes = data.worker_ids.get_indexer(wanted).tolist() if each else []
     for who, code in zip(each, codes, strict=True):
         if code < 0:
             raise ValueError(

@@ -17,6 +17,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classification, classify, infer_classes
 from pyro_crowdclust.interface.choosing import class_candidates, class_search
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, WorkersStart
+from pyro_crowdclust.interface.class_labels import codes_of_workers
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
 
 from ..control_c import press_control_c, press_in_start
@@ -136,6 +137,8 @@ def test_what_is_known_for_sure_tells_of_a_crowd_that_errs_together(monkeypatch)
     ("trusted", "said"),
     [
         ("ann", "must name workers in a list"),
+        (99, r"trusted is 99, but must name workers in a list: \[99\]"),
+        (None, "trusted is None, but must name workers in a list: leave it out"),
         (["an"], "trusted names 'an', who gave no answer.*'ann'"),
     ],
 )
@@ -144,6 +147,13 @@ def test_who_gave_no_answer_cannot_be_trusted(features, trusted, said):
     labels = {"item": [0, 1, 2], "worker": ["ann", "ann", "ben"], "label": list("xyx")}
     with pytest.raises(ValueError, match=said):
         classify(features, labels, trusted=trusted, progress=False)
+
+
+def test_ids_of_who_is_trusted_may_be_tuples():
+    who = pd.Series([("a", 1), ("e",), ("a", 1), ("e",)])
+    labels = pd.DataFrame({"item": [0, 0, 1, 1], "worker": who, "label": list("xyyy")})
+    data = CrowdData(None, labels=labels)
+    assert codes_of_workers([("e",), ("a", 1)], data) == (1, 0)
 
 
 def test_single_labels_are_doubted(monkeypatch):
