@@ -107,7 +107,12 @@ def _add_fit(parsers: Any) -> None:
     parser = _add_command(parsers, "fit")
     _add_features(parser, required=False)
     parser.add_argument(
-        "--ignore", nargs="+", default=[], metavar="NAME", help="columns that are no features"
+        "--ignore",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME",
+        help="columns that are no features",
     )
     _add_answers(parser)
     _add_model(parser)
@@ -146,6 +151,7 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trusted",
         nargs="+",
+        action="extend",
         default=[],
         metavar="WORKER",
         help="workers who gave --labels and are always right, such as an expert",
@@ -154,6 +160,7 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
         "--answers",
         type=Path,
         nargs="+",
+        action="extend",
         metavar="FILE",
         help="instead of these: what people answered to 'ask', in files that they saved (.csv) or "
         "that their tool exported (.json: Label Studio, .jsonl: Prodigy)",
@@ -207,6 +214,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}",
             nargs="+",
+            action="extend",
             default=[],
             metavar="NAME",
             help=f"columns that hold {text}, where that is not recognized",
@@ -235,7 +243,11 @@ def _add_ask(parsers: Any) -> None:
         "--size", type=_count(2), default=12, metavar="N", help="items on a page (default 12)"
     )
     parser.add_argument(
-        "--workers", nargs="+", metavar="ID", help="whom to ask (default: those of the fit)"
+        "--workers",
+        nargs="+",
+        action="extend",
+        metavar="ID",
+        help="whom to ask (default: those of the fit)",
     )
     parser.add_argument(
         "--items",

@@ -30,3 +30,22 @@ def test_version_and_help(capsys):
             main(words)
         assert stop.value.code == 0
     assert f"pyro-crowdclust {__version__}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ("fit --out out", "--trusted"),
+        ("fit --out out", "--answers"),
+        ("fit --out out", "--ignore"),
+        ("fit --out out", "--counts"),
+        ("ask folder --out out", "--workers"),
+    ],
+)
+def test_what_is_named_by_the_same_word_again_is_named_too(command, word):
+    from pyro_crowdclust.interface.command_line import arguments
+
+    for _ in range(2):  # the first does not stay for the second
+        options = arguments.parser().parse_args([*command.split(), word, "a", "b", word, "c"])
+        found = getattr(options, word.removeprefix("--"))
+        assert [*map(str, found)] == ["a", "b", "c"]
