@@ -39,6 +39,7 @@ from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.results.fitted import Fitted, check_fit
+from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
 from pyro_crowdclust.training.given import check_class_labels
 
@@ -221,6 +222,15 @@ def labels_that_may_err(result: Fitted) -> tuple[CrowdData, Bool[np.ndarray, " i
     return data.with_class_labels(labels.at(~is_trusted)), known
 
 
+def told_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
+    """``p(k | x_i)`` of a fit; None where features say nothing of classes, or there are none."""
+    found = infer_by_features(result)
+    by_features = None if found is None else found.numpy(force=True)
+    if by_features is None or np.ptp(by_features, axis=0).max() < 1e-6:
+        return None
+    return np.asarray(by_features)
+
+
 def beside_known(
     known: Bool[np.ndarray, " item"],
     probabilities: Float[np.ndarray, "item class"],
@@ -247,19 +257,24 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
 
     Where nobody copies, they are those of the result, and so are those of items of which somebody
-    spoke who is trusted.
+    spoke who is trusted. Features of a fit say of both what they say.
 
     Raises
     ------
     ValueError
-        For what is no fit, and a fit without class labels.
+        For what is no fit, a fit without class labels, and a loaded one without its features.
     """
     check_fit(result)
     check_class_labels(result.data)
+    if result.feature_shape is not None and result.data.features is None:
+        raise ValueError(
+            "this result was loaded, and a file has no features, which say of the classes what "
+            "answers do not: pass the data of the fit, load(path, data=data)"
+        )
     frame = result.class_probabilities
     others, known = labels_that_may_err(result)
     q = np.asarray(result.probabilities)
-    discounted = discount_copies(others, beside_known(known, q))
+    discounted = discount_copies(others, beside_known(known, q, told_by_features(result)))
     trait = result if isinstance(result.model.annotators, ItemTrait) else None
     weight = np.where(known, 0.0, weight_of_copies(discounted, q, trait))[:, None]
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()

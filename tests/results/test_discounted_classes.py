@@ -9,9 +9,13 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit, load
+from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import class_labels, cluster, infer_classes
 from pyro_crowdclust.interface.choosing.copies import worth_of_copies
+from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.results import (
     AveragedClasses,
     discount_copies,
@@ -355,3 +359,26 @@ def test_of_workers_who_are_all_trusted_none_is_a_copy():
     result = infer_classes(data, [0], trusted=["expert", "other"])
     found = discounted_class_probabilities(result)
     assert found.equals(result.class_probabilities)
+
+
+def test_features_of_a_fit_say_of_discounted_classes_what_they_say(tmp_path):
+    """Items without labels had the shares of the classes, and others were doubted."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(400) < 0.5).astype(int)
+    features = rng.normal(size=(400, 2)) + 3 * truth[:, None]
+    voice = truth[:200] ^ (rng.random(200) < 0.35)
+    copies = voice[:, None] ^ (rng.random((200, 3)) < 0.03)
+    says = np.hstack([copies, truth[:200, None] ^ (rng.random((200, 5)) < 0.2)]).astype(int)
+    data = CrowdData(features, labels=table(says))
+    model = MomResp(GaussianComponents(2, 2), ConfusionMatrices(8, 2))
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 60, "progress": False}
+    result = fit(model, ClassLabelGuide(model), data, **options)
+    assert weight_of_copies(discount_copies(data), np.asarray(result.probabilities)) > 0.5
+    found = discounted_class_probabilities(result)
+    assert accuracy(found[200:], truth[200:]) > 0.95
+    assert accuracy(found[:200], truth[:200]) > 0.95
+    result.save(tmp_path / "fit")
+    with pytest.raises(ValueError, match=r"a file has no features.*load\(path, data=data\)"):
+        discounted_class_probabilities(load(tmp_path / "fit"))
+    again = discounted_class_probabilities(load(tmp_path / "fit", data=data))
+    pd.testing.assert_frame_equal(again, found)

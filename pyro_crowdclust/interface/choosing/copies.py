@@ -13,9 +13,9 @@ from pyro_crowdclust.results.discounted_classes import (
     discount_copies,
     gain_by_features,
     labels_that_may_err,
+    told_by_features,
     weight_of_copies,
 )
-from pyro_crowdclust.results.item_posterior import infer_by_features
 
 # Of the better reading, where one is taken and not both averaged.
 _LEAST_WEIGHT = 0.5
@@ -35,10 +35,7 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
     result
         A fit to class labels, which took all workers for independent.
     """
-    found = infer_by_features(result)
-    by_features = None if found is None else found.numpy(force=True)
-    if by_features is not None and np.ptp(by_features, axis=0).max() < 1e-6:
-        by_features = None  # the labels alone
+    by_features = told_by_features(result)
     q = np.asarray(result.probabilities)
     others, known = labels_that_may_err(result)
     expected = beside_known(known, q, by_features)
