@@ -96,7 +96,9 @@ def infer_classes(
         If dependent, the expected share of the second of ``data.class_ids``, on which few
         annotators lean; from the votes by default.
     trusted
-        Workers who are always right, such as an expert; none if dependent.
+        Workers who are always right, such as an expert; none if dependent. Priors are learned then,
+        if any number of communities is above 0: what others have in common shows where somebody
+        is trusted.
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
@@ -143,6 +145,8 @@ def infer_classes(
         check_no_checkpoint(options)
     for number in num_communities:
         check_whole("num_communities", number, least=0)
+    if codes and any(num_communities):  # it can be learned that others err in the same way
+        num_communities = [number for number in num_communities if number]
     return best_first(
         partial(_with_communities, data, number, codes, _DEFAULTS | options)
         for number in num_communities

@@ -158,7 +158,9 @@ def classify(
         reason += "; no regression was tried, as features are missing"
 
     def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
-        each = (given._replace(learned=learned, worth=worth) for learned in (True, False))
+        # Where somebody is trusted, it can be learned that all others err in the same way.
+        priors = (True,) if given.trusted else (True, False)
+        each = (given._replace(learned=learned, worth=worth) for learned in priors)
         own = options | {"progress": progress}
         fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
         return sharpened(best_first(fits)[0], winner.sharpness)

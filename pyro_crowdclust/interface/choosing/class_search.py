@@ -187,7 +187,9 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        telling = [trial for trial in others if tells(trial.as_fitted, alone.by_item, len(others))]
+        # What is free is to be better than others that tell, and luckier than these it need not be.
+        number = sum(not trial.candidate.is_free for trial in others)
+        telling = [trial for trial in others if tells(trial.as_fitted, alone.by_item, number)]
         firm = [trial for trial in telling if not trial.candidate.is_free]
         best = max(
             firm, key=lambda trial: surely_gained(trial.as_fitted, alone.by_item), default=alone
