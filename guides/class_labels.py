@@ -10,6 +10,7 @@ the paper, mixed with the old value by rho: ``rho = 1`` on all data is coordinat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -102,8 +103,8 @@ class ClassLabelGuide(nn.Module):
         moderated: bool = False,
     ) -> None:
         super().__init__()
-        if not sharpness > 0:
-            raise ValueError(f"sharpness is {sharpness}, but must be above 0")
+        if not 0 < sharpness < math.inf:
+            raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
         if moderated and isinstance(model.annotators, SupportsStates):
             raise ValueError(
                 f"under {type(model.annotators).__name__} classes have states, of which labels of "

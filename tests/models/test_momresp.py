@@ -224,5 +224,6 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     np.testing.assert_allclose(loaded.probabilities, expected, atol=1e-12)
     more = {"item": [25], "worker": [0], "label": [0]}
     assert loaded.update(labels=more, epochs=1).guide.sharpness == 0.3
-    with pytest.raises(ValueError, match="sharpness is 0"):
-        plain.guide.sharpened(0)
+    for wrong in (0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"sharpness is {wrong}"):
+            plain.guide.sharpened(wrong)
