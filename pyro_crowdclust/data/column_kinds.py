@@ -27,6 +27,8 @@ SAMPLE = 50
 _NUMBERS = (int, float, Decimal, np.number)
 # What it may hold to be one of categories.
 _TEXTS = (str, bool, np.bool_)
+# What it holds where many numbers of an item are in one cell.
+_ROWS = (list, tuple, np.ndarray)
 
 
 # What columns of numbers hold that may not hold any.
@@ -90,6 +92,12 @@ def _of_objects(label: str, present: pd.Series) -> str:
         return (
             f"feature column {label} holds numbers, and {show(texts[0])} among them: make it "
             "numbers, and empty what is missing, or all texts, if it is a category"
+        )
+    if all(isinstance(value, _ROWS) for value in others):  # as files of embeddings have them
+        return (
+            f"feature column {label} holds {type(others[0]).__name__} (dtype {present.dtype}): "
+            "make every number of a row a column of its own, as numpy.stack(frame[name]) does, "
+            "with the other columns beside them or as item_ids"
         )
     return (
         f"feature column {label} holds {type(others[0]).__name__} (dtype {present.dtype}): encode "
