@@ -46,9 +46,10 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
 
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
-    with e the answers about the item and gamma_e their probabilities given k. What is reported is
-    the mean of ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers
-    than one.
+    with e the answers about the item and gamma_e their probabilities given k; where q is read
+    ``moderated``, with ``log E[gamma]`` in place of ``E[log gamma]``. What is reported is the mean
+    of ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers than
+    one.
 
     Parameters
     ----------
@@ -75,6 +76,9 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     named = (alpha[worker, :, label] - held).clamp_min(1e-6)
     total = (alpha[worker].sum(-1) - held).clamp_min(1e-6)
     log_unheard = named.digamma() - total.digamma()
+    if getattr(result.guide, "moderated", False):
+        log_unheard = (named / total).log()
+        log_answers = (alpha / alpha.sum(-1, keepdim=True)).log().mT
     log_item = q.clamp_min(1e-300).log()
     log_item = log_item.index_add(0, item, counts * (log_unheard - log_answers[worker, label]))
     others = (log_item[item] - counts * log_unheard) / temperature

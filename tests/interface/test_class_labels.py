@@ -138,12 +138,14 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     assert log_loss(calibrated.to_numpy(), truth) < log_loss(result.probabilities, truth)
 
 
-def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float) -> float:
+def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, log=digamma) -> float:
     labels, q = full_batch(result.data).class_labels, result.probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
     means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
     log_answers = result.model.annotators.log_answers(means).numpy()
+    if log is np.log:  # of means, in place of means of logarithms
+        log_answers = np.log(alpha / alpha.sum(2, keepdims=True)).swapaxes(1, 2)
     answers = torch.stack([labels.item, labels.worker, labels.label], 1).tolist()
     total = 0.0
     for i, j, a in answers:
@@ -152,8 +154,8 @@ def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float) ->
             log_q -= worth[other] * log_answers[other, said]
             if other != j:
                 counted = worth[other] * q[i]
-                row = digamma(alpha[other].sum(1) - counted)
-                log_q += worth[other] * (digamma(alpha[other, :, said] - counted) - row)
+                row = log(alpha[other].sum(1) - counted)
+                log_q += worth[other] * (log(alpha[other, :, said] - counted) - row)
         others, counted = temper(np.exp(log_q)[None], temperature)[0], worth[j] * q[i]
         share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
         total += np.log(others @ share)
@@ -170,15 +172,18 @@ def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     )
 
 
+@pytest.mark.parametrize(("moderated", "log"), [(False, digamma), (True, np.log)])
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
-def test_answers_that_count_in_part_are_left_out_by_that_part(correlated, temperature):
+def test_answers_that_count_in_part_are_left_out_by_that_part(
+    correlated, temperature, moderated, log
+):
     worth = np.linspace(0.3, 1.0, 9)
     model = DawidSkene(ConfusionMatrices(9, 2, worth=tuple(worth)))
     found = fit(
-        *(model, ClassLabelGuide(model), correlated[1].data),
+        *(model, ClassLabelGuide(model, moderated=moderated), correlated[1].data),
         **{"epochs": 3, "batch_size": None, "progress": False, "dtype": torch.float64},
     )
-    expected = held_out_by_a_loop(found, worth, temperature)
+    expected = held_out_by_a_loop(found, worth, temperature, log)
     assert held_out_log_likelihood(found, temperature) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="answers count in part where workers copy each other"):
         draw_classes(found)
