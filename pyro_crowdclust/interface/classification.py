@@ -24,8 +24,9 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, sharpened
+from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
 from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
+from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
@@ -163,7 +164,7 @@ def classify(
         each = (given._replace(learned=learned, worth=worth) for learned in priors)
         own = options | {"progress": progress}
         fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
-        return sharpened(best_first(fits)[0], winner.sharpness)
+        return weighted(best_first(fits)[0], winner.sharpness)
 
     result = fitted()
     worth = None if is_interrupted(result) else worth_of_copies(result)

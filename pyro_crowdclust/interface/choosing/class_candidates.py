@@ -41,8 +41,6 @@ _DIRECTIONS = (20, 40)
 _SHARPNESS = WEIGHTS[:-1]
 # More pseudo-items than there are items: all classes share one covariance, which is learned.
 _SHARED = 1000.0
-
-
 # Landmarks of one at most, and how often their number squared times that of the classes.
 _LANDMARKS, _MOST_PRODUCTS = 100, 40_000
 # Scores deviate so much at first.

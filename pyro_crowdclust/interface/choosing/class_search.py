@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, Tr
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
+from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results.chosen import Chosen
@@ -181,7 +182,7 @@ class ClassSearch:
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
             result = whole(candidate.fit(seen, options, self._workers))
-            read = (sharpened(result, sharpness) for sharpness in candidate.sharpness)
+            read = (weighted(result, sharpness) for sharpness in candidate.sharpness)
             found.append(np.stack([log_probability_by_item(one, held) for one in read]))
         return ClassTrial(candidate, np.concatenate(found, 1), time.perf_counter() - begun)
 
@@ -227,11 +228,6 @@ class ClassSearch:
         ]
         table = pd.DataFrame(rows)
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
-
-
-def sharpened(result: Fitted, sharpness: float) -> Fitted:
-    """The result, read with what features say of classes to such a power."""
-    return result if sharpness == 1 else replace(result, guide=result.guide.sharpened(sharpness))
 
 
 def surely_gained(found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"]) -> float:

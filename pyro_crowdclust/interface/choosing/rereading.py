@@ -17,7 +17,7 @@ from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.batch import Batch
@@ -58,14 +58,15 @@ class ReweightedTraining(TrainingOptions):
 
 
 def weighted(result: Fitted, feature_weight: float, prior_weight: float = 1.0) -> Fitted:
-    """The result of a mixture, read with features that count less than they did in the fit.
+    """The result, read with features that count less than they did in the fit.
 
-    An update trains as the fit did, and is read in the same way, by workers who are ``judged``. The
-    guide of a regression has its ``sharpness`` itself, which has no part in training.
+    An update trains as the fit did, and is read in the same way, of a mixture by workers who are
+    ``judged``. Guides of a regression and of class labels have their ``sharpness`` themselves,
+    which has no part in training.
     """
     if feature_weight == 1:
         return result
-    if isinstance(result.guide, PairRegressionGuide):
+    if isinstance(result.guide, PairRegressionGuide | ClassLabelGuide):
         return replace(result, guide=result.guide.sharpened(feature_weight))
     ownership, train_on = result.model.ownership, result.train_on
     read = _read_by(result, ownership, feature_weight, prior_weight=prior_weight)
