@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -208,49 +209,49 @@ def gain_by_features(
     return float((found - log_ratios(*answers.classes(probabilities, alone), alone)).sum())
 
 
-def labels_that_may_err(result: Fitted) -> tuple[CrowdData, Bool[np.ndarray, " item"]]:
-    """The data without what workers say who are trusted, and the items that these speak of.
+class Discounts(NamedTuple):
+    """What a fit becomes where workers may copy each other.
 
-    Whoever is trusted copies nobody, and says what the class is.
+    Attributes
+    ----------
+    classes
+        From the labels of those who may err: whoever is trusted copies nobody.
+    by_features
+        ``p(k | x_i)`` with which these were found; None where features say nothing of classes, or
+        there are none.
+    known
+        The items of which somebody spoke who is trusted, and said what the class is.
     """
-    data, annotators = result.data, result.model.annotators
-    known, labels = np.zeros(data.num_items, dtype=bool), data.class_labels
-    if labels is None or not isinstance(annotators, TrustedWorkers):
-        return data, known
-    is_trusted = annotators.is_trusted.cpu()[labels.worker]
-    known[labels.item[is_trusted].numpy()] = True
-    return data.with_class_labels(labels.at(~is_trusted)), known
+
+    classes: DiscountedClasses
+    by_features: Float[np.ndarray, "item class"] | None
+    known: Bool[np.ndarray, " item"]
 
 
-def told_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
-    """``p(k | x_i)`` of a fit; None where features say nothing of classes, or there are none."""
+def discounts_of(result: Fitted) -> Discounts:
+    """``discount_copies`` beside what a fit knows of features, and from workers who are trusted."""
+    data, q = result.data, np.asarray(result.probabilities)
+    labels, annotators = data.class_labels, result.model.annotators
+    known = np.zeros(data.num_items, dtype=bool)
+    if labels is not None and isinstance(annotators, TrustedWorkers):
+        is_trusted = annotators.is_trusted.cpu()[labels.worker]
+        known[labels.item[is_trusted].numpy()] = True
+        data = data.with_class_labels(labels.at(~is_trusted))
+    by_features = _told_by_features(result)
+    expected = by_features
+    if known.any():
+        of_others = np.exp(log_shares_of(q)) if by_features is None else by_features
+        expected = np.where(known[:, None], q, of_others)
+    discounted = discount_copies(data, expected)
+    return Discounts(discounted, None if by_features is None else expected, known)
+
+
+def _told_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
     found = infer_by_features(result)
     by_features = None if found is None else found.numpy(force=True)
     if by_features is None or np.ptp(by_features, axis=0).max() < 1e-6:
         return None
     return np.asarray(by_features)
-
-
-def beside_known(
-    known: Bool[np.ndarray, " item"],
-    probabilities: Float[np.ndarray, "item class"],
-    by_features: Float[np.ndarray, "item class"] | None = None,
-) -> Float[np.ndarray, "item class"] | None:
-    """``by_features`` of ``discount_copies``, with the classes of the items that are known.
-
-    Parameters
-    ----------
-    known
-        Which these are.
-    probabilities
-        q(y_i = k) of a fit that knows them.
-    by_features
-        ``p(k | x_i)`` of all others; None where there are no features, or they tell nothing.
-    """
-    if not known.any():
-        return by_features
-    of_others = np.exp(log_shares_of(probabilities)) if by_features is None else by_features
-    return np.where(known[:, None], probabilities, of_others)
 
 
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
@@ -272,9 +273,8 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
             "answers do not: pass the data of the fit, load(path, data=data)"
         )
     frame = result.class_probabilities
-    others, known = labels_that_may_err(result)
-    q = np.asarray(result.probabilities)
-    discounted = discount_copies(others, beside_known(known, q, told_by_features(result)))
+    discounted, _, known = discounts_of(result)
     trait = result if isinstance(result.model.annotators, ItemTrait) else None
-    weight = np.where(known, 0.0, weight_of_copies(discounted, q, trait))[:, None]
+    of_copies = weight_of_copies(discounted, np.asarray(result.probabilities), trait)
+    weight = np.where(known, 0.0, of_copies)[:, None]
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()

@@ -9,11 +9,8 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.interface.choosing.trials import SMALLEST_EVIDENCE
 from pyro_crowdclust.results.discounted_classes import (
-    beside_known,
-    discount_copies,
+    discounts_of,
     gain_by_features,
-    labels_that_may_err,
-    told_by_features,
     weight_of_copies,
 )
 
@@ -35,17 +32,14 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
     result
         A fit to class labels, which took all workers for independent.
     """
-    by_features = told_by_features(result)
-    q = np.asarray(result.probabilities)
-    others, known = labels_that_may_err(result)
-    expected = beside_known(known, q, by_features)
-    discounted = discount_copies(others, expected)
+    discounted, by_features, _ = discounts_of(result)
     if (discounted.worth > _LESS).all():
         return None
-    if by_features is None or expected is None:
+    q = np.asarray(result.probabilities)
+    if by_features is None:
         is_better = weight_of_copies(discounted, q) > _LEAST_WEIGHT
     else:
-        is_better = gain_by_features(discounted, q, expected) > SMALLEST_EVIDENCE
+        is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
     return tuple(discounted.worth.tolist()) if is_better else None
 
 
