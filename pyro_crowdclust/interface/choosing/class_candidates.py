@@ -62,8 +62,10 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     ]
     if "powers" in coordinates and not data.has_gaps:
         number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
+        inner = coordinates["powers"]
+        one = near_landmarks(data, inner, number, width=1.0)
         for kind, width in PROCESSES.items():
-            emission = near_landmarks(data, coordinates["powers"], number, width)
+            emission = Landmarks(inner, one.landmarks, width * one.width)
             found.append(ClassCandidate("powers", kind, partial(_process, emission), is_free=True))
     return found
 
@@ -124,30 +126,26 @@ def _mixture(
 ) -> Fitted:
     model = MomResp(components, workers.annotators(data), emission=emission)
     callbacks = [LearnedPrior(), *options.get("callbacks", ())]
-    return fit(
-        model, ClassLabelGuide(model, moderated=True), data, **options | {"callbacks": callbacks}
-    )
+    return _fitted(model, data, options | {"callbacks": callbacks})
 
 
 def _regression(
-    emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers
+    emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers, **scale: Any
 ) -> Fitted:
-    regression = SoftmaxRegression(data.num_classes, _size(emission, data))
-    model = LogResp(regression, workers.annotators(data), emission)
-    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
+    regression = SoftmaxRegression(data.num_classes, _size(emission, data), **scale)
+    return _fitted(LogResp(regression, workers.annotators(data), emission), data, options)
 
 
-def _process(
-    emission: Landmarks, data: CrowdData, options: dict[str, Any], workers: Workers
-) -> Fitted:
-    size = data.num_classes, _size(emission, data)
-    regression = SoftmaxRegression(*size, scale=_SCALE, learn_scale=True)
-    model = LogResp(regression, workers.annotators(data), emission)
-    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
+_process = partial(_regression, scale=_SCALE, learn_scale=True)
 
 
 def _alone(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
-    model = DawidSkene(workers.annotators(data))
+    return _fitted(DawidSkene(workers.annotators(data)), data, options)
+
+
+def _fitted(
+    model: DawidSkene | LogResp | MomResp, data: CrowdData, options: dict[str, Any]
+) -> Fitted:
     return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
