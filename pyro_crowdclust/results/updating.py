@@ -198,9 +198,9 @@ def _of_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> A
             worth[rows] = torch.tensor(arguments["worth"], dtype=torch.float64)
             arguments["worth"] = tuple(worth.tolist())
         return type(annotators)(**arguments)
-    for name in ("attentive", "others"):
-        grown = None if name not in arguments else _of_workers(arguments[name], rows, number)
-        if grown is not None:
-            moved = {"trusted": rows[[*arguments["trusted"]]].tolist()} if name == "others" else {}
-            return type(annotators)(**arguments | {name: grown} | moved)
+    if "trusted" in arguments:
+        arguments = arguments | {"trusted": rows[[*arguments["trusted"]]].tolist()}
+    for name in {"attentive", "others"} & arguments.keys():
+        grown = _of_workers(arguments[name], rows, number)
+        return None if grown is None else type(annotators)(**arguments | {name: grown})
     return None
