@@ -80,6 +80,11 @@ class LogResp(nn.Module):
         """K."""
         return self.annotators.num_classes
 
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether coordinates are whole where features are missing."""
+        return self.emission.fills_gaps
+
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         return {"coefficients": self.regression.prior, **self.annotators.priors()}

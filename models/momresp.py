@@ -43,6 +43,7 @@ from pyro_crowdclust.mixture import (
     describe_mixture,
     in_feature_units,
     observed_latent,
+    takes_gaps,
 )
 from pyro_crowdclust.protocols import ClassAnnotators
 
@@ -111,8 +112,8 @@ class MomResp(nn.Module):
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether missing features are integrated out: of components on the features."""
-        return not self.emission.mixes_features and self.components.family.takes_gaps
+        """Whether missing features are integrated out, or filled by the emission."""
+        return takes_gaps(self.components, self.emission)
 
     def _of_classes(self) -> dict[str, ConjugatePrior]:
         return {"weights": self.weights.prior, "components": self.components.prior}

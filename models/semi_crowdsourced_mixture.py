@@ -38,6 +38,7 @@ from pyro_crowdclust.mixture import (
     observed_latent,
     sample_mixture,
     sample_summed_out,
+    takes_gaps,
 )
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision, Unsupervised
@@ -148,9 +149,8 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether missing features are integrated out: of components on the features."""
-        of_columns = self._on_features and not self.emission.mixes_features
-        return of_columns and self.components.family.takes_gaps
+        """Whether missing features are integrated out, or filled by the emission."""
+        return takes_gaps(self.components, self.emission)
 
     @property
     def _on_features(self) -> bool:

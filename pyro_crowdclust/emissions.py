@@ -79,13 +79,16 @@ class Emission(nn.Module):
     observes_latent
         True if features are the latents themselves, so that there is nothing to emit.
     mixes_features
-        True if a latent depends on several features, so that none may be missing.
+        True if a latent depends on several features.
+    takes_gaps
+        True if features may be missing.
     fills_gaps
         True if no latent is missing where features are.
     """
 
     observes_latent = False
     mixes_features = False
+    takes_gaps = False
     fills_gaps = False
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
@@ -270,6 +273,7 @@ class Identity(Emission):
     """The components are on the features themselves: a plain mixture, no network."""
 
     observes_latent = True
+    takes_gaps = True
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         return dist.Delta(self.features(latent), event_dim=1)
@@ -281,13 +285,19 @@ class Identity(Emission):
         """Inverse of ``latent``, for one row of numbers per item."""
         return latent
 
+    def completed(
+        self, features: Float[Tensor, "item ..."], generator: torch.Generator
+    ) -> Float[Tensor, "item ..."]:
+        """Features of which what is missing is drawn, if a distribution of it is known here."""
+        return features
+
     def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
         """l and s with ``o_j = l_j + s_j x_j``; None where x is not o in other units."""
         zeros = torch.zeros(num_features, dtype=torch.float64)
         return zeros, zeros + 1
 
     def own_features(self, num_features: int) -> list[int]:
-        """Of every coordinate the feature that it is of, unless it is of several."""
+        """Of every coordinate the feature that it is of; -1 if it is of several."""
         return list(range(num_features))
 
     def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:

@@ -155,8 +155,6 @@ def classify(
     given = Workers(trusted=codes_of_workers(trusted, data))
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
     winner, reason = search.run(progress)
-    if data.has_gaps:
-        reason += "; no regression was tried, as features are missing"
 
     def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
         # Where somebody is trusted, it can be learned that all others err in the same way.

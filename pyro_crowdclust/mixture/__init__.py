@@ -30,6 +30,7 @@ from pyro_crowdclust.mixture.sites import (
     mixture_priors,
     observed_latent,
     sample_mixture,
+    takes_gaps,
 )
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
 from pyro_crowdclust.mixture.weights import (
@@ -72,4 +73,5 @@ __all__ = [
     "observed_latent",
     "sample_mixture",
     "sample_summed_out",
+    "takes_gaps",
 ]

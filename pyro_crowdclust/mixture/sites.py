@@ -29,6 +29,11 @@ def mixture_priors(model: Any) -> dict[str, ConjugatePrior]:
     return {**mixture, **workers, **model.supervision.priors()}
 
 
+def takes_gaps(components: Components, emission: Emission) -> bool:
+    """Whether missing features are integrated out by the components, or filled by the emission."""
+    return emission.takes_gaps and (emission.fills_gaps or components.family.takes_gaps)
+
+
 def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Run the sites of a mixture's globals.
 

@@ -54,13 +54,16 @@ def component_means(
     if emission is None or not emission.observes_latent:
         return location, components.column_labels()
     found = emission.in_feature_units(location, components.summary_features)
-    if emission.mixes_features:
-        return found, list(names)
     own = emission.own_features(len(names))
     labels = components.column_labels(emission.coordinate_names(names))
+    features = [own[column] for column in components.summary_features]
     if columns is not None:
-        features = [own[column] for column in components.summary_features]
         labels = _with_levels(labels, features, columns)
+    # In place of directions there are the features that they are of.
+    directions = features.count(-1)
+    if directions:
+        of_directions = sorted({*range(len(names))} - {*own})
+        labels = [names[feature] for feature in of_directions] + labels[directions:]
     return found, labels
 
 
@@ -71,6 +74,9 @@ def _with_levels(
     found = []
     for place, label in enumerate(labels):
         feature = features[place]
+        if feature < 0:
+            found.append(label)
+            continue
         levels = columns.levels[feature]
         if levels is not None and columns.kinds[feature] == "category":
             code = place - features.index(feature)

@@ -11,14 +11,22 @@ from torch import Tensor
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
 
+# Rows with gaps are filled so many at a time.
+_ROWS = 1024
+
 
 @described
 class Filled(Identity):
-    """``x_j = f(o)_j``, or ``m_j`` where that is missing.
+    """``x_j = f(o)_j``, or what is expected of it by the others where that is missing.
 
-    For regressions, whose scores are linear in x: with m the mean, the score of an item is what is
-    expected of it where coordinates are independent, ``E[<phi, x> | x_seen] = <phi, (x_seen, m)>``.
-    Components integrate out what is missing, and need no such thing.
+    One normal distribution N(m, W^T W + v I) of all coordinates says what is expected, with r
+    factors (probabilistic principal components, Tipping and Bishop 1999):
+
+        E[x_j | x_seen] = m_j + w_j^T S W_seen (x_seen - m_seen),  S = (W_seen W_seen^T + v I)^-1
+
+    For regressions, whose scores are linear in x, so that this gives the expected score, and for
+    ``Projected``, whose directions are sums over all coordinates. Components on single features
+    integrate out what is missing, and need no such thing.
 
     Parameters
     ----------
@@ -26,29 +34,86 @@ class Filled(Identity):
         f.
     mean
         m.
+    factors
+        W, one row for each; None for none: what is missing is at the mean.
+    residual
+        v, above 0.
 
     Examples
     --------
     >>> emission = Filled(Identity(), torch.tensor([0.0, 7.0]))
     >>> emission.latent(torch.tensor([[3.0, torch.nan]]))
     tensor([[3., 7.]], dtype=torch.float64)
+    >>> emission = Filled(Identity(), torch.tensor([0.0, 7.0]), torch.tensor([[1.0, 2.0]]), 0.5)
+    >>> emission.latent(torch.tensor([[3.0, torch.nan]]))  # 7 + 2 * 3 / (1 + 0.5)
+    tensor([[ 3., 11.]], dtype=torch.float64)
     """
 
     fills_gaps = True
     inner: Identity
     mean: Tensor
+    factors: Tensor
 
-    def __init__(self, inner: Identity, mean: Float[Tensor, " coordinate"]) -> None:
+    def __init__(
+        self,
+        inner: Identity,
+        mean: Float[Tensor, " coordinate"],
+        factors: Float[Tensor, "factor coordinate"] | None = None,
+        residual: float = 1.0,
+    ) -> None:
         super().__init__()
-        self.inner = inner
+        if not residual > 0:
+            raise ValueError(f"residual is {residual}, but must be above 0")
+        self.inner, self.residual = inner, residual
         self.register_buffer("mean", mean.double())
+        none = mean.new_zeros(0, len(mean)) if factors is None else factors
+        self.register_buffer("factors", none.double())
 
     def latent_size(self, num_features: int) -> int:
         return self.inner.latent_size(num_features)
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
         points = self.inner.latent(features)
-        return torch.where(points.isnan(), self.mean, points)
+        gaps = points.isnan()
+        filled = points.clone()
+        for rows in gaps.any(1).nonzero().flatten().split(_ROWS):
+            t, _ = self._factors_of(points[rows])
+            filled[rows] = torch.where(gaps[rows], self.mean + t @ self.factors, points[rows])
+        return filled
+
+    def completed(
+        self, features: Float[Tensor, "item ..."], generator: torch.Generator
+    ) -> Float[Tensor, "item feature"]:
+        """Features of which what is missing is drawn: ``x_missing`` from ``p(x_missing | x_seen)``.
+
+        Expected values vary less than what is missing does, and items of which the same is missing
+        would look like a cluster. Draws vary as much.
+        """
+        whole = super().latent(features).clone()
+        own = self.inner.own_features(whole.shape[1])
+        gaps = whole.isnan()
+        for rows in gaps[:, own].any(1).nonzero().flatten().split(_ROWS):
+            t, root = self._factors_of(self.inner.latent(whole[rows]))
+            noise = torch.randn(t.shape, generator=generator, dtype=t.dtype)
+            drawn = self.mean + (t + (root @ noise.unsqueeze(2)).squeeze(2)) @ self.factors
+            noise = torch.randn(drawn.shape, generator=generator, dtype=t.dtype)
+            drawn = self.inner.features(drawn + self.residual**0.5 * noise)
+            kept = whole[rows]
+            kept[:, own] = torch.where(gaps[rows][:, own], drawn[:, own], kept[:, own])
+            whole[rows] = kept
+        return whole
+
+    def _factors_of(
+        self, points: Float[Tensor, "item coordinate"]
+    ) -> tuple[Float[Tensor, "item factor"], Float[Tensor, "item factor factor"]]:
+        """``S W_seen (x_seen - m_seen)`` and ``(v S)^(1/2)``, of the normal ``p(t | x_seen)``."""
+        seen = (~points.isnan()).double()
+        away = (points - self.mean).nan_to_num(0.0) @ self.factors.mT
+        precision = second_moments(seen, self.factors)
+        precision.diagonal(dim1=1, dim2=2).add_(self.residual)
+        root = torch.linalg.inv(torch.linalg.cholesky(precision))
+        t = (root.mT @ (root @ away.unsqueeze(2))).squeeze(2)
+        return t, self.residual**0.5 * root.mT
 
     def features(self, latent: Float[Tensor, "item coordinate"]) -> Float[Tensor, "item feature"]:
         return self.inner.features(latent)
@@ -70,3 +135,11 @@ class Filled(Identity):
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         """Of what was seen."""
         return self.inner.log_volume(features)
+
+
+def second_moments(
+    seen: Float[Tensor, "item coordinate"], factors: Float[Tensor, "factor coordinate"]
+) -> Float[Tensor, "item factor factor"]:
+    """``W_seen W_seen^T`` of every item; ``seen`` is 1 where a coordinate is, and else 0."""
+    products = factors.unsqueeze(1) * factors.unsqueeze(0)
+    return (seen @ products.flatten(0, 1).mT).unflatten(1, products.shape[:2])

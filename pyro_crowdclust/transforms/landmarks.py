@@ -62,6 +62,11 @@ class Landmarks(Identity):
         return torch.exp(-torch.cdist(points, self.landmarks).square() / (2 * self.width**2))
 
     @property
+    def takes_gaps(self) -> bool:  # type: ignore[override]
+        """Whether f leaves none."""
+        return self.inner.fills_gaps
+
+    @property
     def fills_gaps(self) -> bool:  # type: ignore[override]
         """Whether f leaves none."""
         return self.inner.fills_gaps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -34,6 +35,9 @@ class Projected(Identity):
         one number, or one for each direction.
     residual
         v, variance of every dimension that is left out.
+    beside
+        Features that are coordinates of their own, after the directions, as they are: categories,
+        counts, yes and no. f is of the others.
 
     Examples
     --------
@@ -55,38 +59,70 @@ class Projected(Identity):
         directions: Float[Tensor, "direction feature"],
         scale: float | Float[Tensor, " direction"],
         residual: float,
+        beside: Sequence[int] = (),
     ) -> None:
         super().__init__()
         scales = torch.as_tensor(scale, dtype=torch.float64).expand(len(directions)).clone()
         if not (bool((scales > 0).all()) and residual > 0):
             raise ValueError(f"scale {scale} and residual {residual} must be above zero")
-        self.inner, self.residual = inner, residual
+        self.inner, self.residual, self.beside = inner, residual, list(beside)
         self.register_buffer("scale", scales)
         self.register_buffer("mean", mean.double())
         self.register_buffer("directions", directions.double())
 
     @property
-    def fills_gaps(self) -> bool:  # type: ignore[override]
+    def takes_gaps(self) -> bool:  # type: ignore[override]
         """Whether f leaves none."""
         return self.inner.fills_gaps
 
-    def latent_size(self, num_features: int) -> int:
-        return self.directions.shape[0]
+    @property
+    def fills_gaps(self) -> bool:  # type: ignore[override]
+        """Whether f leaves none, and nothing stands beside it."""
+        return self.inner.fills_gaps and not self.beside
 
-    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item direction"]:
+    def latent_size(self, num_features: int) -> int:
+        return len(self.directions) + len(self.beside)
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
+        others = super().latent(features)[:, self.beside]
+        return torch.cat([self.on_directions(features), others], 1)
+
+    def on_directions(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item direction"]:
+        """The coordinates without those of single features."""
         return (self.inner.latent(features) - self.mean) @ self.directions.mT / self.scale
 
-    def features(self, latent: Float[Tensor, "item direction"]) -> Float[Tensor, "item feature"]:
-        """The features on the plane of the directions."""
-        return self.inner.features(self.mean + (self.scale * latent) @ self.directions)
+    def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
+        """The features on the plane of the directions, and those beside it."""
+        on_plane = (self.scale * latent[:, : len(self.directions)]) @ self.directions
+        features = self.inner.features(self.mean + on_plane)
+        features[:, self.beside] = latent[:, len(self.directions) :]
+        return features
+
+    def completed(
+        self, features: Float[Tensor, "item ..."], generator: torch.Generator
+    ) -> Float[Tensor, "item ..."]:
+        return self.inner.completed(features, generator)
 
     def units(self, num_features: int) -> None:
         return None
 
+    def own_features(self, num_features: int) -> list[int]:
+        return [-1] * len(self.directions) + self.beside
+
+    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
+        numbers = (f"direction {number}" for number in range(len(self.directions)))
+        return [*numbers, *(names[feature] for feature in self.beside)]
+
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        return self.features(location)
+        """A column for every feature of f, and those of the features beside."""
+        number = len(self.directions)
+        plane = torch.zeros(len(location), self.latent_size(0), dtype=location.dtype)
+        plane[:, :number] = location[:, :number]
+        features = self.features(plane)
+        own = self.inner.own_features(features.shape[1])
+        return torch.cat([features[:, sorted({*own})], location[:, number:]], 1)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
         centered = self.inner.latent(features) - self.mean

@@ -41,7 +41,7 @@ def test_a_file_can_say_what_they_are(name):
         "atoms": WithAtoms(inner, tensor(0.5, torch.nan, -1.0)),
         "codes": OneHot(inner, [0, 2, 0]),
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
-        "filled": Filled(inner, tensor(0.5, 0.0, -1.0)),
+        "filled": Filled(inner, tensor(0.5, 0.0, -1.0), torch.eye(3)[:2], 0.3),
         "landmarks": Landmarks(inner, torch.eye(3), 0.7),
     }[name]
     tensors: dict[str, torch.Tensor] = {}

@@ -11,7 +11,7 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.transforms import PowerTransformed, Projected, Selected
+from pyro_crowdclust.transforms import Filled, PowerTransformed, Projected, Selected
 
 from ..crowds import fit_plain
 from .inner_emissions import tensor
@@ -65,3 +65,32 @@ def test_directions_need_whole_rows():
                 result.predict(gappy)
         else:
             assert np.isfinite(result.predict_proba(gappy)).all()
+
+
+def test_features_stand_beside_the_directions():
+    inner = Selected(Identity(), torch.tensor([True, False, True, True]))
+    emission = Projected(inner, tensor(1.0, 0.0, 0.0), torch.eye(3)[:2], 2.0, 0.5, beside=[1])
+    features = tensor(3.0, 7.0, 4.0, 9.0, 1.0, torch.nan, 0.0, 0.0).reshape(2, 4)
+    points = emission.latent(features)
+    expected = tensor(1.0, 2.0, 7.0, 0.0, 0.0, torch.nan).reshape(2, 3)
+    torch.testing.assert_close(points, expected, equal_nan=True)
+    torch.testing.assert_close(emission.on_directions(features), points[:, :2])
+    assert emission.latent_size(4) == 3
+    assert emission.own_features(4) == [-1, -1, 1]
+    assert emission.coordinate_names("abcd") == ["direction 0", "direction 1", "b"]
+    torch.testing.assert_close(emission.features(points[:1]), tensor(3.0, 7.0, 4.0, 0.0)[None])
+    # Of two levels of the feature beside, as of a category, a summary has two columns.
+    location = tensor(1.0, 2.0, 0.2, 0.8).reshape(1, 4)
+    found = emission.in_feature_units(location, [0, 1, 2, 2])
+    torch.testing.assert_close(found, tensor(3.0, 4.0, 0.0, 0.2, 0.8)[None])
+    # A feature beside has its own mass, whatever it is.
+    other = features.clone()
+    other[:, 1] = 0.0
+    torch.testing.assert_close(emission.log_volume(features), emission.log_volume(other))
+    for beside, fills in ([1], False), ([], True):
+        filled = Projected(
+            Filled(inner, torch.zeros(3)), torch.zeros(3), torch.eye(3)[:2], 1.0, 0.5, beside
+        )
+        assert filled.takes_gaps
+        assert filled.fills_gaps == fills
+    assert not emission.takes_gaps

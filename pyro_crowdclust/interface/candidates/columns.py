@@ -23,6 +23,8 @@ from pyro_crowdclust.mixture import (
 
 # By how many items the prior of a rate counts; its mean is that of the column.
 _PRIOR_ITEMS = 0.5
+# What a coordinate is of that is no column's own.
+_OF_SEVERAL = -1
 
 
 def components_for(
@@ -46,8 +48,9 @@ def components_for(
     hurdle
         Makes those of real columns that have an atom.
     coordinates
-        Of every coordinate that the components are on the column that it is of; None for all in
-        their order. Columns with atoms have two, their numbers and whether they are at it.
+        Of every coordinate that the components are on the column that it is of, -1 where it is a
+        real number of several; None for all in their order. Columns with atoms have two, their
+        numbers and whether they are at it.
 
     Examples
     --------
@@ -59,7 +62,7 @@ def components_for(
     """
     own = list(range(math.prod(feature_shape(data)))) if coordinates is None else list(coordinates)
     columns = data.columns or Columns.of_numbers(max(own) + 1)
-    if {*columns.kinds} == {"real"} and len({*own}) == len(own):
+    if {*columns.kinds} == {"real"} and not _with_two(own):
         return real
 
     def categories(num_clusters: int, places: list[int]) -> Components:
@@ -92,7 +95,14 @@ def components_for(
 
 
 def _kind(columns: Columns, coordinates: list[int], column: int) -> str:
-    return "hurdle" if coordinates.count(column) == 2 else columns.kinds[column]
+    if column == _OF_SEVERAL:
+        return "real"
+    return "hurdle" if column in _with_two(coordinates) else columns.kinds[column]
+
+
+def _with_two(coordinates: list[int]) -> set[int]:
+    """Columns of which there are two coordinates."""
+    return {column for column in coordinates if coordinates.count(column) == 2} - {_OF_SEVERAL}
 
 
 def _means(data: CrowdData, places: list[int]) -> Float[torch.Tensor, " column"]:

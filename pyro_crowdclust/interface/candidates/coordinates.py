@@ -18,6 +18,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.interface.candidates.following import add_something
+from pyro_crowdclust.interface.candidates.one_normal import normal_of
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
@@ -93,33 +94,42 @@ def as_numbers(data: CrowdData) -> Filled:
 
     For regressions, in which columns of all kinds have a part. An indicator of a category of share
     p has the variance ``p (1 - p)``, so that those of a column have less than 1 together. What is
-    missing is at the mean, also in new items.
+    missing is what the others let expect, also in new items.
     """
     is_number = torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
     if data.columns is not None:
         is_number[data.columns.of_kind("category")] = False
-    emission = with_categories(Standardized(*location_and_scale(data, is_number)), data)
-    return filled(lambda _: emission, data)
+    numbers = Standardized(*location_and_scale(data, is_number))
+    return without_gaps(data, with_categories(numbers, data))
 
 
 def filled(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Filled:
-    """Coordinates for regressions, in which what is missing is at the mean.
+    """Coordinates for regressions and directions, in which nothing is missing, also in new items.
 
-    That is no matter for whole rows, but new items may have gaps.
+    What is missing is what one normal distribution of all coordinates lets expect.
     """
-    emission = inner(data)
-    # Of a column that is missing everywhere nothing is known.
-    mean = emission.latent(sample_of(data)).nanmean(0).nan_to_num(0.0)
-    return Filled(emission, mean)
+    return without_gaps(data, inner(data))
+
+
+def without_gaps(data: CrowdData, emission: Identity) -> Filled:
+    """The same of coordinates that are there."""
+    return Filled(emission, *normal_of(emission.latent(sample_of(data))))
 
 
 def in_common_units(data: CrowdData) -> Standardized:
-    """All features in the same units, as pixels and words are: more spread counts more."""
-    location, scale = location_and_scale(data, is_real(data))
+    """All real features in the same units, as pixels and words are: more spread counts more."""
+    real = is_real(data)
+    location, scale = location_and_scale(data, real)
     # Features that never vary were given a scale of 1.
-    varies = sample_of(data).std(0) > 0
+    varies = (torch.from_numpy(deviations(sample_of(data).numpy())) > 0) & real
     common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
-    return Standardized(location, common.expand_as(scale).clone())
+    return Standardized(location, torch.where(real, common, scale))
+
+
+def of_real(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
+    """Coordinates of the real features alone."""
+    emission, real = inner(data), is_real(data)
+    return emission if bool(real.all()) else Selected(emission, real)
 
 
 def power_transformed(data: CrowdData) -> PowerTransformed:
@@ -159,7 +169,8 @@ def projected(
 ) -> Projected:
     """The first principal directions of features in other coordinates, as many as vary.
 
-    In units of the deviation along the first, or, to ``whiten``, each in units of its own.
+    In units of the deviation along the first, or, to ``whiten``, each in units of its own. Features
+    that ``inner`` has no coordinates of stand beside the directions.
     """
     points = inner.latent(sample_of(data))
     mean = points.mean(0)
@@ -173,7 +184,10 @@ def projected(
     first = float(variances[0].sqrt()) if varies else 1.0
     smallest = _SMALLEST_RESIDUAL * first**2
     units = variances[:num_directions].sqrt() if whiten and varies else first
-    return Projected(inner, mean, directions[:num_directions], units, max(residual, smallest))
+    num_features = math.prod(feature_shape(data))
+    beside = sorted({*range(num_features)} - {*inner.own_features(num_features)})
+    first_directions = directions[:num_directions]
+    return Projected(inner, mean, first_directions, units, max(residual, smallest), beside)
 
 
 def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) -> Landmarks:
@@ -196,7 +210,7 @@ def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]
     return float(emission.log_volume(features).mean())
 
 
-def beyond_one_gaussian(emission: Identity, features: Float[Tensor, "item ..."]) -> float:
+def beyond_one_gaussian(emission: Projected, features: Float[Tensor, "item ..."]) -> float:
     """The mean of ``-log N(x; m, C)`` over the items, m and C their own mean and covariance.
 
     Beside directions x = W f(o) something is left, and by far the most of a density of many
@@ -205,9 +219,10 @@ def beyond_one_gaussian(emission: Identity, features: Float[Tensor, "item ..."])
         p(o) = N(o) p(x) / N(x)
 
     (Friedman, Stuetzle and Schroeder 1984), densities on any directions, in any linear units, are
-    ordered by ``log p(x) - log N(x)``: what clusters on them say beyond one Gaussian on them.
+    ordered by ``log p(x) - log N(x)``: what clusters on them say beyond one Gaussian on them. What
+    stands beside the directions has the same density, or mass, on any of them.
     """
-    points = emission.latent(features)
+    points = emission.on_directions(features)
     variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
     # Where all items are the same their variance is as small as in ``projected``.
     variances = variances.clamp_min(_SMALLEST_RESIDUAL * (float(variances.max()) or 1.0))

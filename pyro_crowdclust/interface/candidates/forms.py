@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 from jaxtyping import Float
@@ -22,12 +23,14 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     in_units_of_features,
     is_real,
     near_landmarks,
+    of_real,
     power_transformed,
     projected,
     standardized,
     telling,
     with_categories,
 )
+from pyro_crowdclust.interface.candidates.counts import counts_as_numbers, has_counts, look_normal
 from pyro_crowdclust.interface.candidates.recipes import (
     answers_recipe,
     diagonal,
@@ -125,18 +128,58 @@ ANSWERS = Form(
 def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """The forms that suit features of this size and kind, and answers, if there are any.
 
-    Columns of other kinds than real numbers, and rows with gaps, have mixtures on the columns.
+    Up to 50 columns that are of other kinds than real numbers, or have gaps, have mixtures on the
+    columns alone. More real columns have mixtures on directions, with others beside these. Counts
+    are tried as numbers, too, or, of more columns, are what suits them better.
     """
-    atoms = atoms_of(data)
-    places = {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
-    is_plain = bool(is_real(data).all()) and not data.has_gaps
-    forms = _mixtures(data, places, atoms) if is_plain else _on_columns(data, places, atoms)
+    numbers = counts_as_numbers(data)
+    as_numbers_too = tuple(_of_numbers(form) for form in _mixtures(numbers))
+    if not has_counts(data):
+        forms = _mixtures(data)
+    elif int(is_real(numbers).sum()) > MOST_FULL:
+        forms = as_numbers_too if look_normal(data) else _mixtures(data)
+    else:
+        forms = _mixtures(data) + as_numbers_too
     if not data.has_answers:
         return forms
-    whole: dict[str, Place] = {"columns": as_numbers}
-    if is_plain:
-        whole = {name: partial(filled, place) for name, place in places.items()}
-    return forms + _regressions(data, whole, is_plain)
+    regressions = _regressions(numbers)
+    return forms + (tuple(map(_of_numbers, regressions)) if has_counts(data) else regressions)
+
+
+def _of_numbers(form: Form) -> Form:
+    """The form of data whose counts are numbers."""
+    return replace(
+        form,
+        features=f"{form.features}, counts as numbers",
+        emission=partial(_place_of_numbers, form.emission),
+        make=partial(_recipe_of_numbers, form.make),
+    )
+
+
+def _place_of_numbers(place: Place, data: CrowdData) -> Identity:
+    return place(counts_as_numbers(data))
+
+
+def _recipe_of_numbers(
+    make: Callable[[CrowdData, int, Identity], Recipe],
+    data: CrowdData,
+    num_components: int,
+    emission: Identity,
+) -> Recipe:
+    return make(counts_as_numbers(data), num_components, emission)
+
+
+def _mixtures(data: CrowdData) -> tuple[Form, ...]:
+    """Mixtures on the columns, or on directions."""
+    if int(is_real(data).sum()) > MOST_FULL:
+        return _on_directions(data)
+    atoms = atoms_of(data)
+    forms = _on_columns(data, _places(atoms), atoms)
+    return forms + (_on_few(data, atoms) if bool(is_real(data).all()) else ())
+
+
+def _places(atoms: Float[Tensor, " feature"]) -> dict[str, Place]:
+    return {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
 
 
 def _on_columns(
@@ -177,43 +220,51 @@ def _on_columns(
     return tuple(forms)
 
 
-def _mixtures(
-    data: CrowdData, places: Mapping[str, Place], atoms: Float[Tensor, " feature"]
-) -> tuple[Form, ...]:
-    dim = int(np.prod(feature_shape(data)))
-    of_full = partial(mixture_recipe, full)
-    if dim <= MOST_FULL:
-        forms = [*_on_columns(data, places, atoms)]
-        # An atom has no density, and the ELBO of one could not be compared.
-        if dim > 12 and bool(atoms.isnan().all()):
-            directed = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
-            for name, place in directed.items():
-                forms.append(Form(name, FULL, partial(_directions, place, 8), of_full))
-        return tuple(forms)
-    numbers = [number for number in (10, 20, 40) if number < min(dim, data.num_items)]
-    directed = {
-        f"{number} directions, common units": partial(_directions, in_common_units, number)
-        for number in numbers
-    }
-    directed["20 directions"] = partial(_directions, standardized, min(20, data.num_items - 1))
+def _on_few(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ...]:
+    """Components on a few directions of columns that have components of their own as well."""
+    # An atom has no density, and nothing missing has one: the ELBO could not be compared.
+    if len(atoms) <= 12 or not bool(atoms.isnan().all()) or data.has_gaps:
+        return ()
+    directed = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
     return tuple(
-        Form(name, FULL, place, of_full, to_compare=beyond_one_gaussian, epochs=200)
+        Form(name, FULL, partial(_directions, place, 8), partial(mixture_recipe, full))
         for name, place in directed.items()
     )
 
 
-def _regressions(
-    data: CrowdData, places: Mapping[str, Place], have_common_units: bool
-) -> tuple[Form, ...]:
+def _on_directions(data: CrowdData) -> tuple[Form, ...]:
+    """Components on directions of the real columns, and on the others as they are."""
+    dim = int(is_real(data).sum())
+    common = partial(filled, partial(of_real, in_common_units))
+    own = partial(filled, partial(of_real, standardized))
+    directed: dict[str, Place] = {
+        f"{number} directions, common units": partial(_directions, common, number)
+        for number in (10, 20, 40)
+        if number < min(dim, data.num_items)
+    }
+    directed["20 directions"] = partial(_directions, own, min(20, data.num_items - 1))
+    make, compare = partial(mixture_recipe, full), cast(ToCompare, beyond_one_gaussian)
+    return tuple(
+        Form(name, FULL, place, make, to_compare=compare, epochs=200)
+        for name, place in directed.items()
+    )
+
+
+def _regressions(data: CrowdData) -> tuple[Form, ...]:
+    are_real = bool(is_real(data).all())
+    places: dict[str, Place] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MOST_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
         whitened = partial(_directions, as_numbers, own, whiten=True)
         places = {f"{own} directions, own units": whitened}
-        if have_common_units:
+        if are_real:
             alike = partial(_directions, partial(filled, in_common_units), common)
             places = {f"{common} directions, common units": alike} | places
+    elif are_real:
+        found = _places(atoms_of(data))
+        places = {name: partial(filled, place) for name, place in found.items()}
     kinds = [(name, REGRESSION, emission) for name, emission in places.items()]
     if "powers" in places:  # distances of columns as they are hang on a few large numbers
         kinds += [

@@ -99,10 +99,8 @@ def mixture_recipe(
 ) -> Recipe:
     """A mixture with priors that are learned; with answers or links clusters own components."""
     num_features = int(np.prod(feature_shape(data)))
-    # Directions are real numbers, whatever the columns are that they are of.
-    if not emission.mixes_features:
-        own = emission.own_features(num_features)
-        components = components_for(data, components, hurdle, own)
+    own = emission.own_features(num_features)
+    components = components_for(data, components, hurdle, own)
     made = components(num_components, emission.latent_size(num_features))
     owns = (data.has_answers or data.links is not None) and num_components > 1
     annotators = annotators_on_pages(data) if data.has_answers else None
@@ -128,10 +126,16 @@ def mixture_recipe(
 def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
     """What mixtures on these coordinates are fitted to: rounded numbers spread over their step.
 
-    Atoms stay where they are. An ELBO is one of these numbers, and so must be all that it is
-    compared by.
+    Atoms stay where they are, and where coordinates say what is missing, it is drawn. An ELBO is
+    one of these numbers, and so must be all that it is compared by.
     """
-    return unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
+    data = unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
+    if not data.has_gaps or data.features_in_memory is None or not emission.mixes_features:
+        return data
+    rows = data.rows(torch.arange(data.num_items))
+    completed = emission.completed(rows, torch.Generator().manual_seed(0))
+    features = completed.reshape(rows.shape).numpy()
+    return data.with_parts(features=features, num_missing=int(np.isnan(features).sum()))
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:

@@ -215,8 +215,9 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
     names = range(number) if data.columns is None else data.columns.labels()
     emission = part_of(model, "emission", Identity)
     assert emission is not None  # of a form
-    inner = emission.inner if isinstance(emission, Projected) else emission
-    own = {*inner.own_features(number)}
+    own = {*emission.own_features(number)}
+    if isinstance(emission, Projected):
+        own |= {*emission.inner.own_features(number)}
     if not own:  # which is what was chosen, and no matter of single columns
         return ""
     others = [show(name) for place, name in enumerate(names) if place not in own]

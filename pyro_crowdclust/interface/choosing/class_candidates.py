@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     standardized,
     telling,
     with_categories,
+    without_gaps,
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
@@ -28,7 +29,6 @@ from pyro_crowdclust.interface.choosing.trials import WEIGHTS
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
-    DiagonalGaussianComponents,
     GaussianComponents,
     SoftmaxRegression,
 )
@@ -49,33 +49,32 @@ _SCALE = 4.0
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in every coordinates."""
-    kinds = _KINDS
-    if data.has_gaps:
-        # A regression cannot leave out what is missing.
-        kinds = {kind: make for kind, make in _KINDS.items() if kind != REGRESSION}
-        kinds = kinds if _num_numbers(data) <= MOST_FULL else _MANY_WITH_GAPS
     coordinates = _coordinates(data)
-    found = [ClassCandidate("none", "labels alone", _alone)] + [
-        ClassCandidate(name, kind, partial(make, emission), _sharpness(kind))
-        for name, emission in coordinates.items()
-        for kind, make in kinds.items()
-    ]
-    if "powers" in coordinates and not data.has_gaps:
+    whole = {
+        name: one if one.fills_gaps else without_gaps(data, one)
+        for name, one in coordinates.items()
+    }
+    found = [ClassCandidate("none", "labels alone", _alone)]
+    for name, emission in coordinates.items():
+        for kind, make in _KINDS.items():
+            # A regression cannot leave out what is missing.
+            own = whole[name] if kind == REGRESSION else emission
+            found.append(ClassCandidate(name, kind, partial(make, own), _sharpness(kind)))
+    if "powers" in whole:
         number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
-        inner = coordinates["powers"]
-        one = near_landmarks(data, inner, number, width=1.0)
+        one = near_landmarks(data, whole["powers"], number, width=1.0)
         for kind, width in PROCESSES.items():
-            emission = Landmarks(inner, one.landmarks, width * one.width)
-            found.append(ClassCandidate("powers", kind, partial(_process, emission), is_free=True))
+            near = Landmarks(whole["powers"], one.landmarks, width * one.width)
+            found.append(ClassCandidate("powers", kind, partial(_process, near), is_free=True))
     return found
 
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
     num_numbers = _num_numbers(data)
-    if num_numbers <= MOST_FULL or data.has_gaps:
+    if num_numbers <= MOST_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: with_categories(telling(place, data), data) for name, place in places.items()}
-    inner = with_categories(in_common_units(data), data)
+    inner = without_gaps(data, with_categories(in_common_units(data), data))
     most = min(num_numbers, data.num_items) - 1
     return {
         f"{number} directions": projected(data, inner, number, whiten=True)
@@ -107,13 +106,6 @@ def _gaussians(
 ) -> Fitted:
     dim = _size(emission, data)
     components = GaussianComponents(data.num_classes, dim, least_degrees=least_degrees)
-    return _mixture(components, emission, data, options, workers)
-
-
-def _independent(
-    emission: Identity, data: CrowdData, options: dict[str, Any], workers: Workers
-) -> Fitted:
-    components = DiagonalGaussianComponents(data.num_classes, _size(emission, data))
     return _mixture(components, emission, data, options, workers)
 
 
@@ -157,5 +149,3 @@ _KINDS: dict[str, _Model] = {
     "full Gaussians": _gaussians,
     REGRESSION: _regression,
 }
-# Where features are missing there are no directions, and covariances of all columns are too many.
-_MANY_WITH_GAPS: dict[str, _Model] = {"independent Gaussians": _independent}
