@@ -12,6 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
+from pyro_crowdclust.interface.candidates.one_normal import normal_of
 from pyro_crowdclust.interface.choosing import told_by_answers
 from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
 from pyro_crowdclust.interface.command_line import main
@@ -149,13 +150,18 @@ def test_clusters_of_the_features_stay_where_a_partition_knows_no_more():
 
 
 def test_likeness_is_the_cosine_and_the_distance_of_rows_in_their_units():
-    """What is missing is at the mean."""
+    """What is missing is what the other columns let expect."""
     rows = np.random.default_rng(0).normal(2.0, [1.0, 5.0, 0.1], size=(30, 3))
     rows[3, 1] = np.nan
     pairs = {"left": [0, 5, 0, 3], "right": [1, 2, 1, 4], "worker": list("aaba"), "label": [1] * 4}
-    likeness = with_likeness(CrowdData(rows, pairs)).likeness
+    data = CrowdData(rows, pairs)
+    likeness = with_likeness(data).likeness
     assert likeness.items.tolist() == [[0, 1], [2, 5], [3, 4]]
-    units = np.nan_to_num((rows - np.nanmean(rows, 0)) / np.nanstd(rows, 0))
+    units = (rows - np.nanmean(rows, 0)) / np.nanstd(rows, 0)
+    mean, factors, residual = normal_of(torch.from_numpy(units))
+    covariance = (factors.mT @ factors + residual * torch.eye(3)).numpy()
+    by = np.linalg.solve(covariance[::2, ::2], covariance[::2, 1])
+    units[3, 1] = mean[1] + (units[3, ::2] - mean.numpy()[::2]) @ by
     for (left, right), found in zip(likeness.items, likeness.values, strict=True):
         one, other = units[left], units[right]
         cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
 
 # Steps below this share of a column's deviation do no harm.
 _FINE = 1e-3
+# Clusters are at least this share of a column's deviation wide.
+_NARROW = 0.2
 
 
 def unrounded(data: CrowdData, atoms: Float[Tensor, " feature"] | None = None) -> CrowdData:
@@ -59,16 +62,28 @@ def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
     return np.where(is_real(data).numpy(), _steps(sample_of(data).numpy()), 0.0)
 
 
-def has_fine(data: CrowdData) -> bool:
-    """Whether a column holds real numbers of steps so fine that two items are hardly ever alike."""
-    return bool(are_fine(data).any())
-
-
 def are_fine(data: CrowdData) -> Bool[np.ndarray, " feature"]:
-    """Which columns hold such numbers, and vary."""
+    """Which columns hold real numbers of steps so fine that two items are hardly ever alike."""
     rows = numbers_in(data).reshape(data.num_items, -1)
     varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
     return is_real(data).numpy() & varies & (_steps(rows) == 0)
+
+
+def log_chance_alike(data: CrowdData) -> Float[np.ndarray, " feature"]:
+    """Of every column ``log c_j``, the chance that two items of a cluster have the same number.
+
+    A cluster of deviation w, whose numbers were rounded to a step r, has ``c = r / (2 sqrt(pi) w)``
+    if it is normal, where w is taken to be a fifth of the column's. No two items are alike in fine
+    steps, and columns of other kinds than real numbers may be the same in all of a cluster.
+    """
+    rows = numbers_in(data).reshape(data.num_items, -1)
+    varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
+    found = np.zeros(rows.shape[1])
+    places = np.flatnonzero(is_real(data).numpy() & varies)
+    width = _NARROW * np.nanstd(rows[:, places], axis=0)
+    with np.errstate(divide="ignore"):  # of fine steps there is no chance
+        found[places] = np.log(_steps(rows)[places] / (2 * math.sqrt(math.pi) * width))
+    return np.minimum(found, 0.0)
 
 
 def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:

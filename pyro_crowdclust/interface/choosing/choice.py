@@ -30,7 +30,7 @@ from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, wit
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.subsets import connected_items
+from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.options import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
@@ -137,11 +137,15 @@ class Choice(Plan):
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=_because(_RECORDS, of_answers.chosen))
         source = self._source(best)
+        # Copies of a row count once, in the fit as in the search.
+        counted = distinct_items(source.data)
+        if counted is not source.data:
+            recipe = best.form.recipe(counted, best.num_components)
         if search.interrupted:
             fitted = recipe.fit(seed=seed, **options)
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
-            fitted = source._fitted(best, recipe, seeds, options)
+            fitted = replace(source, data=counted)._fitted(best, recipe, seeds, options)
         with WaitingInterrupt():  # what is fitted should not be lost
             fitted = source._read(best, fitted)
             shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.interface.candidates.atoms import atoms_of
 from pyro_crowdclust.interface.candidates.coordinates import deviations
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
 from pyro_crowdclust.interface.candidates.rounding import (
     are_fine,
     first_alike,
-    has_fine,
+    log_chance_alike,
     numbers_in,
 )
 from pyro_crowdclust.partitions import AskedPairs
@@ -24,6 +25,8 @@ from pyro_crowdclust.partitions import AskedPairs
 # Of answers about fewer pairs of different rows no two parts tell each other, however many they
 # are: as many as must be held out and kept of answers.
 _LEAST_ASKED = 40
+# Copies are taken for such if less likely by chance.
+_CHANCE = 0.05
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
@@ -31,14 +34,26 @@ def distinct_items(data: CrowdData) -> CrowdData:
 
     Components that sit on copies of one row have densities without bound, and to know an item is no
     help with others if it is to know its copies. Answers and links between copies are left out.
-    Where no column holds real numbers of fine steps, many items may well be alike, and all count.
-    So they do where there are too few different rows for what is said of others to be predicted.
+
+    Rows may be alike by chance, and then all count: with c_j the chance that two items of a cluster
+    have the same number (``log_chance_alike``), two of N rows would be with probability
+
+        N^2 / 2 prod_j c_j^(1 / 2) > .05
+
+    of the numbers that are there, and are not those that many items have (``atoms_of``). Half of
+    the columns count, since in a cluster some follow from others. All rows count, too, where there
+    are too few different ones for what is said of others to be predicted.
     """
     if data.features_in_memory is None:
         return data
-    if not has_fine(data):
+    rows = _rows_of(data)
+    tell = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
+    log_alike = np.where(tell, log_chance_alike(data), 0.0).sum(1) / 2
+    are_told_apart = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE)
+    if not are_told_apart.any():
         return data
-    distinct = _one_of_each(data, first_alike(_rows_of(data)))
+    first = np.where(are_told_apart, first_alike(rows), np.arange(len(rows)))
+    distinct = _one_of_each(data, first)
     return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
 
 

@@ -172,3 +172,36 @@ def test_items_that_much_is_said_of_come_first():
     data = CrowdData(np.zeros((100, 1)), known=known, must_link=links)
     items = connected_items(data, 8, torch.Generator().manual_seed(0))
     assert {3, 11, 12, 50, 60, 70} <= set(items.tolist())
+
+
+def test_copies_of_rounded_rows_are_such_if_hardly_any_two_could_be_alike_by_chance():
+    """Thirteen rounded measurements tell an item; four do not, nor do the zeros of many columns."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, 13)).round(1)
+    copies = np.concatenate([rows, rows[:30]])
+    assert distinct_items(CrowdData(copies)).num_items == 90
+    few = CrowdData(copies[:, :2])
+    assert distinct_items(few) is few
+    grades = CrowdData(copies.round(0))
+    assert distinct_items(grades) is grades
+    spent = np.where(rng.random((90, 5)) < 0.6, 0.0, rng.lognormal(size=(90, 5)))
+    nothing = int((spent == 0).all(1).sum())
+    assert nothing > 2
+    assert distinct_items(CrowdData(np.concatenate([spent, spent]))).num_items == 90 + nothing
+
+
+@pytest.mark.long
+def test_copies_have_no_part_in_the_fit_that_is_kept():
+    """Not even in that of many, of whom each is a copy: the same clusters as without."""
+    rng = np.random.default_rng(0)
+    kinds = np.arange(90) % 3
+    rows = (
+        rng.normal(size=(90, 4)).round(2) + 3 * np.eye(3)[kinds] @ np.ones((3, 4)) * kinds[:, None]
+    )
+    copied = np.concatenate([np.arange(90), rng.integers(0, 90, 60)])
+    alone = cluster(rows, num_starts=1, progress=False)
+    among = cluster(rows[copied], num_starts=1, progress=False)
+    assert len(among.assignments) == 150
+    assert clustering_accuracy(kinds[copied], among.assignments) > 0.95
+    assert len(set(among.assignments)) == len(set(alone.assignments)) == 3
+    np.testing.assert_allclose(among.components.to_numpy(), alone.components.to_numpy(), atol=1e-6)
