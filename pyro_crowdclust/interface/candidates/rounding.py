@@ -69,17 +69,17 @@ def are_fine(data: CrowdData) -> Bool[np.ndarray, " feature"]:
     return is_real(data).numpy() & varies & (_steps(rows) == 0)
 
 
-def log_chance_alike(data: CrowdData) -> Float[np.ndarray, " feature"]:
+def log_chance_alike(
+    rows: Float[np.ndarray, "row column"], real: Bool[np.ndarray, " column"]
+) -> Float[np.ndarray, " column"]:
     """Of every column ``log c_j``, the chance that two items of a cluster have the same number.
 
     A cluster of deviation w, whose numbers were rounded to a step r, has ``c = r / (2 sqrt(pi) w)``
     if it is normal, where w is taken to be a fifth of the column's. No two items are alike in fine
     steps, and columns of other kinds than real numbers may be the same in all of a cluster.
     """
-    rows = numbers_in(data).reshape(data.num_items, -1)
-    varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
     found = np.zeros(rows.shape[1])
-    places = np.flatnonzero(is_real(data).numpy() & varies)
+    places = np.flatnonzero(real & (np.fmin.reduce(rows) < np.fmax.reduce(rows)))
     width = _NARROW * np.nanstd(rows[:, places], axis=0)
     with np.errstate(divide="ignore"):  # of fine steps there is no chance
         found[places] = np.log(_steps(rows)[places] / (2 * math.sqrt(math.pi) * width))

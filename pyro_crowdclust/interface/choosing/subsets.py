@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.interface.candidates.atoms import atoms_of
-from pyro_crowdclust.interface.candidates.coordinates import deviations
+from pyro_crowdclust.interface.candidates.coordinates import deviations, is_real
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
 from pyro_crowdclust.interface.candidates.rounding import (
     are_fine,
@@ -48,7 +48,8 @@ def distinct_items(data: CrowdData) -> CrowdData:
         return data
     rows = _rows_of(data)
     tell = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
-    log_alike = np.where(tell, log_chance_alike(data), 0.0).sum(1) / 2
+    log_chance = log_chance_alike(np.where(tell, rows, np.nan), is_real(data).numpy())
+    log_alike = np.where(tell, log_chance, 0.0).sum(1) / 2
     are_told_apart = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE)
     if not are_told_apart.any():
         return data

@@ -74,7 +74,7 @@ def test_gaps_pairs_files_updates_and_new_items_go_together(tmp_path):
     new = frame[:5]
     np.testing.assert_allclose(again.predict_proba(new), result.predict_proba(new))
     np.testing.assert_allclose(result.predict_proba(new).sum(1), 1)
-    more = simulate_pairs(KIND, **rates, pairs_per_worker=40, items=range(80), seed=1)
+    more = simulate_pairs(KIND, **rates, pairs_per_worker=40, items=range(80, 160), seed=1)
     updated = result.update(more)
     assert adjusted_rand_score(KIND, updated.assignments) > 0.8
 
