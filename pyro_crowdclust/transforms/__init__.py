@@ -6,6 +6,8 @@ of different coordinates can be compared by it.
 """
 
 from pyro_crowdclust.transforms.atoms import WithAtoms
+from pyro_crowdclust.transforms.clipped import Clipped
+from pyro_crowdclust.transforms.equal_length import EqualLength
 from pyro_crowdclust.transforms.filled import Filled
 from pyro_crowdclust.transforms.landmarks import Landmarks
 from pyro_crowdclust.transforms.no_coordinates import NoCoordinates
@@ -15,6 +17,8 @@ from pyro_crowdclust.transforms.projection import Projected
 from pyro_crowdclust.transforms.selection import Selected
 
 __all__ = [
+    "Clipped",
+    "EqualLength",
     "Filled",
     "Landmarks",
     "NoCoordinates",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.transforms.of_inner import OfInner
 
 # Rows with gaps are filled so many at a time.
 _ROWS = 1024
 
 
 @described
-class Filled(Identity):
+class Filled(OfInner):
     """``x_j = f(o)_j``, or what is expected of it by the others where that is missing.
 
     One normal distribution N(m, W^T W + v I) of all coordinates says what is expected, with r
@@ -49,8 +48,8 @@ class Filled(Identity):
     tensor([[ 3., 11.]], dtype=torch.float64)
     """
 
+    takes_gaps = True
     fills_gaps = True
-    inner: Identity
     mean: Tensor
     factors: Tensor
 
@@ -61,16 +60,13 @@ class Filled(Identity):
         factors: Float[Tensor, "factor coordinate"] | None = None,
         residual: float = 1.0,
     ) -> None:
-        super().__init__()
+        super().__init__(inner)
         if not residual > 0:
             raise ValueError(f"residual is {residual}, but must be above 0")
-        self.inner, self.residual = inner, residual
+        self.residual = residual
         self.register_buffer("mean", mean.double())
         none = mean.new_zeros(0, len(mean)) if factors is None else factors
         self.register_buffer("factors", none.double())
-
-    def latent_size(self, num_features: int) -> int:
-        return self.inner.latent_size(num_features)
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
         points = self.inner.latent(features)
@@ -89,7 +85,7 @@ class Filled(Identity):
         Expected values vary less than what is missing does, and items of which the same is missing
         would look like a cluster. Draws vary as much.
         """
-        whole = super().latent(features).clone()
+        whole = features.flatten(1).double().clone()
         own = self.inner.own_features(whole.shape[1])
         gaps = whole.isnan()
         for rows in gaps[:, own].any(1).nonzero().flatten().split(_ROWS):
@@ -114,27 +110,6 @@ class Filled(Identity):
         root = torch.linalg.inv(torch.linalg.cholesky(precision))
         t = (root.mT @ (root @ away.unsqueeze(2))).squeeze(2)
         return t, self.residual**0.5 * root.mT
-
-    def features(self, latent: Float[Tensor, "item coordinate"]) -> Float[Tensor, "item feature"]:
-        return self.inner.features(latent)
-
-    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
-        return self.inner.units(num_features)
-
-    def own_features(self, num_features: int) -> list[int]:
-        return self.inner.own_features(num_features)
-
-    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
-        return self.inner.coordinate_names(names)
-
-    def in_feature_units(
-        self, location: Float[Tensor, "cluster column"], columns: list[int]
-    ) -> Float[Tensor, "cluster feature_column"]:
-        return self.inner.in_feature_units(location, columns)
-
-    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
-        """Of what was seen."""
-        return self.inner.log_volume(features)
 
 
 def second_moments(

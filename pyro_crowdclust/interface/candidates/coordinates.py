@@ -27,7 +27,6 @@ from pyro_crowdclust.transforms import (
     Landmarks,
     OneHot,
     PowerTransformed,
-    Projected,
     Selected,
 )
 
@@ -39,8 +38,6 @@ _TO_MEASURE = 500
 _ROWS = 4096
 # Nothing is to be said about a feature that is missing everywhere.
 _quiet_about_missing = partial(warnings.catch_warnings, action="ignore", category=RuntimeWarning)
-# A dimension that is left out has at least this variance, where the first direction has 1.
-_SMALLEST_RESIDUAL = 1e-6
 
 
 def standardized(data: CrowdData) -> Standardized:
@@ -116,22 +113,6 @@ def without_gaps(data: CrowdData, emission: Identity) -> Filled:
     return Filled(emission, *normal_of(emission.latent(sample_of(data))))
 
 
-def in_common_units(data: CrowdData) -> Standardized:
-    """All real features in the same units, as pixels and words are: more spread counts more."""
-    real = is_real(data)
-    location, scale = location_and_scale(data, real)
-    # Features that never vary were given a scale of 1.
-    varies = (torch.from_numpy(deviations(sample_of(data).numpy())) > 0) & real
-    common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
-    return Standardized(location, torch.where(real, common, scale))
-
-
-def of_real(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Identity:
-    """Coordinates of the real features alone."""
-    emission, real = inner(data), is_real(data)
-    return emission if bool(real.all()) else Selected(emission, real)
-
-
 def power_transformed(data: CrowdData) -> PowerTransformed:
     """Every real feature under the power that makes it most like a normal one.
 
@@ -164,32 +145,6 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
     return PowerTransformed(powers, torch.where(real, bent.nanmean(0), zero), scale, origin, unit)
 
 
-def projected(
-    data: CrowdData, inner: Identity, num_directions: int, whiten: bool = False
-) -> Projected:
-    """The first principal directions of features in other coordinates, as many as vary.
-
-    In units of the deviation along the first, or, to ``whiten``, each in units of its own. Features
-    that ``inner`` has no coordinates of stand beside the directions.
-    """
-    points = inner.latent(sample_of(data))
-    mean = points.mean(0)
-    _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
-    variances = deviations.square() / max(len(points) - 1, 1)
-    num_varying = int((variances > _SMALLEST_RESIDUAL * variances[0]).sum())
-    num_directions = max(min(num_directions, num_varying), 1)
-    left = points.shape[1] - num_directions
-    residual = float(variances[num_directions:].sum()) / max(left, 1)
-    varies = float(variances[0]) > 0
-    first = float(variances[0].sqrt()) if varies else 1.0
-    smallest = _SMALLEST_RESIDUAL * first**2
-    units = variances[:num_directions].sqrt() if whiten and varies else first
-    num_features = math.prod(feature_shape(data))
-    beside = sorted({*range(num_features)} - {*inner.own_features(num_features)})
-    first_directions = directions[:num_directions]
-    return Projected(inner, mean, first_directions, units, max(residual, smallest), beside)
-
-
 def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) -> Landmarks:
     """How close items are to so many points among them, the centres of k-means.
 
@@ -208,25 +163,6 @@ def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) 
 def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]) -> float:
     """The mean of ``log p(o) - log p(x)``: by how much a density of features is the larger."""
     return float(emission.log_volume(features).mean())
-
-
-def beyond_one_gaussian(emission: Projected, features: Float[Tensor, "item ..."]) -> float:
-    """The mean of ``-log N(x; m, C)`` over the items, m and C their own mean and covariance.
-
-    Beside directions x = W f(o) something is left, and by far the most of a density of many
-    features is about that, which no cluster has a part in. With what is left as in one Gaussian,
-
-        p(o) = N(o) p(x) / N(x)
-
-    (Friedman, Stuetzle and Schroeder 1984), densities on any directions, in any linear units, are
-    ordered by ``log p(x) - log N(x)``: what clusters on them say beyond one Gaussian on them. What
-    stands beside the directions has the same density, or mass, on any of them.
-    """
-    points = emission.on_directions(features)
-    variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
-    # Where all items are the same their variance is as small as in ``projected``.
-    variances = variances.clamp_min(_SMALLEST_RESIDUAL * (float(variances.max()) or 1.0))
-    return float((variances.log() + math.log(2 * math.pi) + 1).sum()) / 2
 
 
 def is_real(data: CrowdData) -> Bool[Tensor, " feature"]:

@@ -16,21 +16,25 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     as_numbers,
-    beyond_one_gaussian,
     filled,
     in_central_units,
-    in_common_units,
     in_units_of_features,
     is_real,
     near_landmarks,
-    of_real,
     power_transformed,
-    projected,
     standardized,
     telling,
     with_categories,
 )
 from pyro_crowdclust.interface.candidates.counts import counts_as_numbers, has_counts, look_normal
+from pyro_crowdclust.interface.candidates.directions import (
+    beyond_one_gaussian,
+    in_common_units,
+    in_many_columns,
+    lengths_are_unlike,
+    named,
+    projected,
+)
 from pyro_crowdclust.interface.candidates.recipes import (
     answers_recipe,
     diagonal,
@@ -235,8 +239,9 @@ def _on_few(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ..
 def _on_directions(data: CrowdData) -> tuple[Form, ...]:
     """Components on directions of the real columns, and on the others as they are."""
     dim = int(is_real(data).sum())
-    common = partial(filled, partial(of_real, in_common_units))
-    own = partial(filled, partial(of_real, standardized))
+    are_unlike = lengths_are_unlike(data)
+    common = partial(in_many_columns, in_common_units, are_unlike)
+    own = partial(in_many_columns, standardized, are_unlike)
     directed: dict[str, Place] = {
         f"{number} directions, common units": partial(_directions, common, number)
         for number in (10, 20, 40)
@@ -245,7 +250,7 @@ def _on_directions(data: CrowdData) -> tuple[Form, ...]:
     directed["20 directions"] = partial(_directions, own, min(20, data.num_items - 1))
     make, compare = partial(mixture_recipe, full), cast(ToCompare, beyond_one_gaussian)
     return tuple(
-        Form(name, FULL, place, make, to_compare=compare, epochs=200)
+        Form(named(name, are_unlike), FULL, place, make, to_compare=compare, epochs=200)
         for name, place in directed.items()
     )
 
@@ -257,11 +262,16 @@ def _regressions(data: CrowdData) -> tuple[Form, ...]:
     if dim > MOST_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
-        whitened = partial(_directions, as_numbers, own, whiten=True)
-        places = {f"{own} directions, own units": whitened}
+        are_unlike = lengths_are_unlike(data)
+        inner: Place = (
+            partial(in_many_columns, standardized, are_unlike) if are_real else as_numbers
+        )
+        whitened = partial(_directions, inner, own, whiten=True)
+        places = {named(f"{own} directions, own units", are_unlike): whitened}
         if are_real:
-            alike = partial(_directions, partial(filled, in_common_units), common)
-            places = {f"{common} directions, common units": alike} | places
+            inner = partial(in_many_columns, in_common_units, are_unlike)
+            alike = partial(_directions, inner, common)
+            places = {named(f"{common} directions, common units", are_unlike): alike} | places
     elif are_real:
         found = _places(atoms_of(data))
         places = {name: partial(filled, place) for name, place in found.items()}

@@ -14,14 +14,18 @@ from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.candidates.coordinates import (
-    in_common_units,
     near_landmarks,
     power_transformed,
-    projected,
     standardized,
     telling,
     with_categories,
     without_gaps,
+)
+from pyro_crowdclust.interface.candidates.directions import (
+    all_as_numbers,
+    lengths_are_unlike,
+    named,
+    projected,
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
@@ -74,10 +78,11 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
     if num_numbers <= MOST_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: with_categories(telling(place, data), data) for name, place in places.items()}
-    inner = without_gaps(data, with_categories(in_common_units(data), data))
+    are_unlike = lengths_are_unlike(data)
+    inner = all_as_numbers(data, are_unlike)
     most = min(num_numbers, data.num_items) - 1
     return {
-        f"{number} directions": projected(data, inner, number, whiten=True)
+        named(f"{number} directions", are_unlike): projected(data, inner, number, whiten=True)
         for number in sorted({min(number, most) for number in _DIRECTIONS})
     }
 

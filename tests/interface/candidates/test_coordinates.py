@@ -11,15 +11,17 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.coordinates import (
-    beyond_one_gaussian,
-    in_common_units,
     is_real,
     location_and_scale,
     near_landmarks,
     power_transformed,
-    projected,
     standardized,
     telling,
+)
+from pyro_crowdclust.interface.candidates.directions import (
+    beyond_one_gaussian,
+    in_common_units,
+    projected,
 )
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 

@@ -1,0 +1,66 @@
+"""Coordinates that are those of an emission, changed one by one or row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.emissions import Identity
+
+
+class OfInner(Identity):
+    """As many coordinates as ``inner`` has, of the same features; all but ``latent`` is its own.
+
+    Parameters
+    ----------
+    inner
+        What the coordinates are of.
+    """
+
+    inner: Identity
+
+    def __init__(self, inner: Identity) -> None:
+        super().__init__()
+        self.inner = inner
+
+    @property
+    def takes_gaps(self) -> bool:  # type: ignore[override]
+        """Whether ``inner`` does."""
+        return self.inner.takes_gaps
+
+    @property
+    def fills_gaps(self) -> bool:  # type: ignore[override]
+        """Whether ``inner`` does."""
+        return self.inner.fills_gaps
+
+    def latent_size(self, num_features: int) -> int:
+        return self.inner.latent_size(num_features)
+
+    def features(self, latent: Float[Tensor, "item coordinate"]) -> Float[Tensor, "item feature"]:
+        return self.inner.features(latent)
+
+    def completed(
+        self, features: Float[Tensor, "item ..."], generator: torch.Generator
+    ) -> Float[Tensor, "item ..."]:
+        return self.inner.completed(features, generator)
+
+    def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
+        return self.inner.units(num_features)
+
+    def own_features(self, num_features: int) -> list[int]:
+        return self.inner.own_features(num_features)
+
+    def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
+        return self.inner.coordinate_names(names)
+
+    def in_feature_units(
+        self, location: Float[Tensor, "cluster column"], columns: list[int]
+    ) -> Float[Tensor, "cluster feature_column"]:
+        return self.inner.in_feature_units(location, columns)
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        """Of what was seen."""
+        return self.inner.log_volume(features)
