@@ -6,7 +6,16 @@ import pytest
 import torch
 
 from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.transforms import Filled, Landmarks, OneHot, Projected, Selected, WithAtoms
+from pyro_crowdclust.transforms import (
+    Clipped,
+    EqualLength,
+    Filled,
+    Landmarks,
+    OneHot,
+    Projected,
+    Selected,
+    WithAtoms,
+)
 
 from .inner_emissions import EMISSIONS, tensor
 
@@ -31,7 +40,18 @@ def test_features_come_back(make):
 
 
 @pytest.mark.parametrize(
-    "name", ["powers", "selected", "atoms", "codes", "projected", "filled", "landmarks"]
+    "name",
+    [
+        "powers",
+        "selected",
+        "atoms",
+        "codes",
+        "projected",
+        "filled",
+        "clipped",
+        "length",
+        "landmarks",
+    ],
 )
 def test_a_file_can_say_what_they_are(name):
     inner = EMISSIONS["powers"]()
@@ -42,6 +62,8 @@ def test_a_file_can_say_what_they_are(name):
         "codes": OneHot(inner, [0, 2, 0]),
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
         "filled": Filled(inner, tensor(0.5, 0.0, -1.0), torch.eye(3)[:2], 0.3),
+        "clipped": Clipped(inner, tensor(-0.5, -1.0, 0.0), tensor(0.5, 0.0, torch.inf)),
+        "length": EqualLength(inner, tensor(0.2, 0.0, -1.0), 2.5),
         "landmarks": Landmarks(inner, torch.eye(3), 0.7),
     }[name]
     tensors: dict[str, torch.Tensor] = {}

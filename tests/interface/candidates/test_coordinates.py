@@ -18,11 +18,6 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     standardized,
     telling,
 )
-from pyro_crowdclust.interface.candidates.directions import (
-    beyond_one_gaussian,
-    in_common_units,
-    projected,
-)
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 
 
@@ -62,30 +57,6 @@ def test_a_missing_feature_has_no_volume(table, make):
     )
     torch.testing.assert_close(emission.log_volume(rows)[5], jacobian[0, 0].log())
     assert float(emission.log_volume(rows)[3]) == 0
-
-
-def test_one_gaussian_has_a_density_on_directions_in_any_units():
-    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 8)) * np.arange(1, 9))
-    found = []
-    for features in (rows, 100 * rows):
-        data = CrowdData(features)
-        emission = projected(data, in_common_units(data), 3)
-        points = emission.latent(features)
-        covariance = torch.cov(points.mT, correction=0)
-        one = torch.distributions.MultivariateNormal(points.mean(0), covariance)
-        found.append(beyond_one_gaussian(emission, features))
-        assert found[-1] == pytest.approx(-float(one.log_prob(points).mean()))
-    assert found[0] == pytest.approx(found[1])
-
-
-def test_directions_in_which_nothing_varies_are_none():
-    rows = torch.from_numpy(np.random.default_rng(0).normal(size=(50, 2)))
-    flat = torch.cat([rows, torch.zeros(50, 6), rows[:, :1]], 1)
-    for features, number in ((flat, 2), (torch.ones(50, 9).double(), 1), (flat[:1], 1)):
-        data = CrowdData(features)
-        emission = projected(data, standardized(data), 3)
-        assert emission.latent_size(9) == number
-        assert np.isfinite(beyond_one_gaussian(emission, features))
 
 
 def test_only_real_numbers_are_spread(table):
@@ -135,17 +106,6 @@ def test_units_of_any_size_are_taken_out(factor):
     standardized = (torch.from_numpy(rows) - location) / scale
     np.testing.assert_allclose(standardized.std(0, correction=0), 1.0)
     np.testing.assert_allclose(standardized.mean(0), 0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("unit", [1.0, 3.0])
-def test_directions_are_whitened_in_whatever_units_they_are(unit):
-    """Also where the first one deviates by 1, and where nothing varies."""
-    points = unit * np.array([[-1.0, 0.1], [0.0, -0.2], [1.0, 0.1]])
-    emission = projected(CrowdData(points), Identity(), 2, whiten=True)
-    deviations = emission.latent(torch.from_numpy(points)).std(0)
-    torch.testing.assert_close(deviations, torch.ones_like(deviations))
-    same = projected(CrowdData(np.ones((3, 2))), Identity(), 2, whiten=True)
-    assert same.scale.tolist() == [1.0]
 
 
 def test_landmarks_are_among_the_items_and_no_more_than_these():

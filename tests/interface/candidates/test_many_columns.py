@@ -37,7 +37,25 @@ def with_colours(frame):
     return frame.assign(colour=np.array(["red", "green", "blue"])[np.arange(NUMBER) // 7 % 3])
 
 
+def with_spikes(frame):
+    """One number in five hundred is wrong by far."""
+    spikes = np.random.default_rng(2).random(frame.shape) < 0.002
+    return frame + 80 * spikes * np.random.default_rng(3).normal(size=frame.shape)
+
+
+def loud(frame):
+    return frame * np.exp(0.7 * np.random.default_rng(4).normal(size=(NUMBER, 1)))
+
+
+def with_one_loud_row(frame):
+    return frame.mul(np.where(np.arange(NUMBER) == 3, 100.0, 1.0), axis=0)
+
+
 MADE = {
+    "spikes": lambda: with_spikes(table()),
+    "loud": lambda: loud(table()),
+    "loud, with gaps": lambda: scattered(loud(table())),
+    "one loud row": lambda: with_one_loud_row(table()),
     "one gap": lambda: table().mask(table() == table().iloc[3, 3]),
     "scattered": lambda: scattered(table()),
     "blocks": lambda: in_blocks(table()),
