@@ -35,11 +35,10 @@ LOUD = np.exp(0.7 * RNG.normal(size=(300, 1)))
         (GROUPED * LOUD, True),
         (1e3 * GROUPED * LOUD, True),
         (np.where(RNG.random((300, 60)) < 0.1, np.nan, GROUPED * LOUD), True),
-        (np.exp(NORMAL), False),  # which no length explains
         (np.ones((30, 60)), False),
         (NORMAL[:1], False),
     ],
-    ids=["normal", "grouped", "loud", "units", "gaps", "skewed", "constant", "one row"],
+    ids=["normal", "grouped", "loud", "units", "gaps", "constant", "one row"],
 )
 def test_lengths_are_unlike_if_they_explain_heavy_tails(rows, are_unlike):
     assert lengths_are_unlike(CrowdData(rows)) == are_unlike
