@@ -76,5 +76,6 @@ class ClusterNumbers:
         self, assignments: Float[Tensor, "item component"]
     ) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of clusters from those of components, in the order of the clusters."""
-        array, order = self.of_guide(assignments).numpy(), self._result.cluster_order
+        # Sums of rounded probabilities may be a hair above 1.
+        array, order = self.of_guide(assignments).clamp(max=1).numpy(), self._result.cluster_order
         return array if order is None else array[:, order]

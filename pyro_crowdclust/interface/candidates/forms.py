@@ -136,18 +136,17 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     columns alone. More real columns have mixtures on directions, with others beside these. Counts
     are tried as numbers, too, or, of more columns, are what suits them better.
     """
-    numbers = counts_as_numbers(data)
-    as_numbers_too = tuple(_of_numbers(form) for form in _mixtures(numbers))
-    if not has_counts(data):
+    numbers, have_counts = counts_as_numbers(data), has_counts(data)
+    are_many = int(is_real(numbers).sum()) > MOST_FULL
+    forms: tuple[Form, ...] = ()
+    if not (have_counts and are_many and look_normal(data)):
         forms = _mixtures(data)
-    elif int(is_real(numbers).sum()) > MOST_FULL:
-        forms = as_numbers_too if look_normal(data) else _mixtures(data)
-    else:
-        forms = _mixtures(data) + as_numbers_too
+    if have_counts and not (are_many and forms):
+        forms += tuple(map(_of_numbers, _mixtures(numbers)))
     if not data.has_answers:
         return forms
     regressions = _regressions(numbers)
-    return forms + (tuple(map(_of_numbers, regressions)) if has_counts(data) else regressions)
+    return forms + (tuple(map(_of_numbers, regressions)) if have_counts else regressions)
 
 
 def _of_numbers(form: Form) -> Form:
