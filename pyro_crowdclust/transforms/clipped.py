@@ -26,7 +26,9 @@ class Clipped(OfInner):
 
     Examples
     --------
-    >>> emission = Clipped(Identity(), torch.tensor([-1.0, -1.0]), torch.tensor([1.0, 1.0]))
+    >>> import torch
+    >>> bound = torch.ones(2)
+    >>> emission = Clipped(Identity(), -bound, bound)
     >>> emission.latent(torch.tensor([[0.5, 99.0], [-7.0, torch.nan]]))
     tensor([[ 0.5000,  1.0000],
             [-1.0000,     nan]], dtype=torch.float64)
