@@ -19,6 +19,9 @@ from torch.distributions import constraints
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import SupportsSetLinear
 
+# What a coordinate is of that is no single feature's.
+OF_SEVERAL = -1
+
 
 class SoftBernoulli(dist.TorchDistribution):
     """``log p(o | l) = sum_j o_j log sigmoid(l_j) + (1 - o_j) log sigmoid(-l_j)``, o in [0, 1].
@@ -297,7 +300,7 @@ class Identity(Emission):
         return zeros, zeros + 1
 
     def own_features(self, num_features: int) -> list[int]:
-        """Of every coordinate the feature that it is of; -1 if it is of several."""
+        """Of every coordinate the feature that it is of, ``OF_SEVERAL`` if that is no one."""
         return list(range(num_features))
 
     def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
@@ -372,6 +375,7 @@ class Standardized(Identity):
 
 
 __all__ = [
+    "OF_SEVERAL",
     "BernoulliEmission",
     "Emission",
     "Identity",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.emissions import OF_SEVERAL, Emission
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import part_of
 
@@ -60,7 +60,7 @@ def component_means(
     if columns is not None:
         labels = _with_levels(labels, features, columns)
     # In place of directions there are the features that they are of.
-    directions = features.count(-1)
+    directions = features.count(OF_SEVERAL)
     if directions:
         of_directions = sorted({*range(len(names))} - {*own})
         labels = [names[feature] for feature in of_directions] + labels[directions:]
@@ -74,7 +74,7 @@ def _with_levels(
     found = []
     for place, label in enumerate(labels):
         feature = features[place]
-        if feature < 0:
+        if feature == OF_SEVERAL:
             found.append(label)
             continue
         levels = columns.levels[feature]

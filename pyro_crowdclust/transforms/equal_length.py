@@ -46,6 +46,11 @@ class EqualLength(OfInner):
         self.length = length
         self.register_buffer("zero", zero.double())
 
+    @property
+    def takes_gaps(self) -> bool:  # type: ignore[override]
+        """Whether f leaves none: without one number a row has no length."""
+        return self.inner.fills_gaps
+
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
         away = self.inner.latent(features) - self.zero
         return self.zero + self.length * away / self._lengths(away).unsqueeze(1)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import OF_SEVERAL, Identity
 from pyro_crowdclust.files.parts import described
 
 
@@ -93,10 +93,13 @@ class Projected(Identity):
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
         """The features on the plane of the directions, and those beside it."""
-        on_plane = (self.scale * latent[:, : len(self.directions)]) @ self.directions
-        features = self.inner.features(self.mean + on_plane)
-        features[:, self.beside] = latent[:, len(self.directions) :]
+        number = len(self.directions)
+        features = self._on_plane(latent[:, :number])
+        features[:, self.beside] = latent[:, number:]
         return features
+
+    def _on_plane(self, points: Float[Tensor, "item direction"]) -> Float[Tensor, "item feature"]:
+        return self.inner.features(self.mean + (self.scale * points) @ self.directions)
 
     def completed(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
@@ -107,7 +110,7 @@ class Projected(Identity):
         return None
 
     def own_features(self, num_features: int) -> list[int]:
-        return [-1] * len(self.directions) + self.beside
+        return [OF_SEVERAL] * len(self.directions) + self.beside
 
     def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
         numbers = (f"direction {number}" for number in range(len(self.directions)))
@@ -118,9 +121,7 @@ class Projected(Identity):
     ) -> Float[Tensor, "cluster feature_column"]:
         """A column for every feature of f, and those of the features beside."""
         number = len(self.directions)
-        plane = torch.zeros(len(location), self.latent_size(0), dtype=location.dtype)
-        plane[:, :number] = location[:, :number]
-        features = self.features(plane)
+        features = self._on_plane(location[:, :number])
         own = self.inner.own_features(features.shape[1])
         return torch.cat([features[:, sorted({*own})], location[:, number:]], 1)
 

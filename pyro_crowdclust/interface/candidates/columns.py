@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
@@ -10,6 +11,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.emissions import OF_SEVERAL
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
@@ -23,8 +25,6 @@ from pyro_crowdclust.mixture import (
 
 # By how many items the prior of a rate counts; its mean is that of the column.
 _PRIOR_ITEMS = 0.5
-# What a coordinate is of that is no column's own.
-_OF_SEVERAL = -1
 
 
 def components_for(
@@ -48,9 +48,9 @@ def components_for(
     hurdle
         Makes those of real columns that have an atom.
     coordinates
-        Of every coordinate that the components are on the column that it is of, -1 where it is a
-        real number of several; None for all in their order. Columns with atoms have two, their
-        numbers and whether they are at it.
+        Of every coordinate that the components are on the column that it is of, ``OF_SEVERAL`` if
+        it is a real number of several; None for all in their order. Columns with atoms have two,
+        their numbers and whether they are at it.
 
     Examples
     --------
@@ -62,7 +62,8 @@ def components_for(
     """
     own = list(range(math.prod(feature_shape(data)))) if coordinates is None else list(coordinates)
     columns = data.columns or Columns.of_numbers(max(own) + 1)
-    if {*columns.kinds} == {"real"} and not _with_two(own):
+    kinds = _kinds(columns, own)
+    if {*kinds} == {"real"}:
         return real
 
     def categories(num_clusters: int, places: list[int]) -> Components:
@@ -83,7 +84,7 @@ def components_for(
     }
     places: dict[str, list[int]] = {}
     for kind in makers:  # of two coordinates of a column the numbers come first
-        found = [place for place, column in enumerate(own) if kind == _kind(columns, own, column)]
+        found = [place for place, held in enumerate(kinds) if held == kind]
         if found:
             places[kind] = found
 
@@ -94,15 +95,12 @@ def components_for(
     return components
 
 
-def _kind(columns: Columns, coordinates: list[int], column: int) -> str:
-    if column == _OF_SEVERAL:
-        return "real"
-    return "hurdle" if column in _with_two(coordinates) else columns.kinds[column]
-
-
-def _with_two(coordinates: list[int]) -> set[int]:
-    """Columns of which there are two coordinates."""
-    return {column for column in coordinates if coordinates.count(column) == 2} - {_OF_SEVERAL}
+def _kinds(columns: Columns, coordinates: list[int]) -> list[str]:
+    """What every coordinate is."""
+    number = Counter(coordinates)
+    of_own = {column: columns.kinds[column] for column in number if column != OF_SEVERAL}
+    of_own |= {column: "hurdle" for column in of_own if number[column] == 2}
+    return [of_own.get(column, "real") for column in coordinates]
 
 
 def _means(data: CrowdData, places: list[int]) -> Float[torch.Tensor, " column"]:

@@ -21,7 +21,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     without_gaps,
 )
 from pyro_crowdclust.interface.recipe import feature_shape
-from pyro_crowdclust.transforms import Clipped, EqualLength, Projected, Selected
+from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, Selected
 
 # A dimension that is left out has at least this variance, where the first direction has 1.
 _SMALLEST_RESIDUAL = 1e-6
@@ -65,16 +65,16 @@ def lengths_are_unlike(data: CrowdData) -> bool:
     if not bool(is_real(data).all()):
         return False
     emission = in_common_units(data)
-    points = emission.latent(sample_of(data)).nan_to_num(0.0)  # at the mean
-    kurtosis = _kurtosis(points)
+    whole = Filled(emission, torch.zeros_like(emission.location))  # at the mean
+    kurtosis = _kurtosis(data, whole)
     if kurtosis <= _LOUD:
         return False
-    away = points + emission.location / emission.scale
-    equal = away / torch.linalg.vector_norm(away, dim=1, keepdim=True).clamp_min(1e-300)
-    return _kurtosis(equal) - 1 < _LEFT * (kurtosis - 1)
+    equal = of_equal_length(data, whole, emission)
+    return _kurtosis(data, equal) - 1 < _LEFT * (kurtosis - 1)
 
 
-def _kurtosis(points: Float[Tensor, "item coordinate"]) -> float:
+def _kurtosis(data: CrowdData, emission: Identity) -> float:
+    points = emission.latent(sample_of(data))
     number = min(_DIRECTIONS, *(size - 1 for size in points.shape))
     if number < 1 or bool((points == points[0]).all()):
         return 1.0

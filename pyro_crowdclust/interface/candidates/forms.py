@@ -136,17 +136,18 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     columns alone. More real columns have mixtures on directions, with others beside these. Counts
     are tried as numbers, too, or, of more columns, are what suits them better.
     """
-    numbers, have_counts = counts_as_numbers(data), has_counts(data)
+    numbers = counts_as_numbers(data)
     are_many = int(is_real(numbers).sum()) > MOST_FULL
-    forms: tuple[Form, ...] = ()
-    if not (have_counts and are_many and look_normal(data)):
-        forms = _mixtures(data)
-    if have_counts and not (are_many and forms):
-        forms += tuple(map(_of_numbers, _mixtures(numbers)))
-    if not data.has_answers:
-        return forms
-    regressions = _regressions(numbers)
-    return forms + (tuple(map(_of_numbers, regressions)) if have_counts else regressions)
+    equal_length = are_many and lengths_are_unlike(numbers)
+    regressions = _regressions(numbers, equal_length) if data.has_answers else ()
+    if not has_counts(data):
+        return _mixtures(data, equal_length) + regressions
+    as_numbers_too = not are_many or look_normal(data)
+    as_counts = not (are_many and as_numbers_too)
+    # Columns of several kinds, such as counts beside numbers, have no length.
+    forms = _mixtures(data, equal_length=False) if as_counts else ()
+    of_numbers = _mixtures(numbers, equal_length) if as_numbers_too else ()
+    return forms + tuple(map(_of_numbers, of_numbers + regressions))
 
 
 def _of_numbers(form: Form) -> Form:
@@ -172,10 +173,10 @@ def _recipe_of_numbers(
     return make(counts_as_numbers(data), num_components, emission)
 
 
-def _mixtures(data: CrowdData) -> tuple[Form, ...]:
-    """Mixtures on the columns, or on directions."""
+def _mixtures(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
+    """Mixtures on the columns, or on directions, perhaps of rows of equal length."""
     if int(is_real(data).sum()) > MOST_FULL:
-        return _on_directions(data)
+        return _on_directions(data, equal_length)
     atoms = atoms_of(data)
     forms = _on_columns(data, _places(atoms), atoms)
     return forms + (_on_few(data, atoms) if bool(is_real(data).all()) else ())
@@ -235,12 +236,11 @@ def _on_few(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ..
     )
 
 
-def _on_directions(data: CrowdData) -> tuple[Form, ...]:
+def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     """Components on directions of the real columns, and on the others as they are."""
     dim = int(is_real(data).sum())
-    are_unlike = lengths_are_unlike(data)
-    common = partial(in_many_columns, in_common_units, are_unlike)
-    own = partial(in_many_columns, standardized, are_unlike)
+    common = partial(in_many_columns, in_common_units, equal_length)
+    own = partial(in_many_columns, standardized, equal_length)
     directed: dict[str, Place] = {
         f"{number} directions, common units": partial(_directions, common, number)
         for number in (10, 20, 40)
@@ -249,28 +249,27 @@ def _on_directions(data: CrowdData) -> tuple[Form, ...]:
     directed["20 directions"] = partial(_directions, own, min(20, data.num_items - 1))
     make, compare = partial(mixture_recipe, full), cast(ToCompare, beyond_one_gaussian)
     return tuple(
-        Form(named(name, are_unlike), FULL, place, make, to_compare=compare, epochs=200)
+        Form(named(name, equal_length), FULL, place, make, to_compare=compare, epochs=200)
         for name, place in directed.items()
     )
 
 
-def _regressions(data: CrowdData) -> tuple[Form, ...]:
+def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     are_real = bool(is_real(data).all())
     places: dict[str, Place] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MOST_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
-        are_unlike = lengths_are_unlike(data)
         inner: Place = (
-            partial(in_many_columns, standardized, are_unlike) if are_real else as_numbers
+            partial(in_many_columns, standardized, equal_length) if are_real else as_numbers
         )
         whitened = partial(_directions, inner, own, whiten=True)
-        places = {named(f"{own} directions, own units", are_unlike): whitened}
+        places = {named(f"{own} directions, own units", equal_length): whitened}
         if are_real:
-            inner = partial(in_many_columns, in_common_units, are_unlike)
+            inner = partial(in_many_columns, in_common_units, equal_length)
             alike = partial(_directions, inner, common)
-            places = {named(f"{common} directions, common units", are_unlike): alike} | places
+            places = {named(f"{common} directions, common units", equal_length): alike} | places
     elif are_real:
         found = _places(atoms_of(data))
         places = {name: partial(filled, place) for name, place in found.items()}

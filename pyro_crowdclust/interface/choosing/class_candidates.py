@@ -78,11 +78,11 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
     if num_numbers <= MOST_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: with_categories(telling(place, data), data) for name, place in places.items()}
-    are_unlike = lengths_are_unlike(data)
-    inner = all_as_numbers(data, are_unlike)
+    equal_length = lengths_are_unlike(data)
+    inner = all_as_numbers(data, equal_length)
     most = min(num_numbers, data.num_items) - 1
     return {
-        named(f"{number} directions", are_unlike): projected(data, inner, number, whiten=True)
+        named(f"{number} directions", equal_length): projected(data, inner, number, whiten=True)
         for number in sorted({min(number, most) for number in _DIRECTIONS})
     }
 
