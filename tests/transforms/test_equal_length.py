@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.transforms import EqualLength, Projected
+from pyro_crowdclust.emissions import OF_SEVERAL, Identity
+from pyro_crowdclust.transforms import EqualLength, Filled, Projected
 
 from .inner_emissions import EMISSIONS, tensor
 
@@ -28,10 +28,12 @@ def test_rows_that_say_the_same_are_the_same():
     assert emission.latent_size(3) == 3
     nothing = torch.zeros(1, 3, dtype=torch.float64)
     torch.testing.assert_close(emission.latent(nothing)[0], zero)
-    assert Projected(emission, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1).own_features(3) == [
-        -1,
-        -1,
-    ]
+    directed = Projected(emission, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1)
+    assert directed.own_features(3) == 2 * [OF_SEVERAL]
+    # A row with a gap has no length.
+    assert inner.takes_gaps
+    assert not emission.takes_gaps
+    assert EqualLength(Filled(inner, torch.zeros(3)), zero, 2.0).takes_gaps
 
 
 def test_the_volume_is_that_of_the_jacobian_at_a_given_length():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import OF_SEVERAL, Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -76,7 +76,7 @@ def test_features_stand_beside_the_directions():
     torch.testing.assert_close(points, expected, equal_nan=True)
     torch.testing.assert_close(emission.on_directions(features), points[:, :2])
     assert emission.latent_size(4) == 3
-    assert emission.own_features(4) == [-1, -1, 1]
+    assert emission.own_features(4) == [OF_SEVERAL, OF_SEVERAL, 1]
     assert emission.coordinate_names("abcd") == ["direction 0", "direction 1", "b"]
     torch.testing.assert_close(emission.features(points[:1]), tensor(3.0, 7.0, 4.0, 0.0)[None])
     # Of two levels of the feature beside, as of a category, a summary has two columns.

@@ -52,7 +52,7 @@ def lengths_are_unlike(data: CrowdData) -> bool:
 
     is 1 of a normal distribution, hardly more of clusters, and E[s^4] / E[s^2]^2 of rows that are
     scaled by s. Lengths are unlike if k is above 1.15, and less than half as far above 1 where rows
-    are of equal length. Columns of several kinds have none.
+    are of equal length. They are of the real columns alone.
 
     Examples
     --------
@@ -62,10 +62,8 @@ def lengths_are_unlike(data: CrowdData) -> bool:
     >>> lengths_are_unlike(CrowdData(rows)), lengths_are_unlike(CrowdData(loud * rows))
     (False, True)
     """
-    if not bool(is_real(data).all()):
-        return False
     emission = in_common_units(data)
-    whole = Filled(emission, torch.zeros_like(emission.location))  # at the mean
+    whole = Filled(_of_real(data, emission), emission.location.new_zeros(int(is_real(data).sum())))
     kurtosis = _kurtosis(data, whole)
     if kurtosis <= _LOUD:
         return False
@@ -86,10 +84,14 @@ def in_many_columns(
     units: Callable[[CrowdData], Standardized], equal_length: bool, data: CrowdData
 ) -> Identity:
     """What directions are of: real columns, clipped and without gaps, perhaps of equal length."""
-    emission, real = units(data), is_real(data)
-    inner = emission if bool(real.all()) else Selected(emission, real)
-    whole = without_gaps(data, clipped(data, inner))
+    emission = units(data)
+    whole = without_gaps(data, clipped(data, _of_real(data, emission)))
     return of_equal_length(data, whole, emission) if equal_length else whole
+
+
+def _of_real(data: CrowdData, emission: Identity) -> Identity:
+    real = is_real(data)
+    return emission if bool(real.all()) else Selected(emission, real)
 
 
 def named(place: str, equal_length: bool) -> str:
@@ -124,7 +126,7 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
 
 def of_equal_length(data: CrowdData, inner: Identity, units: Standardized) -> EqualLength:
     """Rows as long as they are on average, from the zero of their features on."""
-    zero = -units.location / units.scale
+    zero = (-units.location / units.scale)[inner.own_features(len(units.scale))]
     away = inner.latent(sample_of(data)) - zero
     length = float(torch.linalg.vector_norm(away, dim=1).mean())
     return EqualLength(inner, zero, length or 1.0)

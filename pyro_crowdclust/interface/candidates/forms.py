@@ -138,16 +138,20 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     """
     numbers = counts_as_numbers(data)
     are_many = int(is_real(numbers).sum()) > MOST_FULL
-    equal_length = are_many and lengths_are_unlike(numbers)
+    equal_length = _of_equal_length(numbers)
     regressions = _regressions(numbers, equal_length) if data.has_answers else ()
     if not has_counts(data):
         return _mixtures(data, equal_length) + regressions
     as_numbers_too = not are_many or look_normal(data)
     as_counts = not (are_many and as_numbers_too)
-    # Columns of several kinds, such as counts beside numbers, have no length.
-    forms = _mixtures(data, equal_length=False) if as_counts else ()
+    forms = _mixtures(data, _of_equal_length(data)) if as_counts else ()
     of_numbers = _mixtures(numbers, equal_length) if as_numbers_too else ()
     return forms + tuple(map(_of_numbers, of_numbers + regressions))
+
+
+def _of_equal_length(data: CrowdData) -> bool:
+    """Whether directions are to be of rows of equal length."""
+    return int(is_real(data).sum()) > MOST_FULL and lengths_are_unlike(data)
 
 
 def _of_numbers(form: Form) -> Form:
@@ -256,6 +260,7 @@ def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
 
 def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     are_real = bool(is_real(data).all())
+    equal_length = equal_length and are_real
     places: dict[str, Place] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MOST_FULL:

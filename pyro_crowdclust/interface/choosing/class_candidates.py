@@ -14,6 +14,7 @@ from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.candidates.coordinates import (
+    is_real,
     near_landmarks,
     power_transformed,
     standardized,
@@ -78,7 +79,7 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
     if num_numbers <= MOST_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: with_categories(telling(place, data), data) for name, place in places.items()}
-    equal_length = lengths_are_unlike(data)
+    equal_length = bool(is_real(data).all()) and lengths_are_unlike(data)
     inner = all_as_numbers(data, equal_length)
     most = min(num_numbers, data.num_items) - 1
     return {

@@ -44,12 +44,17 @@ def test_lengths_are_unlike_if_they_explain_heavy_tails(rows, are_unlike):
     assert lengths_are_unlike(CrowdData(rows)) == are_unlike
 
 
-def test_columns_of_several_kinds_have_no_length():
-    table = pd.DataFrame(GROUPED * LOUD).add_prefix("wave ")
-    assert lengths_are_unlike(CrowdData(table))
-    assert not lengths_are_unlike(
-        CrowdData(table.assign(hair=np.array(["red", "fair", "dark"])[KIND % 3]))
-    )
+def test_lengths_are_of_the_real_columns_alone():
+    hair = np.array(["red", "fair", "dark"])[KIND % 3]
+    for rows, are_unlike in ((GROUPED * LOUD, True), (GROUPED, False)):
+        table = pd.DataFrame(rows).add_prefix("wave ")
+        data = CrowdData(table.assign(hair=hair))
+        assert lengths_are_unlike(CrowdData(table)) == lengths_are_unlike(data) == are_unlike
+    features = data.rows(torch.arange(300))
+    for units in (in_common_units, standardized):
+        alone = in_many_columns(units, True, CrowdData(table)).latent(features[:, :60])
+        torch.testing.assert_close(in_many_columns(units, True, data).latent(features), alone)
+    assert not lengths_are_unlike(CrowdData(pd.DataFrame({"hair": hair})))
 
 
 def test_numbers_far_away_widen_no_column():

@@ -99,6 +99,22 @@ def test_gaps_pairs_files_updates_and_new_items_go_together(tmp_path):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"known": {item: int(KIND[item]) for item in range(0, 60, 3)}},
+        {"must_link": [(0, 4), (1, 5)], "cannot_link": [(0, 1), (2, 3), (6, 7)]},
+        {"batch_size": 80, "step_size": 0.3},
+    ],
+    ids=["known", "links", "minibatches"],
+)
+def test_what_is_known_and_minibatches_go_with_gaps(given):
+    given = {name: pd.Series(one) if name == "known" else one for name, one in given.items()}
+    result = cluster(scattered(with_colours(loud(table()))), **given, progress=False)
+    assert adjusted_rand_score(KIND, result.assignments) > 0.75
+
+
+@pytest.mark.long
 def test_classes_are_found_beside_gaps():
     rng = np.random.default_rng(0)
     items = np.repeat(np.arange(0, NUMBER, 3), 3)

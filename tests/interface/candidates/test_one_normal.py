@@ -56,7 +56,7 @@ def test_every_round_is_likelier(monkeypatch):
     assert found[-1] - found[-2] < 0.5
 
 
-def test_what_is_missing_is_expected_better_than_by_the_mean():
+def test_gaps_at_random_change_the_covariance_little():
     rows = rows_of(300, 12)
     gaps = torch.rand(rows.shape, generator=torch.Generator().manual_seed(0)) < 0.2
     gaps[:50] = False  # whole rows share their posterior
