@@ -309,18 +309,19 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 19 candidates; nothing held out'
+    'largest ELBO of 20 candidates; nothing held out'
     """
     check_data(data)
     data = _with_shared_pages(data)
     forms, least = forms_for(data), data.num_known_classes
+    # Where people say how items are related, one cluster would leave nothing to be said.
+    related = data.has_answers or data.links is not None
     if num_clusters is None:
-        # Two items are one cluster unless somebody says how they are related.
-        related = data.has_answers or data.links is not None
-        fewest = max(least, min(data.num_items, 2) if related else 1)
-        sizes = [size for size in SIZES if least <= size < data.num_items] or [fewest]
+        least = max(least, min(data.num_items, 2) if related else 1)
+        sizes = [size for size in SIZES if least <= size < data.num_items] or [least]
     else:
         check_whole("num_clusters", num_clusters, least=1)
+        least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     max_groups = max(MOST_CLUSTERS, num_clusters or 0)

@@ -10,7 +10,7 @@ from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 
 # Numbers of components that are tried.
-SIZES = (2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
+SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
 @dataclass(frozen=True)

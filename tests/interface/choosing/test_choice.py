@@ -20,6 +20,7 @@ from pyro_crowdclust.interface import (
 )
 from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing.choice import Choice
+from pyro_crowdclust.interface.choosing.plan import SIZES
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.restarts import INTERRUPTED
@@ -29,11 +30,14 @@ from pyro_crowdclust.supervision import ClassTable
 
 from ...control_c import press_control_c
 from ..small_choices import (
+    LINK,
+    PAIRS,
     answered,
     known_part,
     linked_part,
     small,
     sorted_part,
+    two_groups,
     two_rings,
     wide_clusters,
 )
@@ -57,6 +61,24 @@ def test_a_seed_of_numpy_gives_what_pythons_does():
         for seed in (np.int64(3), 3)
     )
     np.testing.assert_array_equal(of_numpy.probabilities, plain.probabilities)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_yes_and_no_that_tell_nothing_of_each_other_are_one_cluster(seed):
+    features = np.random.default_rng(seed).random((200, 8)) < 0.4
+    choice = dataclasses.replace(
+        choice_for(CrowdData(features.astype(float))), sizes=SIZES[:4], first_size=SIZES[3]
+    )
+    result = choice.fit(num_starts=1, progress=False)
+    assert len(result.clusters) == len(set(result.assignments)) == 1
+
+
+@pytest.mark.parametrize("said", [{"pairs": PAIRS}, {"must_link": LINK}], ids=["pairs", "link"])
+def test_where_items_are_said_to_be_related_there_are_two_clusters_or_more(said, monkeypatch):
+    monkeypatch.setattr(choice_module, "SIZES", SIZES)
+    choice = choice_for(CrowdData(two_groups(), **said))
+    assert choice.sizes[0] == 2
+    assert choice.alone is None or choice.alone.sizes[0] == 1
 
 
 def test_gaps_in_columns_that_are_left_out_are_no_matter():
