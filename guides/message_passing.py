@@ -19,6 +19,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean
+from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
@@ -149,7 +150,8 @@ class MessagePassingGuide(ConjugateGuide):
         log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         if self.recognition is None:
-            family, theta = components.of_rows(theta, batch.has_gaps, self.model.feature_weight)
+            partly = has_gaps(self.model.emission, batch)
+            family, theta = components.of_rows(theta, partly, self.model.feature_weight)
             observed = observed_latent(components, self.model.emission, batch)
             assert observed is not None  # there are features
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)

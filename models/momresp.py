@@ -31,7 +31,7 @@ from pyro_crowdclust.distributions import (
     SiteDraws,
     sample_sites,
 )
-from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.emissions import Identity, has_gaps
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
@@ -143,7 +143,8 @@ class MomResp(nn.Module):
         observed = observed_latent(self.components, self.emission, batch)
         if observed is None:
             observed = batch.needed_features  # which says that there are none
-        of_values = values["components"], batch.has_gaps, self.feature_weight
+        partly = has_gaps(self.emission, batch)
+        of_values = values["components"], partly, self.feature_weight
         family, statistics = self.components.of_rows(*of_values)
         of_features = family.log_likelihoods(statistics, observed)
         return self.weights.log_weights(values["weights"]) + of_features
@@ -155,8 +156,8 @@ class MomResp(nn.Module):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             observed = observed_latent(self.components, self.emission, batch)
             # What a simulation draws is whole.
-            has_gaps = batch.has_gaps and observed is not None
-            of_values = values["components"], y, has_gaps, self.feature_weight
+            partly = observed is not None and has_gaps(self.emission, batch)
+            of_values = values["components"], y, partly, self.feature_weight
             pyro.sample("x", self.components.given(*of_values), obs=observed)
             sample_labels(self.annotators, values, y, batch)
         return y

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import check_annotators, sample_answers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugatePrior, FullPlate, NamedDraws, SiteDraws
-from pyro_crowdclust.emissions import Emission, as_emission
+from pyro_crowdclust.emissions import Emission, as_emission, has_gaps
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
@@ -189,8 +189,9 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def sums_out(self, batch: Batch) -> bool:
         """Whether z has no site in this batch; see ``sum_out_assignments``."""
-        is_free = batch.features is not None and not batch.num_paired and not batch.has_gaps
-        return self.sum_out_assignments is not None and is_free and self.components.is_linear
+        is_free = batch.features is not None and not batch.num_paired
+        is_linear = self.components.is_linear and not has_gaps(self.emission, batch)
+        return self.sum_out_assignments is not None and is_free and is_linear
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
@@ -207,8 +208,8 @@ class SemiCrowdsourcedMixture(nn.Module):
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
                 # What a simulation draws is whole.
-                has_gaps = batch.has_gaps and observed is not None
-                given = self.components.given(theta, z, has_gaps, weight)
+                partly = observed is not None and has_gaps(self.emission, batch)
+                given = self.components.given(theta, z, partly, weight)
                 pyro.sample("x", given, obs=observed)
             else:
                 x = pyro.sample("x", self.components.latent(theta, z))

@@ -8,7 +8,7 @@ works in place of the ones here; what a model asks beyond that has defaults in `
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro.distributions as dist
 import torch
@@ -18,6 +18,10 @@ from torch.distributions import constraints
 
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import SupportsSetLinear
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.data.crowd_data import CrowdData
+    from pyro_crowdclust.minibatches.batch import Batch
 
 # What a coordinate is of that is no single feature's.
 OF_SEVERAL = -1
@@ -87,12 +91,15 @@ class Emission(nn.Module):
         True if features may be missing.
     fills_gaps
         True if no latent is missing where features are.
+    makes_gaps
+        True if a latent may be missing where no feature is.
     """
 
     observes_latent = False
     mixes_features = False
     takes_gaps = False
     fills_gaps = False
+    makes_gaps = False
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         """p(o | x), with batch shape ``[...]``."""
@@ -131,6 +138,11 @@ class Emission(nn.Module):
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
     ) -> None:
         """Start at the linear map ``x -> W x + b`` of features on latents, if that is possible."""
+
+
+def has_gaps(emission: Emission, data: CrowdData | Batch) -> bool:
+    """Whether latents may be missing where features are observed: some are, or are read so."""
+    return data.has_gaps or emission.makes_gaps
 
 
 class _UserEmission(Emission):
@@ -383,4 +395,5 @@ __all__ = [
     "SoftBernoulli",
     "Standardized",
     "as_emission",
+    "has_gaps",
 ]

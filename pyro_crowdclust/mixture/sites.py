@@ -15,7 +15,7 @@ from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_dra
 from pyro_crowdclust.distributions.priors import ConjugatePrior, sample_sites
 from pyro_crowdclust.distributions.row_sites import OfItems
 from pyro_crowdclust.distributions.rows import Rows
-from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.emissions import Emission, has_gaps
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.mixture.components import Components
@@ -60,7 +60,7 @@ def observed_latent(
     key = emission, components
 
     def observed() -> Tensor:
-        return components.observe(emission.latent(features), batch.has_gaps)
+        return components.observe(emission.latent(features), has_gaps(emission, batch))
 
     return batch.once(key, observed)
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
@@ -106,7 +107,7 @@ class LabeledStart:
         nearest = distance.masked_fill(foreign, torch.inf).argmin(1)
         partition = nn.functional.one_hot(nearest, model.num_clusters).double()
         weight = torch.where(known >= 0, 1.0, self.unlabeled_weight).double()
-        observed = model.components.observe(features, data.has_gaps)
+        observed = model.components.observe(features, has_gaps(model.emission, data))
         guide.start_at(MixtureStart(observed, weight.unsqueeze(1) * partition, 1.0, known))
 
     def _centers(
@@ -169,7 +170,7 @@ class KMeansStart:
         centers = torch.as_tensor(found.cluster_centers_, dtype=points.dtype)
         near = (-torch.cdist(points, centers) / 2).softmax(-1)
         partition = nn.functional.pad(near, (0, model.num_clusters - len(centers)))
-        observed = model.components.observe(features, data.has_gaps)
+        observed = model.components.observe(features, has_gaps(model.emission, data))
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 
 
@@ -218,7 +219,7 @@ class PartitionStart:
         """Start the guide's posterior at these assignments."""
         features, _ = _points(model, data)
         partition = self._partition(data.num_items, model.num_clusters)
-        observed = model.components.observe(features, data.has_gaps)
+        observed = model.components.observe(features, has_gaps(model.emission, data))
         guide.start_at(MixtureStart(observed, partition, 1.0, data.known))
 
     def _partition(self, num_items: int, num_clusters: int) -> Float[Tensor, "item cluster"]:

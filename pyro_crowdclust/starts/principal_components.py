@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.networks.recognition_networks import GaussianRecognition
 from pyro_crowdclust.protocols import SupportsStartAt, SupportsStartAtPartition, part_of
@@ -78,7 +79,7 @@ class PrincipalComponentStart:
             model.emission.start_at_linear(inverse, mean)
             points = seen @ weight.mT + bias
             partition = self._partition_of(model, features, points, generator)
-        observed = model.components.observe(points, data.has_gaps)
+        observed = model.components.observe(points, has_gaps(model.emission, data))
         known = None if data.known is None else data.known[chosen]
         partition = model.supervision.start_partition(partition, median_imputed(points), known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))

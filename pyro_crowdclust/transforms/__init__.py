@@ -15,6 +15,7 @@ from pyro_crowdclust.transforms.one_hot import OneHot
 from pyro_crowdclust.transforms.power import PowerTransformed
 from pyro_crowdclust.transforms.projection import Projected
 from pyro_crowdclust.transforms.selection import Selected
+from pyro_crowdclust.transforms.within import Within
 
 __all__ = [
     "Clipped",
@@ -27,4 +28,5 @@ __all__ = [
     "Projected",
     "Selected",
     "WithAtoms",
+    "Within",
 ]

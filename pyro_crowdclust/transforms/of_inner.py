@@ -36,6 +36,11 @@ class OfInner(Identity):
         """Whether ``inner`` does."""
         return self.inner.fills_gaps
 
+    @property
+    def mixes_features(self) -> bool:  # type: ignore[override]
+        """Whether ``inner`` does."""
+        return self.inner.mixes_features
+
     def latent_size(self, num_features: int) -> int:
         return self.inner.latent_size(num_features)
 

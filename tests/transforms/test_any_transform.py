@@ -15,6 +15,7 @@ from pyro_crowdclust.transforms import (
     Projected,
     Selected,
     WithAtoms,
+    Within,
 )
 
 from .inner_emissions import EMISSIONS, tensor
@@ -49,6 +50,7 @@ def test_features_come_back(make):
         "projected",
         "filled",
         "clipped",
+        "within",
         "length",
         "landmarks",
     ],
@@ -63,11 +65,13 @@ def test_a_file_can_say_what_they_are(name):
         "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
         "filled": Filled(inner, tensor(0.5, 0.0, -1.0), torch.eye(3)[:2], 0.3),
         "clipped": Clipped(inner, tensor(-0.5, -1.0, 0.0), tensor(0.5, 0.0, torch.inf)),
+        "within": Within(inner, tensor(-0.5, -1.0, 0.0), tensor(0.5, 0.0, torch.inf)),
         "length": EqualLength(inner, tensor(0.2, 0.0, -1.0), 2.5),
         "landmarks": Landmarks(inner, torch.eye(3), 0.7),
     }[name]
     tensors: dict[str, torch.Tensor] = {}
     again = build(describe(emission, tensors), tensors)
     features = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(again.latent(features), emission.latent(features))
+    expected = emission.latent(features)
+    torch.testing.assert_close(again.latent(features), expected, equal_nan=True)
     torch.testing.assert_close(again.log_volume(features), emission.log_volume(features))

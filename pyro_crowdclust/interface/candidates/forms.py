@@ -27,6 +27,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     with_categories,
 )
 from pyro_crowdclust.interface.candidates.counts import counts_as_numbers, has_counts, look_normal
+from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of, within
 from pyro_crowdclust.interface.candidates.directions import (
     beyond_one_gaussian,
     in_common_units,
@@ -134,10 +135,21 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
 
     Up to 50 columns that are of other kinds than real numbers, or have gaps, have mixtures on the
     columns alone. More real columns have mixtures on directions, with others beside these. Counts
-    are tried as numbers, too, or, of more columns, are what suits them better.
+    are tried as numbers, too, or, of more columns, are what suits them better. Numbers that deviate
+    from all others of their column count as missing, or, where columns are many, are clipped.
     """
     numbers = counts_as_numbers(data)
     are_many = int(is_real(numbers).sum()) > MOST_FULL
+    bounds = None if are_many else bounds_of(data)
+    if bounds is None:
+        return _forms(data, numbers, are_many)
+    seen, numbers = believed(data, bounds), believed(numbers, bounds)
+    forms = _forms(seen, numbers, are_many)
+    return tuple(replace(form, emission=partial(within, form.emission, bounds)) for form in forms)
+
+
+def _forms(data: CrowdData, numbers: CrowdData, are_many: bool) -> tuple[Form, ...]:
+    """The same of data of which all is believed, and of these with counts as numbers."""
     equal_length = _of_equal_length(numbers)
     regressions = _regressions(numbers, equal_length) if data.has_answers else ()
     if not has_counts(data):

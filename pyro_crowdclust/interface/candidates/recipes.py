@@ -17,6 +17,7 @@ from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     sample_of,
 )
+from pyro_crowdclust.interface.candidates.deviating import Bounds, believed
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.interface.recipe import (
     FULL_BATCH_NUMBERS,
@@ -38,7 +39,7 @@ from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, Stopping
-from pyro_crowdclust.transforms import WithAtoms
+from pyro_crowdclust.transforms import WithAtoms, Within
 
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so
 # that they neither all fall into one nor keep single items.
@@ -126,9 +127,12 @@ def mixture_recipe(
 def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
     """What mixtures on these coordinates are fitted to: rounded numbers spread over their step.
 
-    Atoms stay where they are, and where coordinates say what is missing, it is drawn. An ELBO is
-    one of these numbers, and so must be all that it is compared by.
+    Atoms stay where they are, and where coordinates say what is missing, it is drawn. Numbers that
+    are not believed have no part in how wide steps are. An ELBO is one of these numbers, and so
+    must be all that it is compared by.
     """
+    if isinstance(emission, Within):
+        data, emission = believed(data, Bounds(emission.low, emission.high)), emission.inner
     data = unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
     if not data.has_gaps or data.features_in_memory is None or not emission.mixes_features:
         return data

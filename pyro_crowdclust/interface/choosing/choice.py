@@ -22,6 +22,7 @@ from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
+from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
@@ -50,7 +51,7 @@ from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.given import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.options import check_values
-from pyro_crowdclust.transforms import Projected
+from pyro_crowdclust.transforms import Projected, Within
 
 # Where a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
@@ -103,6 +104,7 @@ class Choice(Plan):
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += _about_left_out(recipe.model, self.data)
+        reason += about_deviating(recipe.model, self.data)
         return best, recipe, Chosen(table_of(search.trials, best), reason, chance)
 
     @warnings_once()
@@ -218,6 +220,8 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
     number = math.prod(feature_shape(data))
     names = range(number) if data.columns is None else data.columns.labels()
     emission = part_of(model, "emission", Identity)
+    if isinstance(emission, Within):
+        emission = emission.inner
     assert emission is not None  # of a form
     own = {*emission.own_features(number)}
     if isinstance(emission, Projected):

@@ -78,7 +78,7 @@ def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
     assert best.num_components == 3
     assert reason.startswith("fewest components within a standard error of the largest ELBO of")
     # More components end where they are worse twice; fewer end with the last.
-    assert {trial.num_components for trial in search.trials} == {2, 3, 4, 5, 6, 8, 10, 13}
+    assert {trial.num_components for trial in search.trials} == {1, 2, 3, 4, 5, 6, 8, 10, 13}
 
 
 def test_one_bad_start_does_not_end_the_way_to_many_components(monkeypatch):
@@ -108,7 +108,7 @@ def test_more_end_after_two_losses_and_fewer_where_they_are_clearly_worse(monkey
     for one in search.trials:
         tried.setdefault((one.form.kind, one.form.features), set()).add(one.num_components)
     first, second, *others = tried.values()
-    assert first == {2, 3, 4, 5, 6, 8, 10, 13}
+    assert first == {1, 2, 3, 4, 5, 6, 8, 10, 13}
     assert second == {3, 4, 5, 6, 8, 10, 13}
     assert all(sizes == {8} for sizes in others)
 

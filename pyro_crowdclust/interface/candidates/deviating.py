@@ -1,0 +1,131 @@
+"""Numbers that deviate from all others of their column: slips, other units, codes for missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.candidates.coordinates import is_real
+from pyro_crowdclust.interface.candidates.rounding import numbers_in
+from pyro_crowdclust.protocols import Model, part_of
+from pyro_crowdclust.transforms import Within
+
+# Of fewer numbers, or of fewer different ones, nothing is known of where they end.
+_FEWEST_NUMBERS, _FEWEST_VALUES = 20, 10
+# A gap is as wide as so many deviations, and as so much of the tail before it.
+_DEVIATIONS, _TAILS = 4.0, 1.0
+# Beyond it are no more of the numbers than this, or than this if they are all the same.
+_MOST, _MOST_ALIKE = 0.02, 0.1
+# So many numbers beyond it that are near to each other are a cluster.
+_CLUSTER = 3
+# The central four fifths of a normal distribution are so many deviations wide.
+_CENTRAL = 2.5631
+# More columns are named as "...".
+_SHOWN = 5
+
+
+class Bounds(NamedTuple):
+    """Between which numbers those of each feature are believed."""
+
+    low: Float[Tensor, " feature"]
+    high: Float[Tensor, " feature"]
+
+
+def bounds_of(data: CrowdData) -> Bounds | None:
+    """Within which bounds numbers are believed; None where all are, or features are on disk.
+
+    A number deviates if there is nothing between it and the others of its column for four
+    deviations (of the central four fifths), and for as long as the tail is before. Beyond such a
+    gap are at most a fiftieth of the numbers, no three of them near to each other, as those of a
+    cluster would be; or up to a tenth, all of them the same, as codes are for what is missing.
+    Tails that thin out by and by, however heavy, have few such gaps, and light ones next to none.
+    One deviating number misleads means, deviations and powers of all others, and tells nothing of
+    its item: it counts as missing, as do the cells of Rousseeuw and Van den Bossche 2018.
+
+    Examples
+    --------
+    >>> ages = np.append(np.arange(20.0, 70.0), [-999, -999, 450])
+    >>> low, high = bounds_of(CrowdData(ages[:, None]))
+    >>> low.item(), high.item()
+    (20.0, 69.0)
+    """
+    if data.features_in_memory is None:
+        return None
+    rows = numbers_in(data).reshape(data.num_items, -1)
+    low = np.full(rows.shape[1], -np.inf)
+    high = -low
+    for place in np.flatnonzero(_are_numbers(data)):
+        numbers = np.sort(rows[~np.isnan(rows[:, place]), place])
+        low[place], high[place] = -_last_believed(-numbers[::-1]), _last_believed(numbers)
+    if np.isinf(low).all() and np.isinf(high).all():
+        return None
+    return Bounds(torch.from_numpy(low), torch.from_numpy(high))
+
+
+def _are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
+    counts = [] if data.columns is None else data.columns.of_kind("count")
+    found = is_real(data).numpy().copy()
+    found[counts] = True
+    return found
+
+
+def _last_believed(numbers: Float[np.ndarray, " number"]) -> float:
+    """The last of ascending numbers before a gap; infinity if there is none."""
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(numbers) < _FEWEST_NUMBERS or len(values) < _FEWEST_VALUES:
+        return np.inf
+    if counts.max() > _MOST_ALIKE * len(numbers):  # an atom, beside which are the numbers
+        numbers = numbers[numbers != values[counts.argmax()]]
+        if len(numbers) < _FEWEST_NUMBERS:
+            return np.inf
+    lowest, highest = np.quantile(numbers, [0.1, 0.9])
+    near = _DEVIATIONS * (highest - lowest) / _CENTRAL
+    if not near > 0:
+        return np.inf
+    tail = np.append(highest, numbers[numbers > highest])
+    most, most_alike = (max(share * len(numbers), 1) for share in (_MOST, _MOST_ALIKE))
+    is_gap = np.diff(tail) > np.maximum(near, _TAILS * (tail[:-1] - highest))
+    for place in np.flatnonzero(is_gap):
+        beyond = tail[place + 1 :]
+        if beyond[0] == beyond[-1] and len(beyond) <= most_alike:
+            return float(tail[place])
+        together = beyond[:_CLUSTER]
+        is_cluster = len(together) == _CLUSTER and bool((np.diff(together) <= near).all())
+        if len(beyond) <= most and not is_cluster:
+            return float(tail[place])
+    return np.inf
+
+
+def within(inner: Callable[[CrowdData], Identity], bounds: Bounds, data: CrowdData) -> Within:
+    """Coordinates of the numbers that are believed, measured on these."""
+    return Within(inner(believed(data, bounds)), *bounds)
+
+
+def believed(data: CrowdData, bounds: Bounds) -> CrowdData:
+    """The data without numbers outside the bounds."""
+    rows = data.rows(torch.arange(data.num_items))
+    features = Within(Identity(), *bounds).seen(rows).reshape(rows.shape).numpy()
+    return data.with_parts(features=features, num_missing=int(np.isnan(features).sum()))
+
+
+def about_deviating(model: Model, data: CrowdData) -> str:
+    """Which columns have numbers that are not believed, as the end of a sentence; else nothing."""
+    emission = part_of(model, "emission", Within)
+    if emission is None:
+        return ""
+    rows = data.rows(torch.arange(data.num_items)).flatten(1)
+    outside = (emission.seen(rows).isnan() & ~rows.isnan()).numpy()
+    names = range(outside.shape[1]) if data.columns is None else data.columns.labels()
+    shown = [show(name) for place, name in enumerate(names) if outside[:, place].any()]
+    where = ", ".join(shown[:_SHOWN]) + ", ..." * (len(shown) > _SHOWN)
+    return (
+        f"; {count(int(outside.sum()), 'number')} far from all others counted as missing: {where}"
+    )

@@ -1,0 +1,69 @@
+"""Features outside bounds, which count as missing."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.transforms.of_inner import OfInner
+
+
+@described
+class Within(OfInner):
+    """``x = f(o)``, where o_j is missing if it is not within ``[l_j, h_j]``.
+
+    For slips of the pen and codes such as -999, which say nothing of the item. ``log_volume`` is
+    that of f: the density is of the features that are left.
+
+    Parameters
+    ----------
+    inner
+        f.
+    low, high
+        l and h.
+
+    Examples
+    --------
+    >>> emission = Within(Identity(), torch.zeros(2), torch.tensor([9.0, torch.inf]))
+    >>> emission.latent(torch.tensor([[0.5, 99.0], [12.0, -999.0]]))
+    tensor([[ 0.5000, 99.0000],
+            [    nan,     nan]], dtype=torch.float64)
+    """
+
+    low: Tensor
+    high: Tensor
+
+    def __init__(
+        self, inner: Identity, low: Float[Tensor, " feature"], high: Float[Tensor, " feature"]
+    ) -> None:
+        super().__init__(inner)
+        if not bool((low <= high).all()):
+            raise ValueError("low is above high")
+        self.register_buffer("low", low.double())
+        self.register_buffer("high", high.double())
+
+    @property
+    def makes_gaps(self) -> bool:  # type: ignore[override]
+        """Unless f fills them."""
+        return not self.inner.fills_gaps
+
+    def seen(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item feature"]:
+        """The features, of which those outside the bounds are missing."""
+        rows = Identity.latent(self, features)
+        return rows.masked_fill((rows < self.low) | (rows > self.high), torch.nan)
+
+    def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
+        return self.inner.latent(self.seen(features))
+
+    def completed(
+        self, features: Float[Tensor, "item ..."], generator: torch.Generator
+    ) -> Float[Tensor, "item ..."]:
+        whole = self.inner.completed(self.seen(features), generator)
+        return whole.reshape(features.shape)
+
+    def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
+        """Of what was seen and is within."""
+        return self.inner.log_volume(self.seen(features))

@@ -1,0 +1,140 @@
+"""Numbers far from all others of their column count as missing, and no small cluster does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import classify, cluster
+from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
+from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.simulation import simulate_pairs
+
+KIND = np.arange(120) % 3
+
+
+def column(seed=0, number=400):
+    return np.random.default_rng(seed).normal(size=number)
+
+
+def blobs(seed=0):
+    return 6 * np.eye(3)[KIND] + np.random.default_rng(seed).normal(size=(len(KIND), 3))
+
+
+def with_slips(rows):
+    """A decimal point in the wrong place, a code in one row of 15, and a row in other units."""
+    slips = rows.copy()
+    slips[4, 0] *= 1000
+    slips[::15, 1] = -999
+    slips[50] *= 100
+    return slips
+
+
+@pytest.mark.parametrize("number", [25, 150, 5000])
+@pytest.mark.parametrize("tail", ["normal", "uniform", "logistic"])
+def test_light_tails_are_believed(tail, number):
+    rows = getattr(np.random.default_rng(number), tail)(size=(number, 8))
+    assert bounds_of(CrowdData(rows)) is None
+
+
+@pytest.mark.parametrize(
+    ("tail", "of"), [("standard_t", [3]), ("exponential", []), ("pareto", [2])]
+)
+def test_of_tails_that_thin_out_hardly_any_number_is_doubted(tail, of):
+    data = CrowdData(getattr(np.random.default_rng(0), tail)(*of, size=(2000, 20)))
+    bounds = bounds_of(data)
+    assert bounds is None or believed(data, bounds).num_missing < 1e-3 * 2000 * 20
+
+
+@pytest.mark.parametrize(
+    ("far", "doubted"),
+    [
+        ([300.0], 1),
+        ([-300.0, 200.0], 2),
+        ([-999.0] * 30, 30),
+        ([-999.0] * 60, 0),
+        (40 + 0.1 * column(1, 3), 0),
+        ([40.0, 80.0, 160.0, -40.0], 4),
+        (100.0 * np.arange(1, 21), 0),
+    ],
+    ids=["slip", "both ends", "code", "atom", "cluster", "slips", "too many"],
+)
+def test_what_is_alone_beyond_a_gap_is_doubted(far, doubted):
+    numbers = np.concatenate([column(), far])
+    data = CrowdData(np.column_stack([numbers, column(2, len(numbers))]))
+    bounds = bounds_of(data)
+    assert (0 if bounds is None else believed(data, bounds).num_missing) == doubted
+    if bounds is not None:
+        assert float(bounds.low[0]) in (-np.inf, column().min())
+        assert float(bounds.high[0]) in (np.inf, column().max())
+        assert bounds.low[1] == -np.inf
+
+
+def test_numbers_beside_an_atom_have_their_own_tail():
+    numbers = np.where(np.arange(400) % 2 == 0, 0.0, 5 + column())
+    numbers[7] = 900
+    low, high = bounds_of(CrowdData(numbers[:, None]))
+    assert low.item() == -np.inf
+    assert high.item() == np.delete(numbers, 7).max()
+
+
+def test_counts_are_doubted_and_codes_of_categories_are_not():
+    rng = np.random.default_rng(0)
+    visits, town = rng.poisson(30, 90), np.array([f"town {one}" for one in "abcdefghijkl"])
+    visits[5] = 9999
+    table = pd.DataFrame({"visits": visits, "town": town[np.minimum(rng.geometric(0.4, 90), 11)]})
+    bounds = bounds_of(CrowdData(table))
+    assert bounds.high.tolist() == [np.delete(visits, 5).max(), np.inf]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.append(column(0, 15), 1e6), np.append(np.arange(200) % 3, 1e6), np.full(50, 7.0)],
+    ids=["few", "few values", "constant"],
+)
+def test_where_little_is_known_all_is_believed(numbers):
+    assert bounds_of(CrowdData(numbers[:, None])) is None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("said", [{}, "pairs"], ids=["alone", "pairs"])
+def test_slips_take_no_item_from_its_cluster(said, tmp_path):
+    if said:
+        said = {"pairs": simulate_pairs(KIND, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)}
+    table = pd.DataFrame(with_slips(blobs()), columns=["x", "y", "z"])
+    result = cluster(table, **said, num_clusters=4, progress=False)
+    away = np.arange(len(KIND)) == 50  # of which nothing is left
+    assert clustering_accuracy(KIND[~away], result.assignments[~away]) > 0.97
+    assert "numbers far from all others counted as missing: 'x', 'y', 'z'" in result.chosen.reason
+    np.testing.assert_array_equal(result.data.features, table.to_numpy())
+
+    predicted = result.predict_proba(table)
+    assert bool(np.isfinite(predicted).all())
+    result.save(tmp_path / "result.safetensors")
+    again = load(tmp_path / "result.safetensors").predict_proba(table)
+    np.testing.assert_allclose(again, predicted)
+    if not said:
+        np.testing.assert_allclose(predicted, result.probabilities, atol=1e-6)
+        assert result.components.abs().to_numpy().max() < 10
+
+
+@pytest.mark.long
+def test_classes_are_told_in_spite_of_slips():
+    items = np.arange(0, len(KIND), 4)
+    labels = {"item": items, "worker": ["ann"] * len(items), "label": KIND[items]}
+    result = classify(with_slips(blobs()), labels, folds=2, progress=False)
+    found = result.class_probabilities.to_numpy().argmax(1)
+    away = np.arange(len(KIND)) == 50
+    assert float((found == KIND)[~away].mean()) > 0.95
+    assert "numbers far from all others counted as missing: 0, 1, 2" in result.chosen.reason
+
+
+def test_rounded_numbers_are_spread_over_a_step_that_no_slip_hides():
+    rows = with_slips(blobs().round(0))
+    result = cluster(rows, num_clusters=4, progress=False)
+    away = np.arange(len(KIND)) == 50
+    assert clustering_accuracy(KIND[~away], result.assignments[~away]) > 0.95
+    assert bool(torch.isfinite(torch.tensor(result.elbo)))
