@@ -22,6 +22,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
@@ -63,11 +64,11 @@ def classify(
     regression, on the columns as they are and made symmetric, or, of more than 50 columns, on the
     first 20 and 40 principal directions; on up to 50 columns Gaussian processes, whose classes may
     have any shape (``transforms.Landmarks``); and the labels alone. Of those that tell anything of
-    held-out labels beyond chance (at a level of .05) the one under which these are likeliest, by
-    what it gains on the labels alone less the standard error of that, is fitted to all data; where
-    none does, the labels alone. A process, or Gaussians whose features count less than they say
-    (``feature_weight`` in the table), have to be clearly better than that. Candidates are tried on
-    2,000 items at most. Workers have confusion matrices around a common one, which is learned, or
+    held-out labels beyond chance (at a level of .05) the one is fitted to all data under which
+    these are likeliest, as if it had been misled about one item more: to have been right about a
+    few is no reason to be sure. Features may count less than Gaussians say (``feature_weight`` in
+    the table). Where none tells anything, it is the labels alone. Candidates are tried on 2,000
+    items at most. Workers have confusion matrices around a common one, which is learned, or
     under a prior that is not, whichever has the larger ELBO in the end: of one label an item
     nothing can be learned of all workers but that they agree with themselves. Where some agree more
     often than the classes explain, as copies do, and answers say clearly more of the features if
@@ -169,6 +170,7 @@ def classify(
     if worth is not None:
         result = fitted(worth)
         reason += f"; {in_words(worth, data)}"
+    reason += about_deviating(result.model, data)
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 

@@ -21,6 +21,9 @@ from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.stopping import whole
 
+# In place of a probability of zero.
+_TINY = 1e-300
+
 
 def held_out_log_probability(
     data: CrowdData, fit_one: Callable[[CrowdData], Fitted], folds: int = 3, seed: int = 0
@@ -95,11 +98,12 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
     return parts
 
 
-def log_probability_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarray, " item"]:
+def log_probabilities_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarray, "item other"]:
     """``log sum_k q(y_i = k) prod_a E[gamma_jk(a)]``: all answers about an item together.
 
     The fit has heard none of them. Several answers about one item name its class better than any
-    of them does, and so tell more of q than one by one.
+    of them does, and so tell more of q than one by one. On the diagonal are the answers about the
+    item itself; beside it those about every other one, as if they were about this one.
 
     Parameters
     ----------
@@ -111,8 +115,9 @@ def log_probability_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarr
     worker, label = held.worker.numpy(), held.label.numpy()
     items, place = np.unique(held.item.numpy(), return_inverse=True)
     named = result.answer_probabilities(items[place], worker, label)
-    with np.errstate(divide="ignore"):
-        log_joint = np.log(np.asarray(result.probabilities)[items])
-        # Two trusted workers who contradict each other leave no class.
-        np.add.at(log_joint, place, np.log(named.clip(1e-300)))
-    return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
+    said = np.zeros((len(items), named.shape[1]))
+    # Two trusted workers who contradict each other leave no class.
+    np.add.at(said, place, np.log(named.clip(_TINY)))
+    largest = said.max(1)
+    of_items = np.asarray(result.probabilities)[items]
+    return np.log((of_items @ np.exp(said.T - largest)).clip(_TINY)) + largest

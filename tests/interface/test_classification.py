@@ -18,7 +18,7 @@ from pyro_crowdclust.interface import classification, classify, infer_classes
 from pyro_crowdclust.interface.choosing import class_candidates, class_search
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, WorkersStart
 from pyro_crowdclust.interface.class_labels import codes_of_workers
-from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 
 from ..control_c import press_control_c, press_in_start
 from .small_choices import two_rings
@@ -199,7 +199,8 @@ def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
             ):
                 joint *= confusion[worker, :, label]
             total += np.log(joint.sum())
-        assert log_probability_by_item(alone, held).shape == (len(held.item.unique()),)
+        number = len(held.item.unique())
+        assert log_probabilities_by_item(alone, held).shape == (number, number)
     assert result.chosen.chance == pytest.approx(total / len(labels), abs=1e-9)
 
 
@@ -231,7 +232,9 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
     candidate = class_candidates.class_candidates(data)[3]
     assert candidate.kind == "regression"
     own, shared = (
-        log_probability_by_item(candidate.fit(seen, OF_TRIALS | start, Workers()), held).mean()
+        np.diagonal(
+            log_probabilities_by_item(candidate.fit(seen, OF_TRIALS | start, Workers()), held)
+        ).mean()
         for start in ({}, {"initialize": WorkersStart(seen, Workers(), 0)})
     )
     assert shared == pytest.approx(own, abs=0.02)
@@ -256,7 +259,7 @@ def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
 
 def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
     features, _, labels, _ = iris
-    press_control_c(monkeypatch, class_search, "log_probability_by_item", 2 + 1)
+    press_control_c(monkeypatch, class_search, "log_probabilities_by_item", 2 + 1)
     result = classify(features, labels, **QUICK)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert result.chosen.winner.startswith("labels alone")

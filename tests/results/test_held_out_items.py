@@ -12,6 +12,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import MultinomialComponents
 from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.results import Fitted, held_out_log_probability
+from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 
 from ..control_c import press_in_start
 
@@ -34,6 +35,31 @@ def fit_one(data: CrowdData) -> Fitted:
     model = MomResp(MultinomialComponents(2, 3), ConfusionMatrices(2, 2))
     guide = ClassLabelGuide(model)
     return fit(model, guide, data, batch_size=None, step_size=1.0, epochs=8, progress=False)
+
+
+def test_answers_about_an_item_together_and_those_about_others_as_if_about_it():
+    seen, held = held_out_parts(crowd(), 3, 0)[0]
+    result = fit_one(seen)
+    rates = np.asarray(result.guide.confusion().mean)
+    items = held.item.unique().tolist()
+    said = {
+        item: [*zip(held.worker[held.item == item], held.label[held.item == item], strict=True)]
+        for item in items
+    }
+    expected = [
+        [
+            np.log(
+                sum(
+                    result.probabilities[item, kind]
+                    * np.prod([rates[worker, kind, label] for worker, label in said[other]])
+                    for kind in range(2)
+                )
+            )
+            for other in items
+        ]
+        for item in items
+    ]
+    np.testing.assert_allclose(log_probabilities_by_item(result, held), expected, atol=1e-9)
 
 
 def test_control_c_in_a_part_ends_all_of_it(monkeypatch):

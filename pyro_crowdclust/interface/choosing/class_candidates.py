@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     with_categories,
     without_gaps,
 )
+from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
 from pyro_crowdclust.interface.candidates.directions import (
     all_as_numbers,
     lengths_are_unlike,
@@ -38,7 +39,7 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
-from pyro_crowdclust.transforms import Landmarks
+from pyro_crowdclust.transforms import Landmarks, Within
 
 # Of more columns than MOST_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
@@ -54,6 +55,12 @@ _SCALE = 4.0
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in every coordinates."""
+    bounds = bounds_of(data) if _num_numbers(data) <= MOST_FULL else None
+    data = data if bounds is None else believed(data, bounds)
+
+    def read(emission: Identity) -> Identity:
+        return emission if bounds is None else Within(emission, *bounds)
+
     coordinates = _coordinates(data)
     whole = {
         name: one if one.fills_gaps else without_gaps(data, one)
@@ -64,13 +71,13 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         for kind, make in _KINDS.items():
             # A regression cannot leave out what is missing.
             own = whole[name] if kind == REGRESSION else emission
-            found.append(ClassCandidate(name, kind, partial(make, own), _sharpness(kind)))
+            found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
     if "powers" in whole:
         number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
         one = near_landmarks(data, whole["powers"], number, width=1.0)
         for kind, width in PROCESSES.items():
             near = Landmarks(whole["powers"], one.landmarks, width * one.width)
-            found.append(ClassCandidate("powers", kind, partial(_process, near), is_free=True))
+            found.append(ClassCandidate("powers", kind, partial(_process, read(near))))
     return found
 
 

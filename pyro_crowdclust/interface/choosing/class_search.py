@@ -22,17 +22,16 @@ from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results.chosen import Chosen
-from pyro_crowdclust.results.clearly_better import error_of_mean, is_clearly_better
-from pyro_crowdclust.results.held_out_items import held_out_parts, log_probability_by_item
+from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
-# What is free, or not read as it was fitted, fits chance, too, and is to be better than what is
-# neither by so many standard errors.
-_ERRORS = 1.5
+# Beside n held-out items so many are expected that features mislead about.
+_MISLED = 1.0
 
 
 class Workers(NamedTuple):
@@ -75,15 +74,12 @@ class ClassCandidate:
         Fits it to some data, with options of ``fit``, and such workers.
     sharpness
         How much what features say of a class may count once it is fitted, 1 first.
-    is_free
-        Whether its classes may have any shape.
     """
 
     features: str
     kind: str
     fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
     sharpness: tuple[float, ...] = (1.0,)
-    is_free: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,36 +90,53 @@ class ClassTrial:
     ----------
     candidate
         Which one.
-    by_sharpness
+    own
         Log-probability of all labels of each held-out item together, a row for every ``sharpness``
         of the candidate.
+    of_others
+        The mean of what it would be with the labels of another item of the same part.
     seconds
         Of its fits.
     """
 
     candidate: ClassCandidate
-    by_sharpness: Float[np.ndarray, "sharpness item"]
+    own: Float[np.ndarray, "sharpness item"]
+    of_others: Float[np.ndarray, "sharpness item"]
     seconds: float
 
     @property
     def as_fitted(self) -> Float[np.ndarray, " item"]:
         """Log-probability of all labels of each held-out item at a sharpness of 1."""
-        return np.asarray(self.by_sharpness[0])
+        return np.asarray(self.own[0])
 
     @property
-    def best(self) -> int:
-        """The sharpness whose gain on 1, less its standard error, is the largest."""
-        return int(np.argmax([surely_gained(one, self.as_fitted) for one in self.by_sharpness]))
+    def scores(self) -> Float[np.ndarray, " sharpness"]:
+        """What is to be expected of an item's labels, in nats, by the rule of succession.
+
+        With ``l_ij`` the log-probability of item j's labels as those of item i, of n items,
+
+            (sum_i l_ii + mean_{i != j} l_ij) / (n + 1)
+
+        As if features had misled about one item more (Laplace). A few items about which a candidate
+        is right do not tell how often it is, and so not how sure of itself it may be.
+        """
+        said, others = self.own.sum(1), self.of_others.mean(1)
+        return np.asarray((said + _MISLED * others) / (self.own.shape[1] + _MISLED))
+
+    @property
+    def score(self) -> float:
+        """The same at the sharpness at which it is the most."""
+        return float(self.scores.max())
 
     @property
     def sharpness(self) -> float:
         """How much what features say counts."""
-        return self.candidate.sharpness[self.best]
+        return self.candidate.sharpness[int(self.scores.argmax())]
 
     @property
     def by_item(self) -> Float[np.ndarray, " item"]:
         """Log-probability of all labels of each held-out item at this sharpness."""
-        return np.asarray(self.by_sharpness[self.best])
+        return np.asarray(self.own[self.scores.argmax()])
 
 
 class ClassSearch:
@@ -178,34 +191,26 @@ class ClassSearch:
 
     def _tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
         begun = time.perf_counter()
-        found = []
+        own, of_others = [], []
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
             result = whole(candidate.fit(seen, options, self._workers))
             read = (weighted(result, sharpness) for sharpness in candidate.sharpness)
-            found.append(np.stack([log_probability_by_item(one, held) for one in read]))
-        return ClassTrial(candidate, np.concatenate(found, 1), time.perf_counter() - begun)
+            found = np.stack([log_probabilities_by_item(one, held) for one in read])
+            own.append(np.diagonal(found, axis1=1, axis2=2))
+            of_others.append(_of_others(found))
+        seconds = time.perf_counter() - begun
+        return ClassTrial(candidate, np.concatenate(own, 1), np.concatenate(of_others, 1), seconds)
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        # What is free is to be better than others that tell, and luckier than these it need not be.
-        number = sum(not trial.candidate.is_free for trial in others)
-        telling = [trial for trial in others if tells(trial.as_fitted, alone.by_item, number)]
-        firm = [trial for trial in telling if not trial.candidate.is_free]
-        best = max(
-            firm, key=lambda trial: surely_gained(trial.as_fitted, alone.by_item), default=alone
-        )
-        better = [
-            trial for trial in telling if is_clearly_better(trial.by_item, best.by_item, _ERRORS)
-        ]
-        best = max(
-            better, key=lambda trial: surely_gained(trial.by_item, alone.by_item), default=best
-        )
+        telling = [one for one in others if tells(one.as_fitted, alone.by_item, len(others))]
+        best = max(telling, key=lambda trial: trial.score, default=alone)
         reason = "with features held-out labels are not predicted better than by chance"
         if not others:
             reason = "features were not tried"
         if best is not alone:
-            reason = "it predicts held-out labels best, by what is gained less its standard error"
+            reason = "it predicts held-out labels best, as if it had been misled about one more"
         if self.interrupted:
             tried = count(len(self.trials), "candidate")
             reason += f"; {tried} had been tried when this was interrupted"
@@ -230,10 +235,13 @@ class ClassSearch:
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
 
 
-def surely_gained(found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"]) -> float:
-    """Mean log-probability of an item's labels beyond that of the labels alone, less its error."""
-    gain = found - alone
-    return float(gain.mean()) - error_of_mean(gain)
+def _of_others(
+    found: Float[np.ndarray, "sharpness item other"],
+) -> Float[np.ndarray, "sharpness item"]:
+    """Means over all other items; of an item alone in its part what is said of itself."""
+    number = found.shape[1]
+    own = np.diagonal(found, axis1=1, axis2=2)
+    return (found.sum(2) - own) / (number - 1) if number > 1 else own
 
 
 def tells(

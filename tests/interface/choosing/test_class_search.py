@@ -7,6 +7,7 @@ from pyro_crowdclust.interface.choosing.class_search import (
     ClassCandidate,
     ClassSearch,
     ClassTrial,
+    _of_others,
     tells,
 )
 
@@ -34,34 +35,57 @@ def test_who_is_right_oftener_than_chance_tells_however_sure():
     assert tells(found, EVEN, 6)
 
 
-def test_features_count_less_where_held_out_labels_say_so_beyond_an_error():
-    candidate = ClassCandidate("columns", "full Gaussians", None, (1.0, 0.5, 0.2))
+def sure(number, *sharpness, share_right=1.0):
+    """A trial of two classes of features that are so sure: odds of 1,000 to one, to a power."""
+    odds = 1000.0 ** np.array(sharpness)[:, None]
+    right = np.arange(number) < share_right * number
+    own = np.where(right, np.log(odds / (1 + odds)), np.log(1 / (1 + odds)))
+    of_others = np.full(own.shape, np.log(odds / (1 + odds)) + np.log(1 / (1 + odds))) / 2
+    candidate = ClassCandidate("columns", "full Gaussians", None, sharpness)
+    return ClassTrial(candidate, own, of_others, 0.0)
+
+
+def test_the_score_counts_one_item_more_that_features_mislead_about():
     rng = np.random.default_rng(0)
-    as_fitted, noise = rng.normal(size=100), rng.normal(size=(2, 100))
-    alike = ClassTrial(candidate, np.stack([as_fitted, *(as_fitted + 0.5 * noise - 0.02)]), 0.0)
-    assert alike.sharpness == 1
-    better = ClassTrial(
-        candidate, np.stack([as_fitted, as_fitted + 0.2, as_fitted + 0.25 + 3 * noise[0]]), 0.0
+    own, of_others = rng.normal(size=(2, 3, 7))
+    trial = ClassTrial(
+        ClassCandidate("columns", "kind", None, (1.0, 0.5, 0.2)), own, of_others, 0.0
     )
-    assert better.sharpness == 0.5
-    np.testing.assert_array_equal(better.by_item, as_fitted + 0.2)
+    expected = [(one.sum() + other.mean()) / 8 for one, other in zip(own, of_others, strict=True)]
+    np.testing.assert_allclose(trial.scores, expected)
+    best = int(np.argmax(expected))
+    assert trial.score == pytest.approx(max(expected))
+    assert trial.sharpness == (1.0, 0.5, 0.2)[best]
+    np.testing.assert_array_equal(trial.by_item, own[best])
 
 
-def test_classes_of_any_shape_have_to_be_better_beyond_an_error():
-    rng = np.random.default_rng(0)
-    score, noise = np.log(np.full(100, 0.7)), 0.2 * rng.normal(size=100)
-    noise -= noise.mean()
+def test_to_be_right_of_few_items_is_no_reason_to_be_sure():
+    powers = (1.0, 0.5, 0.35, 0.2)
+    assert [sure(number, *powers).sharpness for number in (3, 12, 400)] == [0.35, 0.5, 1.0]
+    assert sure(400, *powers, share_right=0.8).sharpness == 0.2
+
+
+def searched(*trials):
     search = ClassSearch.__new__(ClassSearch)
-    search.interrupted = False
-    for gain, wins in ((0.01, False), (0.1, True)):
-        search.trials = [
-            ClassTrial(ClassCandidate("columns", kind, None, is_free=is_free), found[None], 0.0)
-            for kind, is_free, found in (
-                ("labels alone", False, EVEN),
-                ("regression", False, score),
-                ("Gaussian process", True, score + gain + noise),
-            )
-        ]
-        winner, reason = search._winner()
-        assert winner.candidate.is_free == wins
-        assert reason.startswith("it predicts held-out labels best")
+    search.interrupted, search.trials = False, list(trials)
+    return search._winner()
+
+
+def test_the_best_of_those_that_tell_is_taken_and_none_where_none_does():
+    even = np.full((1, 100), np.log(0.5))
+    alone = ClassTrial(ClassCandidate("none", "labels alone", None), even, even, 0.0)
+    good, better = sure(100, 1.0, share_right=0.7), sure(100, 1.0, 0.2, share_right=0.7)
+    guess = sure(100, 1.0, 0.01, share_right=0.5)
+    winner, reason = searched(alone, good, better, guess)
+    assert winner is better
+    assert reason.startswith("it predicts held-out labels best")
+    winner, reason = searched(alone, guess)
+    assert winner is alone
+    assert "not predicted better than by chance" in reason
+
+
+def test_labels_of_others_are_those_of_all_others_in_the_part():
+    found = np.arange(18.0).reshape(2, 3, 3)
+    expected = [[(1 + 2) / 2, (3 + 5) / 2, (6 + 7) / 2], [(10 + 11) / 2, (12 + 14) / 2, 15.5]]
+    np.testing.assert_allclose(_of_others(found), expected)
+    np.testing.assert_allclose(_of_others(found[:, :1, :1]), [[0], [9]])
