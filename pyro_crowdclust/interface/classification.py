@@ -64,20 +64,23 @@ def classify(
     regression, on the columns as they are and made symmetric, or, of more than 50 columns, on the
     first 20 and 40 principal directions; on up to 50 columns Gaussian processes, whose classes may
     have any shape (``transforms.Landmarks``); and the labels alone. Of those that tell anything of
-    held-out labels beyond chance (at a level of .05) the one is fitted to all data under which
-    these are likeliest, as if it had been misled about one item more: to have been right about a
-    few is no reason to be sure. Features may count less than Gaussians say (``feature_weight`` in
-    the table). Where none tells anything, it is the labels alone. Candidates are tried on 2,000
-    items at most. Workers have confusion matrices around a common one, which is learned, or
-    under a prior that is not, whichever has the larger ELBO in the end: of one label an item
-    nothing can be learned of all workers but that they agree with themselves. Where some agree more
-    often than the classes explain, as copies do, and answers say clearly more of the features if
-    they count as far as they are voices of their own (``discount_copies``), it is fitted once more
-    with such answers. Missing features are integrated out by Gaussians, of more than 50 columns by
-    independent ones, while a regression has no way to, and is left out. Ctrl-C ends the trials with
-    the best so far (in the first of them with nothing), and the last fits where they are. Without
-    features it is ``infer_classes`` of the labels: nothing is known of new items then, and nothing
-    ``chosen``.
+    held-out labels beyond chance (at a level of .05; of fewer than 20 items, that gain half a nat
+    in all) the one is fitted to all data under which these are likeliest, as if it had been misled
+    about half an item more: to have been right about a few is no reason to be sure. Features may
+    count less than Gaussians say (``feature_weight`` in the table). Where none tells anything, it
+    is the labels alone. Candidates are tried on 2,000 items at most.
+
+    Workers have confusion matrices around a common one, which is learned, or under a prior that is
+    not, whichever has the larger ELBO in the end: of one label an item nothing can be learned of
+    all workers but that they agree with themselves. Where some agree more often than the classes
+    explain, as copies do, and answers say clearly more of the features if they count as far as they
+    are voices of their own (``discount_copies``), it is fitted once more with such answers.
+
+    Missing features are integrated out by Gaussians on up to 50 columns, where numbers far from all
+    others of their column count as missing, too; else they are filled with what the other columns
+    let expect (``transforms.Filled``). Ctrl-C ends the trials with the best so far (in the first of
+    them with nothing), and the last fits where they are. Without features it is ``infer_classes``
+    of the labels: nothing is known of new items then, and nothing ``chosen``.
 
     Parameters
     ----------

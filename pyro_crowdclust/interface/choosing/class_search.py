@@ -30,8 +30,10 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
-# Beside n held-out items so many are expected that features mislead about.
-_MISLED = 1.0
+# Of fewer items no share of right ones is clearly no chance, and a gain of so many nats is enough.
+_FEWEST, _GAIN = 20, 0.5
+# Beside n held-out items features are taken to have misled about so many more.
+_MISLED = 0.5
 
 
 class Workers(NamedTuple):
@@ -111,14 +113,15 @@ class ClassTrial:
 
     @property
     def scores(self) -> Float[np.ndarray, " sharpness"]:
-        """What is to be expected of an item's labels, in nats, by the rule of succession.
+        """What is to be expected of an item's labels, in nats.
 
         With ``l_ij`` the log-probability of item j's labels as those of item i, of n items,
 
-            (sum_i l_ii + mean_{i != j} l_ij) / (n + 1)
+            (sum_i l_ii + 1/2 mean_{i != j} l_ij) / (n + 1/2)
 
-        As if features had misled about one item more (Laplace). A few items about which a candidate
-        is right do not tell how often it is, and so not how sure of itself it may be.
+        As if features had misled about half an item more, the prior of Jeffreys for a rate of
+        errors. A few items about which a candidate is right do not tell how often it is, and so not
+        how sure of itself it may be.
         """
         said, others = self.own.sum(1), self.of_others.mean(1)
         return np.asarray((said + _MISLED * others) / (self.own.shape[1] + _MISLED))
@@ -204,17 +207,26 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        telling = [one for one in others if tells(one.as_fitted, alone.by_item, len(others))]
+        telling = [one for one in others if self._tells(one, alone)]
         best = max(telling, key=lambda trial: trial.score, default=alone)
         reason = "with features held-out labels are not predicted better than by chance"
         if not others:
             reason = "features were not tried"
         if best is not alone:
-            reason = "it predicts held-out labels best, as if it had been misled about one more"
+            reason = (
+                "it predicts held-out labels best, as if it had been misled about half an item more"
+            )
         if self.interrupted:
             tried = count(len(self.trials), "candidate")
             reason += f"; {tried} had been tried when this was interrupted"
         return best, reason
+
+    def _tells(self, trial: ClassTrial, alone: ClassTrial) -> bool:
+        """Whether a candidate tells of held-out labels what those of others alone do not."""
+        number = len(alone.by_item)
+        if number < _FEWEST:
+            return (trial.score - alone.score) * (number + _MISLED) > _GAIN
+        return tells(trial.as_fitted, alone.by_item, len(self.trials) - 1)
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
         """What was tried."""

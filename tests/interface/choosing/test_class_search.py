@@ -45,13 +45,15 @@ def sure(number, *sharpness, share_right=1.0):
     return ClassTrial(candidate, own, of_others, 0.0)
 
 
-def test_the_score_counts_one_item_more_that_features_mislead_about():
+def test_the_score_counts_half_an_item_more_that_features_mislead_about():
     rng = np.random.default_rng(0)
     own, of_others = rng.normal(size=(2, 3, 7))
     trial = ClassTrial(
         ClassCandidate("columns", "kind", None, (1.0, 0.5, 0.2)), own, of_others, 0.0
     )
-    expected = [(one.sum() + other.mean()) / 8 for one, other in zip(own, of_others, strict=True)]
+    expected = [
+        (one.sum() + other.mean() / 2) / 7.5 for one, other in zip(own, of_others, strict=True)
+    ]
     np.testing.assert_allclose(trial.scores, expected)
     best = int(np.argmax(expected))
     assert trial.score == pytest.approx(max(expected))
@@ -82,6 +84,14 @@ def test_the_best_of_those_that_tell_is_taken_and_none_where_none_does():
     winner, reason = searched(alone, guess)
     assert winner is alone
     assert "not predicted better than by chance" in reason
+
+
+def test_of_few_items_a_gain_is_enough():
+    even = np.full((1, 6), np.log(0.5))
+    alone = ClassTrial(ClassCandidate("none", "labels alone", None), even, even, 0.0)
+    right, guess = sure(6, 1.0, 0.35, 0.2), sure(6, 1.0, 0.35, 0.2, share_right=0.6)
+    assert searched(alone, right, guess)[0] is right
+    assert searched(alone, guess)[0] is alone
 
 
 def test_labels_of_others_are_those_of_all_others_in_the_part():
