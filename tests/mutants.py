@@ -191,6 +191,12 @@ CORE = {
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
+    "pyro_crowdclust/interface/choosing/class_search.py": [
+        *("tests/interface/choosing/test_class_search.py", "tests/results/test_held_out_items.py"),
+    ],
+    "pyro_crowdclust/interface/candidates/deviating.py": [
+        "tests/interface/candidates/test_deviating.py"
+    ],
     "pyro_crowdclust/interface/candidates/near_copies.py": [
         "tests/interface/candidates/test_near_copies.py"
     ],

@@ -74,11 +74,19 @@ def test_what_is_alone_beyond_a_gap_is_doubted(far, doubted):
 
 
 def test_numbers_beside_an_atom_have_their_own_tail():
-    numbers = np.where(np.arange(400) % 2 == 0, 0.0, 5 + column())
-    numbers[7] = 900
+    numbers = np.where(np.arange(400) % 2 == 0, 0.0, 5 + 0.1 * column())
+    numbers[7] = 7  # which is not far away in units of all numbers
     low, high = bounds_of(CrowdData(numbers[:, None]))
     assert low.item() == -np.inf
     assert high.item() == np.delete(numbers, 7).max()
+
+
+@pytest.mark.parametrize(("scale", "zero"), [(1.0, 1e3), (1e-4, -7.0), (1e5, 0.0)])
+def test_units_and_zeros_are_no_matter(scale, zero):
+    numbers = np.concatenate([column(), [30.0, -80.0]])
+    bounds = bounds_of(CrowdData((zero + scale * numbers)[:, None]))
+    expected = zero + scale * np.array([column().min(), column().max()])
+    np.testing.assert_allclose(torch.cat(bounds), expected)
 
 
 def test_counts_are_doubted_and_codes_of_categories_are_not():
@@ -129,7 +137,7 @@ def test_classes_are_told_in_spite_of_slips():
     found = result.class_probabilities.to_numpy().argmax(1)
     away = np.arange(len(KIND)) == 50
     assert float((found == KIND)[~away].mean()) > 0.95
-    assert "numbers far from all others counted as missing: 0, 1, 2" in result.chosen.reason
+    assert result.chosen.reason.endswith("numbers far from all others counted as missing: 0, 1, 2")
 
 
 def test_rounded_numbers_are_spread_over_a_step_that_no_slip_hides():
