@@ -192,7 +192,8 @@ CORE = {
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
     "pyro_crowdclust/interface/choosing/class_search.py": [
-        *("tests/interface/choosing/test_class_search.py", "tests/results/test_held_out_items.py"),
+        "tests/interface/choosing/test_class_search.py",
+        "tests/interface/test_classification.py",
     ],
     "pyro_crowdclust/interface/candidates/deviating.py": [
         "tests/interface/candidates/test_deviating.py"

@@ -89,9 +89,19 @@ def test_the_best_of_those_that_tell_is_taken_and_none_where_none_does():
 def test_of_few_items_a_gain_is_enough():
     even = np.full((1, 6), np.log(0.5))
     alone = ClassTrial(ClassCandidate("none", "labels alone", None), even, even, 0.0)
-    right, guess = sure(6, 1.0, 0.35, 0.2), sure(6, 1.0, 0.35, 0.2, share_right=0.6)
-    assert searched(alone, right, guess)[0] is right
-    assert searched(alone, guess)[0] is alone
+    right, guess = (sure(6, 1.0, 0.35, 0.2, share_right=share) for share in (0.8, 0.6))
+    others = [guess] * 6
+    assert not tells(right.as_fitted, even[0], 7)
+    assert searched(alone, right, *others)[0] is right
+    assert searched(alone, *others)[0] is alone
+
+
+def test_of_many_items_a_gain_that_may_be_luck_is_not():
+    even = np.full((1, 100), np.log(0.5))
+    alone = ClassTrial(ClassCandidate("none", "labels alone", None), even, even, 0.0)
+    lucky = sure(100, 1.0, 0.04, share_right=0.57)
+    assert 100.5 * (lucky.score - alone.score) > 0.5
+    assert searched(alone, lucky)[0] is alone
 
 
 def test_labels_of_others_are_those_of_all_others_in_the_part():
