@@ -25,7 +25,15 @@ from pyro_crowdclust.data.column_kinds import (
     check_numbers,
     recognized,
 )
-from pyro_crowdclust.data.tables import ID_NAMES, are_blank, count, refuse_doubled, show, where
+from pyro_crowdclust.data.tables import (
+    ID_NAMES,
+    are_blank,
+    count,
+    listed,
+    refuse_doubled,
+    show,
+    where,
+)
 from pyro_crowdclust.errors import did_you_mean
 
 # So few rows may be in the order of a feature.
@@ -103,7 +111,7 @@ class Columns:
                 empty = names.delete(full)
                 warnings.warn(
                     f"{count(len(empty), 'feature column')} left out, as all cells are empty: "
-                    f"{', '.join(map(show, empty[:5]))}{', ...' * (len(empty) > 5)}",
+                    f"{listed(empty)}",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -135,8 +143,7 @@ class Columns:
             hint = did_you_mean(missing[0], own.difference(names, sort=False))
             raise ValueError(
                 f"the features lack {count(len(missing), 'column')} that the fit was on: "
-                f"{', '.join(map(show, missing[:5]))}{', ...' * (len(missing) > 5)}; they have "
-                f"{', '.join(map(show, own[:8]))}{', ...' * (len(own) > 8)}{hint}"
+                f"{listed(missing)}; they have {listed(own, 8)}{hint}"
             )
         return frame.iloc[:, own.get_indexer(names)]
 
@@ -232,7 +239,7 @@ def _all_recognized(
         raise errors[first]
     raise ValueError(
         f"{errors[first]}. {count(len(others), 'other column')} cannot be read either: "
-        f"{', '.join(map(show, others[:8]))}{', ...' * (len(others) > 8)}"
+        f"{listed(others, 8)}"
     ) from errors[first]
 
 
@@ -292,10 +299,9 @@ def _codes(column: pd.Series, levels: pd.Index) -> Float[np.ndarray, " row"]:
     unknown = (codes < 0) & column.notna().to_numpy()
     if unknown.any():
         row = int(unknown.argmax())
-        known = ", ".join(map(show, levels[:5])) + ", ..." * (len(levels) > 5)
         warnings.warn(
             f"column {show(column.name)} holds {show(column.iloc[row])}, which no item of the fit "
-            f"had ({known}): {count(int(unknown.sum()), 'such cell')} taken for empty"
+            f"had ({listed(levels)}): {count(int(unknown.sum()), 'such cell')} taken for empty"
             f"{did_you_mean(column.iloc[row], levels)}",
             UserWarning,
             stacklevel=4,

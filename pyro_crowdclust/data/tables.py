@@ -351,6 +351,17 @@ def show(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
+def listed(values: Sequence[Any] | pd.Index, most: int = 5) -> str:
+    """The first of some values, as the user wrote them.
+
+    Examples
+    --------
+    >>> listed(["age", "town", 7], 2), listed([7], 2)
+    ("'age', 'town', ...", '7')
+    """
+    return ", ".join(map(show, values[:most])) + ", ..." * (len(values) > most)
+
+
 def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
     """Which cells hold a text of nothing but spaces, as empty cells do that no file was read of.
 

@@ -12,6 +12,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.interface.recipe import feature_names
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 # Networks compute in single precision, in which squares of larger numbers are infinite.
@@ -133,7 +134,7 @@ class DeepNormal(Networks):
         odd = (self.scale < 1 / _LARGEST) | (largest > _LARGEST)
         if odd.any():
             place = int(odd.int().argmax())
-            name = place if data.columns is None else data.columns.labels()[place]
+            name = feature_names(data)[place]
             raise ValueError(
                 f"feature column {show(name)} has a mean of {float(self.location[place]):.3g} and "
                 f"a deviation of {float(self.scale[place]):.3g}, but networks take numbers between "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +112,11 @@ def takes_all(data: CrowdData, model: SemiCrowdsourcedMixture) -> bool:
     # Minibatches draw items with answers and items with neighbours in a field differently.
     tied = data.has_answers and model.supervision.couples_items
     return tied or data.num_items * model.components.family.size <= FULL_BATCH_NUMBERS
+
+
+def feature_names(data: CrowdData) -> Sequence[Hashable]:
+    """What the features of an item are called; numbers from 0 where they have no names."""
+    return range(math.prod(feature_shape(data))) if data.columns is None else data.columns.labels()
 
 
 def feature_shape(data: CrowdData) -> tuple[int, ...]:

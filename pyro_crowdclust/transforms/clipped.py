@@ -5,13 +5,12 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.transforms.of_inner import OfInner
+from pyro_crowdclust.transforms.bounded import Bounded
 
 
 @described
-class Clipped(OfInner):
+class Clipped(Bounded):
     """``x_j = min(max(f(o)_j, l_j), h_j)``: no number is far away from all others.
 
     One number that is far away in one of many columns takes its row away from all others, and a
@@ -27,27 +26,13 @@ class Clipped(OfInner):
     Examples
     --------
     >>> import torch
+    >>> from pyro_crowdclust.emissions import Identity
     >>> bound = torch.ones(2)
     >>> emission = Clipped(Identity(), -bound, bound)
     >>> emission.latent(torch.tensor([[0.5, 99.0], [-7.0, torch.nan]]))
     tensor([[ 0.5000,  1.0000],
             [-1.0000,     nan]], dtype=torch.float64)
     """
-
-    low: Tensor
-    high: Tensor
-
-    def __init__(
-        self,
-        inner: Identity,
-        low: Float[Tensor, " coordinate"],
-        high: Float[Tensor, " coordinate"],
-    ) -> None:
-        super().__init__(inner)
-        if not bool((low <= high).all()):
-            raise ValueError("low is above high")
-        self.register_buffer("low", low.double())
-        self.register_buffer("high", high.double())
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
         return self.inner.latent(features).clamp(self.low, self.high)

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.transforms.of_inner import OfInner
+from pyro_crowdclust.transforms.bounded import Bounded
 
 
 @described
-class Within(OfInner):
+class Within(Bounded):
     """``x = f(o)``, where o_j is missing if it is not within ``[l_j, h_j]``.
 
     For slips of the pen and codes such as -999, which say nothing of the item. ``log_volume`` is
@@ -32,18 +32,6 @@ class Within(OfInner):
     tensor([[ 0.5000, 99.0000],
             [    nan,     nan]], dtype=torch.float64)
     """
-
-    low: Tensor
-    high: Tensor
-
-    def __init__(
-        self, inner: Identity, low: Float[Tensor, " feature"], high: Float[Tensor, " feature"]
-    ) -> None:
-        super().__init__(inner)
-        if not bool((low <= high).all()):
-            raise ValueError("low is above high")
-        self.register_buffer("low", low.double())
-        self.register_buffer("high", high.double())
 
     @property
     def makes_gaps(self) -> bool:  # type: ignore[override]

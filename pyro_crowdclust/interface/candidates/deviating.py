@@ -11,10 +11,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.coordinates import is_real
 from pyro_crowdclust.interface.candidates.rounding import numbers_in
+from pyro_crowdclust.interface.recipe import feature_names
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.transforms import Within
 
@@ -28,8 +29,6 @@ _MOST, _MOST_ALIKE = 0.02, 0.1
 _CLUSTER = 3
 # The central four fifths of a normal distribution are so many deviations wide.
 _CENTRAL = 2.5631
-# More columns are named as "...".
-_SHOWN = 5
 
 
 class Bounds(NamedTuple):
@@ -106,13 +105,15 @@ def _last_believed(numbers: Float[np.ndarray, " number"]) -> float:
 
 def within(inner: Callable[[CrowdData], Identity], bounds: Bounds, data: CrowdData) -> Within:
     """Coordinates of the numbers that are believed, measured on these."""
-    return Within(inner(believed(data, bounds)), *bounds)
+    return Within(inner(believed(data, *bounds)), *bounds)
 
 
-def believed(data: CrowdData, bounds: Bounds) -> CrowdData:
+def believed(
+    data: CrowdData, low: Float[Tensor, " feature"], high: Float[Tensor, " feature"]
+) -> CrowdData:
     """The data without numbers outside the bounds."""
     rows = data.rows(torch.arange(data.num_items))
-    features = Within(Identity(), *bounds).seen(rows).reshape(rows.shape).numpy()
+    features = Within(Identity(), low, high).seen(rows).reshape(rows.shape).numpy()
     return data.with_parts(features=features, num_missing=int(np.isnan(features).sum()))
 
 
@@ -123,9 +124,6 @@ def about_deviating(model: Model, data: CrowdData) -> str:
         return ""
     rows = data.rows(torch.arange(data.num_items)).flatten(1)
     outside = (emission.seen(rows).isnan() & ~rows.isnan()).numpy()
-    names = range(outside.shape[1]) if data.columns is None else data.columns.labels()
-    shown = [show(name) for place, name in enumerate(names) if outside[:, place].any()]
-    where = ", ".join(shown[:_SHOWN]) + ", ..." * (len(shown) > _SHOWN)
-    return (
-        f"; {count(int(outside.sum()), 'number')} far from all others counted as missing: {where}"
-    )
+    where = [name for place, name in enumerate(feature_names(data)) if outside[:, place].any()]
+    number = count(int(outside.sum()), "number")
+    return f"; {number} far from all others counted as missing: {listed(where)}"

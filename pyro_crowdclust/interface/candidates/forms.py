@@ -138,18 +138,17 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     are tried as numbers, too, or, of more columns, are what suits them better. Numbers that deviate
     from all others of their column count as missing, or, where columns are many, are clipped.
     """
-    numbers = counts_as_numbers(data)
-    are_many = int(is_real(numbers).sum()) > MOST_FULL
-    bounds = None if are_many else bounds_of(data)
+    bounds = None if _are_many(counts_as_numbers(data)) else bounds_of(data)
     if bounds is None:
-        return _forms(data, numbers, are_many)
-    seen, numbers = believed(data, bounds), believed(numbers, bounds)
-    forms = _forms(seen, numbers, are_many)
+        return _forms(data)
+    forms = _forms(believed(data, *bounds))
     return tuple(replace(form, emission=partial(within, form.emission, bounds)) for form in forms)
 
 
-def _forms(data: CrowdData, numbers: CrowdData, are_many: bool) -> tuple[Form, ...]:
-    """The same of data of which all is believed, and of these with counts as numbers."""
+def _forms(data: CrowdData) -> tuple[Form, ...]:
+    """The same of data of which all is believed."""
+    numbers = counts_as_numbers(data)
+    are_many = _are_many(numbers)
     equal_length = _of_equal_length(numbers)
     regressions = _regressions(numbers, equal_length) if data.has_answers else ()
     if not has_counts(data):
@@ -161,9 +160,14 @@ def _forms(data: CrowdData, numbers: CrowdData, are_many: bool) -> tuple[Form, .
     return forms + tuple(map(_of_numbers, of_numbers + regressions))
 
 
+def _are_many(data: CrowdData) -> bool:
+    """Whether mixtures of the real columns are on directions."""
+    return int(is_real(data).sum()) > MOST_FULL
+
+
 def _of_equal_length(data: CrowdData) -> bool:
     """Whether directions are to be of rows of equal length."""
-    return int(is_real(data).sum()) > MOST_FULL and lengths_are_unlike(data)
+    return _are_many(data) and lengths_are_unlike(data)
 
 
 def _of_numbers(form: Form) -> Form:
@@ -191,7 +195,7 @@ def _recipe_of_numbers(
 
 def _mixtures(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     """Mixtures on the columns, or on directions, perhaps of rows of equal length."""
-    if int(is_real(data).sum()) > MOST_FULL:
+    if _are_many(data):
         return _on_directions(data, equal_length)
     atoms = atoms_of(data)
     forms = _on_columns(data, _places(atoms), atoms)

@@ -17,7 +17,7 @@ from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     sample_of,
 )
-from pyro_crowdclust.interface.candidates.deviating import Bounds, believed
+from pyro_crowdclust.interface.candidates.deviating import believed
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.interface.recipe import (
     FULL_BATCH_NUMBERS,
@@ -132,7 +132,7 @@ def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
     must be all that it is compared by.
     """
     if isinstance(emission, Within):
-        data, emission = believed(data, Bounds(emission.low, emission.high)), emission.inner
+        data, emission = believed(data, emission.low, emission.high), emission.inner
     data = unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
     if not data.has_gaps or data.features_in_memory is None or not emission.mixes_features:
         return data

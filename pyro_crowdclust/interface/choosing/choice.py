@@ -9,7 +9,6 @@ tell or there are none, the ELBO, in the units of the features for all candidate
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.data.some_items import some_items
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_alone import AnswersAlone
@@ -37,7 +36,7 @@ from pyro_crowdclust.interface.options import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
-    feature_shape,
+    feature_names,
     is_supervised,
     labels_alone,
     seeds_of,
@@ -217,8 +216,8 @@ class Choice(Plan):
 
 def _about_left_out(model: Model, data: CrowdData) -> str:
     """The columns that the coordinates are not of, as the end of a sentence; else nothing."""
-    number = math.prod(feature_shape(data))
-    names = range(number) if data.columns is None else data.columns.labels()
+    names = feature_names(data)
+    number = len(names)
     emission = part_of(model, "emission", Identity)
     if isinstance(emission, Within):
         emission = emission.inner
@@ -228,9 +227,8 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
         own |= {*emission.inner.own_features(number)}
     if not own:  # which is what was chosen, and no matter of single columns
         return ""
-    others = [show(name) for place, name in enumerate(names) if place not in own]
-    shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
-    return f"; left out for telling nothing that others do not: {shown}" if others else ""
+    others = [name for place, name in enumerate(names) if place not in own]
+    return f"; left out for telling nothing that others do not: {listed(others)}" if others else ""
 
 
 def _because(why: str, chosen: Chosen | None) -> Chosen:

@@ -56,7 +56,7 @@ _SCALE = 4.0
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in every coordinates."""
     bounds = bounds_of(data) if _num_numbers(data) <= MOST_FULL else None
-    data = data if bounds is None else believed(data, bounds)
+    data = data if bounds is None else believed(data, *bounds)
 
     def read(emission: Identity) -> Identity:
         return emission if bounds is None else Within(emission, *bounds)

@@ -13,6 +13,8 @@ from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
+from ..small_choices import known_part, linked_part, small, sorted_part
+
 KIND = np.arange(120) % 3
 
 
@@ -46,7 +48,7 @@ def test_light_tails_are_believed(tail, number):
 def test_of_tails_that_thin_out_hardly_any_number_is_doubted(tail, of):
     data = CrowdData(getattr(np.random.default_rng(0), tail)(*of, size=(2000, 20)))
     bounds = bounds_of(data)
-    assert bounds is None or believed(data, bounds).num_missing < 1e-3 * 2000 * 20
+    assert bounds is None or believed(data, *bounds).num_missing < 1e-3 * 2000 * 20
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_what_is_alone_beyond_a_gap_is_doubted(far, doubted):
     numbers = np.concatenate([column(), far])
     data = CrowdData(np.column_stack([numbers, column(2, len(numbers))]))
     bounds = bounds_of(data)
-    assert (0 if bounds is None else believed(data, bounds).num_missing) == doubted
+    assert (0 if bounds is None else believed(data, *bounds).num_missing) == doubted
     if bounds is not None:
         assert float(bounds.low[0]) in (-np.inf, column().min())
         assert float(bounds.high[0]) in (np.inf, column().max())
@@ -110,8 +112,7 @@ def test_where_little_is_known_all_is_believed(numbers):
 @pytest.mark.long
 @pytest.mark.parametrize("said", [{}, "pairs"], ids=["alone", "pairs"])
 def test_slips_take_no_item_from_its_cluster(said, tmp_path):
-    if said:
-        said = {"pairs": simulate_pairs(KIND, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)}
+    said = answered_pairs() if said else {}
     table = pd.DataFrame(with_slips(blobs()), columns=["x", "y", "z"])
     result = cluster(table, **said, num_clusters=4, progress=False)
     away = np.arange(len(KIND)) == 50  # of which nothing is left
@@ -127,6 +128,46 @@ def test_slips_take_no_item_from_its_cluster(said, tmp_path):
     if not said:
         np.testing.assert_allclose(predicted, result.probabilities, atol=1e-6)
         assert result.components.abs().to_numpy().max() < 10
+
+
+SAID = {
+    "known": lambda: known_part(KIND),
+    "links": lambda: linked_part(KIND),
+    "pages": lambda: sorted_part(KIND),
+    "links and pairs": lambda: linked_part(KIND) | answered_pairs(),
+}
+
+
+def answered_pairs():
+    return {"pairs": simulate_pairs(KIND, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [{}, {"batch_size": 50}], ids=["whole", "minibatches"])
+@pytest.mark.parametrize("said", SAID.values(), ids=SAID.keys())
+def test_slips_and_gaps_together_beside_all_that_is_said(said, options, tmp_path):
+    rows = with_slips(blobs())
+    rows[np.random.default_rng(1).random(rows.shape) < 0.05] = np.nan
+    data = CrowdData(rows, **said())
+    result = small(data, 3, forms=2).fit(num_starts=2, progress=False, **options)
+    telling = ~np.isnan(np.where(np.abs(rows) > 30, np.nan, rows)).any(1)
+    assert clustering_accuracy(KIND[telling], result.assignments[telling]) > 0.9
+    result.save(tmp_path / "result.safetensors")
+    again = load(tmp_path / "result.safetensors", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities)
+
+
+@pytest.mark.long
+def test_an_update_reads_new_items_within_the_bounds():
+    rows = with_slips(blobs())
+    data = CrowdData(rows, **answered_pairs())
+    result = small(data, 3, forms=1).fit(num_starts=1, progress=False)
+    new = pd.DataFrame(blobs(1)[:6], index=[f"new {row}" for row in range(6)])
+    new.iloc[0, 0] = -1e6
+    updated = result.update(features=new.to_numpy(), item_ids=new.index)
+    assert updated.data.num_items == len(rows) + 6
+    assert bool(np.isfinite(updated.probabilities).all())
+    assert clustering_accuracy(KIND[1:6], updated.assignments[-5:]) == 1.0
 
 
 @pytest.mark.long
