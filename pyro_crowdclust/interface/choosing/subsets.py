@@ -27,6 +27,8 @@ from pyro_crowdclust.partitions import AskedPairs
 _LEAST_ASKED = 40
 # Copies are taken for such if less likely by chance.
 _CHANCE = 0.05
+# Of so many different rows it is no chance that the numbers of their copies have a common divisor.
+_LEAST_REPEATED = 10
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
@@ -36,26 +38,49 @@ def distinct_items(data: CrowdData) -> CrowdData:
     help with others if it is to know its copies. Answers and links between copies are left out.
 
     Rows may be alike by chance, and then all count: with c_j the chance that two items of a cluster
-    have the same number (``log_chance_alike``), two of N rows would be with probability
+    have the same number (``log_chance_alike``), as many of N rows as are, O pairs, would be with
+    probability (Markov)
 
-        N^2 / 2 prod_j c_j^(1 / 2) > .05
+        N^2 / 2 prod_j c_j^(1 / 2) / O > .05
 
     of the numbers that are there, and are not those that many items have (``atoms_of``). Half of
-    the columns count, since in a cluster some follow from others. All rows count, too, where there
-    are too few different ones for what is said of others to be predicted.
+    the columns count, since in a cluster some follow from others. Where every row is there two, or
+    three, or more times as often, as in a table that was joined with another, it is no chance
+    whatever the numbers. All rows count, too, where there are too few different ones for what is
+    said of others to be predicted.
     """
     if data.features_in_memory is None:
         return data
+    once = _one_of_each(data, _first_of_repeated(_rows_of(data)))
+    distinct = _one_of_each(once, _first_of_unlikely(once))
+    return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
+
+
+def _first_of_repeated(rows: Float[np.ndarray, "item column"]) -> Int[np.ndarray, " item"]:
+    """Of a table that was repeated as a whole where each row is first; else each its own place."""
+    own = np.arange(len(rows))
+    _, kind, number = np.unique(first_alike(rows), return_inverse=True, return_counts=True)
+    times = np.gcd.reduce(number)
+    if times < 2 or len(number) < _LEAST_REPEATED:
+        return own
+    order = kind.argsort(kind="stable")
+    # Every group begins at a multiple of it.
+    first = np.empty_like(own)
+    first[order] = order[own - own % times]
+    return first
+
+
+def _first_of_unlikely(data: CrowdData) -> Int[np.ndarray, " item"]:
+    """Where the first row is that is the same as each, of those that are hardly so by chance."""
     rows = _rows_of(data)
+    alike = first_alike(rows)
+    number = np.unique(alike, return_counts=True)[1]
+    num_alike = max((number * (number - 1)).sum() / 2, 1)
     tell = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
     log_chance = log_chance_alike(np.where(tell, rows, np.nan), is_real(data).numpy())
     log_alike = np.where(tell, log_chance, 0.0).sum(1) / 2
-    are_told_apart = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE)
-    if not are_told_apart.any():
-        return data
-    first = np.where(are_told_apart, first_alike(rows), np.arange(len(rows)))
-    distinct = _one_of_each(data, first)
-    return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
+    are_told_apart = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE * num_alike)
+    return np.where(are_told_apart, alike, np.arange(len(rows)))
 
 
 def _num_asked(data: CrowdData) -> int:

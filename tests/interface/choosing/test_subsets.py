@@ -186,9 +186,34 @@ def test_copies_of_rounded_rows_are_such_if_hardly_any_two_could_be_alike_by_cha
     assert distinct_items(grades) is grades
     spent = np.where(rng.random((90, 8)) < 0.7, 0.0, rng.lognormal(size=(90, 8)))
     number = (spent > 0).sum(1)
-    kept = distinct_items(CrowdData(np.concatenate([spent, spent]))).features
-    assert ((kept > 0).sum(1) == 0).sum() == 2 * (number == 0).sum() > 4
+    kept = distinct_items(CrowdData(np.concatenate([spent, spent[:60]]))).features
+    zeros = (number == 0).sum() + (number[:60] == 0).sum()
+    assert ((kept > 0).sum(1) == 0).sum() == zeros > (number == 0).sum() > 4
     assert ((kept > 0).sum(1) > 3).sum() == (number > 3).sum() > 10
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_table_that_is_repeated_as_a_whole_counts_once(times):
+    """Whatever its steps, as by a join; rows that were alike before are there as often."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(60, 3)).round(1)
+    rows[50:] = rows[:10]
+    order = rng.permutation(np.repeat(np.arange(60), times))
+    kept = distinct_items(CrowdData(rows[order])).features.numpy()
+    assert sorted(map(tuple, kept)) == sorted(map(tuple, rows))
+    once_more = CrowdData(np.concatenate([rows[order], rows[:1]]))
+    assert distinct_items(once_more) is once_more
+    few = CrowdData(np.repeat(rows[:9], times, axis=0))
+    assert distinct_items(few) is few
+
+
+def test_more_copies_than_chance_has_are_copies():
+    """Rows of five measurements: two alike may be so by chance, sixty of ninety may not."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(90, 5)).round(2)
+    few = CrowdData(np.concatenate([rows, rows[:1]]))
+    assert distinct_items(few) is few
+    assert distinct_items(CrowdData(np.concatenate([rows, rows[:60]]))).num_items == 90
 
 
 @pytest.mark.long
