@@ -49,6 +49,10 @@ _ONE_CLUSTER = (
     "apart, and more are needed"
 )
 
+_ON_FEW_PAGES = (
+    "items are on fewer than two pages on average, by which nothing tells whether a sorter looked: "
+    "all are heard by their pairs, and workers may look better than they are"
+)
 _BY_PAIRS = "pages held out are hardly likelier than by chance, and all are heard by their pairs"
 
 
@@ -129,13 +133,18 @@ class AnswersAlone:
 
         Pages of which held-out ones are hardly likelier than by chance are heard by their pairs. On
         pages of a few items most are the first of their cluster, which may lie in any group; that
-        two of them lie apart is an answer about a pair alone.
+        two of them lie apart is an answer about a pair alone. So are pages that share no items.
         """
+        if self.data.placements is not None and not self.data.placements.share_items:
+            return self._by_pairs(_ON_FEW_PAGES, seed, epochs)
         search = self._compared(seed, epochs)
         if self.data.placements is None or search.is_clear:
             return search
-        by_pairs = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
-        return by_pairs._replace(why=f"{_BY_PAIRS}; {by_pairs.why}")
+        return self._by_pairs(_BY_PAIRS, seed, epochs)
+
+    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Search:
+        search = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
+        return search._replace(why=f"{why}; {search.why}")
 
     def _compared(self, seed: int, epochs: int) -> _Search:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):

@@ -164,13 +164,13 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "every page has one item alone, so that nobody said which items belong together: pass "
             "pages of several items, or features"
         )
-    data = data.as_heard()
-    if data.placements is None and data.num_pairs < 2:
+    heard = data.as_heard()
+    if heard.placements is None and heard.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "
             "more, or pass features"
         )
-    if data.placements is None and data.is_sorted and len(data.page_ids) < 2:
+    if heard.placements is None and heard.is_sorted and len(data.page_ids) < 2:
         raise ValueError(
             "there is one page alone, and of sorted pages without features some are held out: "
             "collect more, or pass features"

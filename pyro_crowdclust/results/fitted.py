@@ -499,7 +499,7 @@ class Fitted:
         if annotators is None or self.data.placements is None:
             raise ValueError(
                 "there are no sorted pages: the model's annotators are no SortedPages, or the data "
-                "have no placements"
+                "have no placements, as where pages are heard by their pairs (result.chosen.reason)"
             )
         of_guide = with_verb(self.guide, SupportsRateStatistics, "pages").rate_statistics()
         rates = {name: statistics.cpu() for name, statistics in of_guide.items()}

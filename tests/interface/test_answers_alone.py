@@ -410,6 +410,16 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
     torch.testing.assert_close(said.by_chance(parts), expected.double())
 
 
+def test_pages_that_share_no_items_are_heard_by_their_pairs():
+    kind = np.arange(24) % 3
+    pages = simulate_placements(kind, [0.95, 0.9], pages_per_worker=2, page_size=6, seed=1)
+    once = pages[~pages["item"].duplicated()]
+    result = cluster(None, placements=once, epochs=4, progress=False)
+    assert result.chosen.reason.startswith("items are on fewer than two pages on average, by which")
+    with pytest.raises(ValueError, match=r"as where pages are heard by their pairs .result.chosen"):
+        _ = result.pages
+
+
 @pytest.mark.long
 def test_pages_of_a_few_items_are_heard_by_their_pairs(tmp_path):
     """Groups of so few tell nothing but which two items lie together, and which apart."""
