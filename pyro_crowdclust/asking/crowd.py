@@ -15,6 +15,7 @@ from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.annotators.trusted import TrustedWorkers
+from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
@@ -85,7 +86,7 @@ class Crowd:
     ) -> Crowd:
         """The workers of a fit, or those of the given ids, with what the fit says of them."""
         data = result.data
-        ids = _named(workers) if workers is not None else _asked_by_default(result)
+        ids = _asked_by_default(result) if workers is None else _named(workers, data.worker_ids)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
         counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
@@ -327,8 +328,8 @@ def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
     return ~annotators.is_trusted.numpy(force=True)
 
 
-def _named(workers: Iterable[Hashable]) -> pd.Index:
-    """Ids of workers, each of them once."""
+def _named(workers: Iterable[Hashable], who_answered: pd.Index) -> pd.Index:
+    """Ids of workers, each of them once, and none written like that of another who answered."""
     ids = to_index(workers, "workers")
     column = ids.to_series()
     missing = (column.isna() | are_blank(column)).to_numpy()
@@ -337,6 +338,7 @@ def _named(workers: Iterable[Hashable]) -> pd.Index:
     again = ids[ids.duplicated()]
     if len(again):
         raise ValueError(f"workers has {show(again[0])} more than once: name every worker once")
+    refuse_two_types(who_answered.astype(object).union(ids.astype(object), sort=False), "workers")
     return ids
 
 

@@ -342,6 +342,7 @@ def test_what_workers_who_are_trusted_said_is_heard(trusted):
         ({"kind": Pairs(pd.DataFrame())}, "among is empty, .* from everything leave it out"),
         ({"kind": Labels()}, "the fit is of pairs, and hears of no labels .* ask for Pages"),
         ({"workers": [0, 1, 0]}, "workers has 0 more than once: name every worker once"),
+        ({"workers": ["0"]}, "workers 0 .int. and '0' .str. are written alike"),
         ({"workers": [0, None]}, "workers has no id at place 1: leave it out"),
         ({"workers": [np.nan, 0]}, "workers has no id at place 0"),
         ({"workers": ["ann", " "]}, "workers has no id at place 1"),

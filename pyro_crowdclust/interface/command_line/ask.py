@@ -63,13 +63,21 @@ def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     kind: Pairs | Labels | Pages = Pages(options.size)
     count = options.pages
     if options.pairs is not None:
+        if not has_clusters(result):
+            raise ValueError(
+                "--pairs asks which items are the same, but the fit is of class labels, and hears "
+                "of no pairs: ask for labels of so many items by --labels"
+            )
         kind, count = Pairs(), options.pairs
     elif options.labels is not None:
         kind, count = Labels(), options.labels
     elif not has_clusters(result):
         # A fit of labels can go on with labels: as many items as there are on so many pages.
         kind, count = Labels(), options.pages * options.size
-    found = suggest(result, kind, count=count, workers=options.workers, seed=options.seed)
+    # A result from Python may have workers who are called by numbers.
+    known = {str(who): who for who in result.data.worker_ids}
+    workers = options.workers and [known.get(who, who) for who in options.workers]
+    found = suggest(result, kind, count=count, workers=workers, seed=options.seed)
     if not len(found):
         raise ValueError("there is nothing left to ask these workers: name others by --workers")
     return found

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.columns import components_for
-from pyro_crowdclust.interface.class_labels import infer_classes
 from pyro_crowdclust.interface.classification import classify
 from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.command_line.fit_folder import (
@@ -45,6 +44,11 @@ class Takes:
             raise ValueError(
                 f"--trusted names workers who give labels of classes, which --model {options.model}"
                 " does not use: leave it out, or give what is sure as --known labels"
+            )
+        if options.clusters is not None and "labels" in self.files:
+            raise ValueError(
+                "--clusters bounds the number of clusters, but the classes are those that workers "
+                "named: leave it out"
             )
         for name in (*FILES, "labels"):
             if getattr(options, name) is not None and name not in self.files:
@@ -112,7 +116,7 @@ class Classes:
         labels = read_labels(vars(options), table)
         given = {"trusted": options.trusted, **_training(options)}
         if table is None:
-            return infer_classes(CrowdData(None, labels=labels), **given)
+            return classify(None, labels, **given)
         return classify(table.values, labels, item_ids=table.ids, kinds=kinds, **given)
 
 

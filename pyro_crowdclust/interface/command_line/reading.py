@@ -64,7 +64,7 @@ def read_features(
         are numbered from 0.
     id_column
         Name of the column of ids. Default: a column ``item``, ``id`` or ``item_id``, else the
-        first column if it has no name or holds text.
+        first column if it has no name or holds text, such as numbers with zeros before them.
     ignore
         Columns that are no features.
     usual_ids
@@ -100,7 +100,7 @@ def read_features(
             f"{path} has the columns {columns}, as {answers} do: pass it as --{answers}"
         )
     if id_column is None:
-        found = usual_ids if usual_ids in head else _find_ids(head.drop(columns=list(ignore)))
+        found = usual_ids if usual_ids in head else _find_ids(path, head.drop(columns=list(ignore)))
         id_column = None if found in features else found
     table = _read(path, text=[] if id_column is None else [id_column])
     _refuse_empty(path, table)
@@ -156,7 +156,7 @@ def read_shown(path: Path) -> pd.DataFrame:
         return _naming(path, lambda: picture_frame(np.asarray(pictures.values), pictures.ids))
     head = _read(path, rows=50)
     table = _read(path, text=list(head.columns)).astype(object)
-    name = _find_ids(head)
+    name = _find_ids(path, head)
     table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
     if "image" in table:
         is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
@@ -179,15 +179,24 @@ def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
     return table.set_index("item")["label"]
 
 
-def _find_ids(head: pd.DataFrame) -> str | None:
+def _find_ids(path: Path, head: pd.DataFrame) -> str | None:
     for name in ID_NAMES:
         if name in head.columns:
             return name
     if not len(head.columns):
         return None
-    if _is_index(head.columns[0]) or not pd.api.types.is_numeric_dtype(head.dtypes.iloc[0]):
-        return head.columns[0]
+    first = head.columns[0]
+    is_number = pd.api.types.is_numeric_dtype(head.dtypes.iloc[0])
+    if _is_index(first) or not is_number or _are_padded(_read(path, rows=50, text=[first])[first]):
+        return first
     return None
+
+
+def _are_padded(column: pd.Series) -> bool:
+    """Whether whole numbers are written with as many digits each, some of them zeros in front."""
+    cells = column.astype(str)
+    same_length = cells.str.len().nunique() == 1 and cells.str.fullmatch(r"\d{2,}").all()
+    return bool(same_length and cells.is_unique and cells.str.startswith("0").any())
 
 
 def _is_index(name: Any) -> bool:

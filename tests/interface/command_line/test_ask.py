@@ -195,6 +195,8 @@ def test_labels_in_a_table_and_back(tmp_path, capsys):
         pd.read_csv(path, dtype=str) for path in (tmp_path / "tasks").glob("questions*.csv")
     )
     assert len(asked) == 6
+    assert main([*words[:2], "--pairs", "3", "--out", str(tmp_path / "pairs")]) == 1
+    assert "hears of no pairs: ask for labels of so many items" in capsys.readouterr().err
     words = [*words[:4], "--format", "label-studio", "--out", str(tmp_path / "studio"), "--quiet"]
     assert main(words) == 0
     labelling = (tmp_path / "studio" / "labelling.xml").read_text(encoding="utf-8")

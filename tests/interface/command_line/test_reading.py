@@ -33,6 +33,24 @@ def test_a_first_column_of_text_holds_the_ids(tmp_path):
     assert read_features(path).ids.tolist() == ["oak", "elm"]
 
 
+@pytest.mark.parametrize(
+    ("cells", "are_ids"),
+    [
+        (["000", "001", "012"], True),
+        (["7", "8", "9"], False),
+        (["000", "001", "001"], False),
+        (["00", "1", "2"], False),
+    ],
+    ids=["padded", "numbers", "repeated", "uneven"],
+)
+def test_a_first_column_of_padded_numbers_holds_the_ids(tmp_path, cells, are_ids):
+    rows = [f"{cell},{number}.5" for number, cell in enumerate(cells)]
+    (tmp_path / "x.csv").write_text("\n".join(["code,a", *rows]))
+    table = read_features(tmp_path / "x.csv")
+    assert table.columns == (["a"] if are_ids else ["code", "a"])
+    assert table.ids.tolist() == (cells if are_ids else ["0", "1", "2"])
+
+
 def test_rows_without_ids_are_numbered(tmp_path):
     path = write(tmp_path / "x.csv", "a,b\n1,2\n3,4\n")
     assert read_features(path).ids.tolist() == ["0", "1"]

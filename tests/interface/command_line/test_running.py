@@ -46,6 +46,10 @@ ROOT = Path(__file__).resolve().parents[3]
             "--model choose does not use --pairs: beside labels there are --features at most",
         ),
         (
+            ["fit", "--labels", "l.csv", "--clusters", "5", "--out", "new"],
+            "--clusters bounds the number of clusters, but the classes are those that workers",
+        ),
+        (
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
             "--model dawid-skene does not use --pairs: choose another --model",
         ),
