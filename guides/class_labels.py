@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence
+from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence, unheard_evidence
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -71,9 +71,11 @@ class ClassLabelGuide(nn.Module):
         with ``p(y_i = k | x_i)^tau``, as labels that were held out may have it: no model is the
         truth, and that of many features is the surest of itself. Training has tau = 1.
     moderated
-        Read q(y), once trained, with the rates of the workers integrated out:
-        ``log E[gamma_jk(a)]`` of every label in place of ``E[log gamma_jk(a)]``, which takes what a
-        worker has hardly ever said for next to impossible, the more so the more classes there are.
+        Read q(y), once trained, with the rates of the workers integrated out, and by what they are
+        known for from other items: ``log E_-i[gamma_jk(a)]`` of every label, with what it was
+        counted for itself taken out, in place of ``E[log gamma_jk(a)]``. The latter takes what a
+        worker has hardly ever said for next to impossible, and hears every label twice, the more so
+        the more classes there are. Labels are those that were learned from.
 
     Raises
     ------
@@ -144,16 +146,19 @@ class ClassLabelGuide(nn.Module):
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
         values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
-        logits = self.model.log_joint(values, batch)
+        trained = logits = self.model.log_joint(values, batch)
         if self.sharpness != 1:
             weights = getattr(self.model, "weights", None)
             # How frequent classes are is no matter of features.
             shares = 0.0 if weights is None else weights.log_weights(values["weights"])
             logits = shares + self.sharpness * (logits - shares)
-        if batch.class_labels is not None:
-            rates = torch.as_tensor(self.confusion(0.0).mean) if self.moderated else None
-            likelihood = LabelLikelihood(self.model.annotators, values, rates)
-            logits = logits + likelihood.evidence(batch.class_labels).to(logits)
+        annotators, labels = self.model.annotators, batch.class_labels
+        if labels is not None:
+            evidence = LabelLikelihood(annotators, values).evidence(labels).to(logits)
+            if self.moderated:
+                counted = (trained + evidence).softmax(-1)
+                evidence = unheard_evidence(annotators, self.posteriors, labels, counted)
+            logits = logits + evidence.to(logits)
         return LocalPosterior(logits, None)
 
     def sharpened(self, sharpness: float, moderated: bool | None = None) -> ClassLabelGuide:

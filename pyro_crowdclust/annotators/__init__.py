@@ -12,6 +12,7 @@ from pyro_crowdclust.annotators.label_sites import (
     describe_annotators,
     sample_evidence,
     sample_labels,
+    unheard_evidence,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_urns import PageUrns
@@ -72,4 +73,5 @@ __all__ = [
     "sites_of",
     "summarize_workers",
     "told_of_items",
+    "unheard_evidence",
 ]

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
@@ -125,6 +126,8 @@ class ConfusionMatrices(nn.Module):
     tensor([True, True, True])
     """
 
+    worth: Tensor | None
+
     def __init__(
         self,
         num_workers: int,
@@ -157,6 +160,54 @@ class ConfusionMatrices(nn.Module):
     ) -> PosteriorSummary:
         eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
+
+    def unheard(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> tuple[Float[Tensor, "answer class"], Float[Tensor, "answer class"]]:
+        """Of every answer how often its worker says that of each class, and anything at all.
+
+            alpha_jka - w_j q(y_i = k)    sum_l alpha_jkl - w_j q(y_i = k)
+
+        with what the answer itself was counted for taken out, and the prior left.
+
+        Parameters
+        ----------
+        posteriors
+            Those of the sites, which learned of the labels.
+        labels
+            The answers.
+        classes
+            q(y), by which they were counted.
+        """
+        shape = self.num_workers, self.num_classes, self.num_classes
+        counted = posteriors["confusion"].standard().concentration.reshape(shape)
+        prior = self._prior_rows(posteriors).to(counted)
+        own = classes.to(counted)[labels.item]
+        if self.worth is not None:
+            own = self.worth.to(counted)[labels.worker, None] * own
+        # More than was counted cannot be taken out, as of answers that were not learned from.
+        least = prior[labels.worker, :, labels.label]
+        named = torch.maximum(counted[labels.worker, :, labels.label] - own, least)
+        least = prior.sum(-1)[labels.worker]
+        return named, torch.maximum(counted.sum(-1)[labels.worker] - own, least)
+
+    def log_unheard(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> Float[Tensor, "answer class"]:
+        named, total = self.unheard(posteriors, labels, classes)
+        return (named / total).log()
+
+    def _prior_rows(
+        self, posteriors: Mapping[str, ConjugatePosterior]
+    ) -> Float[Tensor, "worker class label"]:
+        standard = self.confusion.family.standard(self.confusion.natural_parameters)
+        return standard.concentration.reshape(self.num_workers, self.num_classes, self.num_classes)
 
     def draw(
         self,
@@ -229,6 +280,12 @@ class CommunityConfusion(ConfusionMatrices):
     def concentration(self) -> Float[Tensor, "community class label"]:
         """a, the learned Dirichlet parameters of every community."""
         return self.rows.concentration()
+
+    def _prior_rows(
+        self, posteriors: Mapping[str, ConjugatePosterior]
+    ) -> Float[Tensor, "worker class label"]:
+        community = posteriors["community"].mean()
+        return torch.einsum("jc,ckl->jkl", community, self.concentration().to(community))
 
     def sample(self) -> dict[str, Tensor]:
         values = sample_sites({"communities": self.communities})

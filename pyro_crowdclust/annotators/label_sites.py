@@ -14,8 +14,9 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsUnheard
 
 
 class LabelLikelihood:
@@ -30,24 +31,18 @@ class LabelLikelihood:
         The model of the workers.
     values
         Values of its sites.
-    confusion
-        ``p(label | class)`` of every worker, in place of what these say of it.
     """
 
     def __init__(
         self,
         annotators: ClassAnnotators,
         values: Mapping[str, Tensor],
-        confusion: Float[Tensor, "worker class label"] | None = None,
     ) -> None:
-        self._annotators, self._values, self._confusion = annotators, values, confusion
+        self._annotators, self._values = annotators, values
         self.num_classes = annotators.num_classes
 
     @cached_property
     def _log_answers(self) -> Float[Tensor, "worker label state"]:
-        if self._confusion is not None:
-            # Finite, so that 0 times it is 0.
-            return self._confusion.clamp_min(1e-300).log().mT
         return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
@@ -74,6 +69,50 @@ class LabelLikelihood:
         if isinstance(self._annotators, SupportsStates):
             return self._annotators.sum_states(self._values, of_states)
         return of_states
+
+
+def unheard_evidence(
+    annotators: ClassAnnotators,
+    posteriors: Mapping[str, ConjugatePosterior],
+    labels: LabelMatrix,
+    classes: Float[Tensor, "item class"],
+) -> Float[Tensor, "item class"]:
+    """``sum_j w_j log E_-i[p(a_ij | y_i = k)]`` of all labels of every item.
+
+    E_-i is the expectation under what is known of the workers without their answers about the item
+    itself, where these can be taken out (``SupportsUnheard``), else under all that is known.
+
+    Parameters
+    ----------
+    annotators
+        The model of the workers, under which classes have no states.
+    posteriors
+        Those of its sites, which learned of the labels.
+    labels
+        The answers.
+    classes
+        q(y), by which they were counted.
+    """
+    log_answers = log_unheard(annotators, posteriors, labels, classes)
+    worth = getattr(annotators, "worth", None)
+    if worth is not None:
+        log_answers = worth.to(log_answers)[labels.worker, None] * log_answers
+    shape = labels.num_items, annotators.num_classes
+    return log_answers.new_zeros(shape).index_add(0, labels.item, log_answers)
+
+
+def log_unheard(
+    annotators: ClassAnnotators,
+    posteriors: Mapping[str, ConjugatePosterior],
+    labels: LabelMatrix,
+    classes: Float[Tensor, "item class"],
+) -> Float[Tensor, "answer class"]:
+    """``log E_-i[p(label | class)]`` of every answer, or ``log E`` of annotators who know no -i."""
+    if isinstance(annotators, SupportsUnheard):
+        return annotators.log_unheard(posteriors, labels, classes)
+    rows = torch.tensor(annotators.summary(posteriors, 0.0).mean, device=labels.cell.device)
+    # Finite, so that 0 times it is 0.
+    return rows[labels.worker, :, labels.label].clamp_min(1e-300).log()
 
 
 def sample_evidence(

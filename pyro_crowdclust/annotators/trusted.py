@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.label_sites import log_unheard
 from pyro_crowdclust.annotators.sources import Truth
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
@@ -97,6 +98,17 @@ class TrustedWorkers(nn.Module):
         parts = (part.summary(posteriors, interval) for part in (self.truth, self.others))
         both = zip(*parts, strict=True)
         return PosteriorSummary(*(np.where(mask, known, found) for known, found in both))
+
+    def log_unheard(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> Float[Tensor, "answer class"]:
+        """Of those who are trusted nothing was learned."""
+        found = log_unheard(self.others, posteriors, labels, classes)
+        known = log_unheard(self.truth, posteriors, labels, classes).to(found)
+        return torch.where(self.is_trusted[labels.worker, None], known, found)
 
     def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
         """What speaks for each class before anything is learned of single workers.

@@ -14,6 +14,7 @@ from pyro_crowdclust.protocols.annotators import (
     SupportsStateDraws,
     SupportsStates,
     SupportsTrust,
+    SupportsUnheard,
     SupportsVotes,
 )
 from pyro_crowdclust.protocols.components import ComponentPrior
@@ -111,6 +112,7 @@ __all__ = [
     "SupportsStateDraws",
     "SupportsStates",
     "SupportsTrust",
+    "SupportsUnheard",
     "SupportsVotes",
     "SupportsWorkers",
     "TrainingRun",

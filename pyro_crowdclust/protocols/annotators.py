@@ -91,6 +91,22 @@ class SupportsVotes(Protocol):
 
 
 @runtime_checkable
+class SupportsUnheard(ClassAnnotators, Protocol):
+    """Class annotators of whom is known what they are like by the answers about other items."""
+
+    def log_unheard(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> Float[Tensor, "answer class"]:
+        """``log E[p(label | class)]`` of every answer, but for what it taught of its worker.
+
+        ``classes`` are q(y) as of which the answers were counted.
+        """
+
+
+@runtime_checkable
 class SupportsDraws(ClassAnnotators, Protocol):
     """Class annotators whose sites can be drawn where the classes of all items are known.
 

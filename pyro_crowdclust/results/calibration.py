@@ -8,6 +8,8 @@ can be predicted from the others about its item.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import torch
@@ -40,16 +42,16 @@ def temper(
 def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     """Mean log-probability of an answer given the other answers about its item, in nats.
 
-    With q(y_i) of the fit, the counts of every answer to the item are taken back out of its worker,
-    ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``: they were counted for the
-    classes that q has, and would tell q again. What the other answers say of the item is then
+    With q(y_i) of the bound, the counts of every answer to the item are taken back out of its
+    worker, ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``: they were counted
+    for the classes that q has, and would tell q again. What the other answers say of the item is
+    then
 
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
     with e the answers about the item and gamma_e their probabilities given k; where q is read
-    ``moderated``, with ``log E[gamma]`` in place of ``E[log gamma]``. What is reported is the mean
-    of ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers than
-    one.
+    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. What is reported is the mean of
+    ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers than one.
 
     Parameters
     ----------
@@ -61,26 +63,24 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     batch = full_batch(result.data)
     labels, posteriors = batch.class_labels, result.guide.posteriors
     assert labels is not None  # which the fit was of
-    q = torch.tensor(result.probabilities)[batch.items]
-    values = {name: posterior.mean() for name, posterior in posteriors.items()}
-    log_answers = result.model.annotators.log_answers(values)
-    shape = (labels.num_workers, labels.num_classes, -1)
-    alpha = posteriors["confusion"].standard().concentration.reshape(shape)
+    annotators, moderated = result.model.annotators, result.guide.moderated
+    counted = replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+    of_bound = torch.tensor(counted.probabilities)[batch.items]
+    named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
     item, worker, label = labels.item, labels.worker, labels.label
     # What an answer counts, of its worker; so many were counted.
-    worth = result.model.annotators.worth
+    worth = annotators.worth
     counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
     counts = counts.double().unsqueeze(-1)
-    held = counts * q[item]
-    # Repeated answers may have put more than the prior's part below zero.
-    named = (alpha[worker, :, label] - held).clamp_min(1e-6)
-    total = (alpha[worker].sum(-1) - held).clamp_min(1e-6)
-    log_unheard = named.digamma() - total.digamma()
-    if getattr(result.guide, "moderated", False):
+    if moderated:
         log_unheard = (named / total).log()
-        log_answers = (alpha / alpha.sum(-1, keepdim=True)).log().mT
-    log_item = q.clamp_min(1e-300).log()
-    log_item = log_item.index_add(0, item, counts * (log_unheard - log_answers[worker, label]))
+        log_item = torch.tensor(result.probabilities)[batch.items].clamp_min(1e-300).log()
+    else:
+        values = {name: posterior.mean() for name, posterior in posteriors.items()}
+        heard = annotators.log_answers(values)[worker, label].cpu()
+        log_unheard = named.digamma() - total.digamma()
+        log_item = of_bound.clamp_min(1e-300).log()
+        log_item = log_item.index_add(0, item, counts * (log_unheard - heard))
     others = (log_item[item] - counts * log_unheard) / temperature
     log_answer = (others.log_softmax(-1) + (named / total).log()).logsumexp(-1)
     return float(log_answer[labels.counts[item] > 1].mean())

@@ -424,8 +424,8 @@ def test_results_without_class_labels_say_so():
         _ = result.class_probabilities
 
 
-def test_classes_are_read_with_the_rates_integrated_out():
-    """Of one label of a worker exactly: draws of the workers, as they are known, say the same."""
+def test_classes_are_read_with_the_rates_of_other_items_integrated_out():
+    """Draws of the workers, as they are known without an item's own labels, say the same of it."""
     said = {"item": [0, 0, 1, 1, 2], "worker": list("ababa"), "label": [0, 1, 1, 1, 2]}
     data = CrowdData(None, labels=said)
     model = DawidSkene(ConfusionMatrices(2, 3))
@@ -435,13 +435,17 @@ def test_classes_are_read_with_the_rates_integrated_out():
     assert again.elbo == plain.elbo
     np.testing.assert_allclose(again.probabilities, read.probabilities)
     alpha = plain.guide.posteriors["confusion"].standard().concentration.view(2, 3, 3)
-    drawn = torch.distributions.Dirichlet(alpha).sample((200_000,))
     shares = model.weights.log_weights(plain.guide.posteriors["weights"].mean()).exp()
+    answers = [("ab".index(who), i, label) for i, who, label in zip(*said.values(), strict=True)]
     for item in range(3):
+        own = [(who, label) for who, place, label in answers if place == item]
+        known = alpha.clone()
+        for who, label in own:
+            known[who, :, label] -= torch.tensor(plain.probabilities[item])
+        drawn = torch.distributions.Dirichlet(known).sample((200_000,))
         joint = shares.expand(len(drawn), -1)
-        for place, who, label in zip(*said.values(), strict=True):
-            if place == item:
-                joint = joint * drawn[:, "ab".index(who), :, label]
+        for who, label in own:
+            joint = joint * drawn[:, who, :, label]
         expected = joint.mean(0) / joint.mean(0).sum()
         np.testing.assert_allclose(read.probabilities[item], expected, atol=5e-3)
     assert read.probabilities.max() < plain.probabilities.max()
@@ -454,8 +458,13 @@ def test_moderated_labels_count_what_their_workers_are_worth():
     said = {"item": [0, 0, 1], "worker": list("aba"), "label": [0, 1, 1]}
     data, worth = CrowdData(None, labels=said), torch.tensor([1.0, 0.5], dtype=torch.float64)
     model = DawidSkene(ConfusionMatrices(2, 2, worth=worth.tolist()))
-    result = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=5)
-    rates = torch.as_tensor(result.guide.confusion().mean)
-    evidence = rates[0, :, 0].log() + 0.5 * rates[1, :, 1].log()
+    result = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=30)
+    plain = dataclasses.replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+    alpha = result.guide.posteriors["confusion"].standard().concentration.view(2, 2, 2)
+    evidence = 0.0
+    for who, label in ((0, 0), (1, 1)):
+        own = worth[who] * torch.tensor(plain.probabilities[0])
+        share = (alpha[who, :, label] - own) / (alpha[who].sum(-1) - own)
+        evidence = evidence + worth[who] * share.log()
     weights = model.weights.log_weights(result.guide.posteriors["weights"].mean())
     np.testing.assert_allclose(result.probabilities[0], (weights + evidence).softmax(-1))
