@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from numbers import Integral
@@ -22,10 +23,11 @@ from pyro_crowdclust.annotators import (
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.agreement import warn_of_guesses
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
@@ -69,6 +71,7 @@ def infer_classes(
     dependent: bool = False,
     share: float | None = None,
     trusted: Iterable[Hashable] = (),
+    worth: Sequence[float] | None = None,
     **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
@@ -78,8 +81,11 @@ def infer_classes(
     workers have in common, and a class that hardly anybody names would become another name of a
     common one. The fit with the highest ELBO, which charges for what is learned, is returned;
     Ctrl-C ends them with the best so far. Nothing is asked of the user and
-    nothing of the truth. For probabilities that keep what they promise, see
-    ``results.calibrated_class_probabilities`` of fits without ``dependent``.
+    nothing of the truth. Probabilities are read by what workers are known for from other items
+    (``ClassLabelGuide(moderated=True)``); ``results.calibrated_class_probabilities`` makes those of
+    fits without ``dependent`` as sure as answers are predicted from others about their item.
+
+    Where workers agree about the same items no more often than guesses would, a warning says so.
 
     Where annotators err together, as language models do, pass ``dependent=True``: one fit of
     ``LatentTrait``, for two classes.
@@ -99,6 +105,9 @@ def infer_classes(
         Workers who are always right, such as an expert; none if dependent. Priors are learned then,
         if any number of communities is above 0: what others have in common shows where somebody
         is trusted.
+    worth
+        As how many independent workers each of ``data.worker_ids`` counts, such as the ``worth`` of
+        ``results.discount_copies``; each as one by default. None if dependent.
     options
         Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
         1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
@@ -109,8 +118,8 @@ def infer_classes(
         For an argument that there is not.
     ValueError
         Without class labels, with known ones, for no number of communities, a checkpoint of
-        several, a ``share`` without ``dependent``, other than two classes or somebody trusted with
-        it, and somebody trusted who gave no label.
+        several, a ``share`` without ``dependent``, other than two classes, somebody trusted or
+        ``worth`` with it, and somebody trusted who gave no label.
 
     Examples
     --------
@@ -124,7 +133,15 @@ def infer_classes(
     if share is not None and not dependent:
         raise ValueError(f"share is {share}, which needs dependent=True")
     codes = codes_of_workers(trusted, data)
+    if codes:
+        warn_of_contradictions(codes, data)
+    else:
+        warn_of_guesses(data)
     if dependent:
+        if worth is not None:
+            raise ValueError(
+                "worth is for workers who err independently: leave out worth, or dependent=True"
+            )
         if codes:
             raise ValueError(
                 "trusted workers are for workers who err independently: leave out trusted, or "
@@ -148,7 +165,7 @@ def infer_classes(
     if codes and any(num_communities):  # it can be learned that others err in the same way
         num_communities = [number for number in num_communities if number]
     return best_first(
-        partial(_with_communities, data, number, codes, _DEFAULTS | options)
+        partial(_with_communities, data, number, codes, worth, _DEFAULTS | options)
         for number in num_communities
     )[0]
 
@@ -170,17 +187,46 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
     return tuple(codes)
 
 
+def warn_of_contradictions(trusted: tuple[int, ...], data: CrowdData) -> None:
+    """Warn of items of which trusted workers say different things, or one of them does."""
+    labels = data.class_labels
+    assert labels is not None  # as callers have seen
+    table = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
+    table = table[table["worker"].isin(trusted)]
+    number = table.groupby("item")["label"].transform("nunique")
+    doubtful = table[number > 1].drop_duplicates(["item", "label"])
+    if len(doubtful):
+        first, second, *_ = doubtful[doubtful["item"] == doubtful["item"].iloc[0]].itertuples()
+        said = (
+            f"{show(data.worker_ids[row.worker])} says {show(data.class_ids[row.label])}"
+            for row in (first, second)
+        )
+        others = doubtful["item"].nunique() - 1
+        warnings.warn(
+            f"trusted workers contradict each other about item {show(data.item_ids[first.item])} "
+            f"({' and '.join(said)})"
+            + (f" and {count(others, 'other item')}" if others else "")
+            + ": what all others say decides there; correct the labels, or trust one of them",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _with_communities(
-    data: CrowdData, number: int, trusted: tuple[int, ...], options: dict[str, Any]
+    data: CrowdData,
+    number: int,
+    trusted: tuple[int, ...],
+    worth: Sequence[float] | None,
+    options: dict[str, Any],
 ) -> Fitted:
     size = data.num_workers, data.num_classes
-    annotators: ClassAnnotators = ConfusionMatrices(*size)
+    annotators: ClassAnnotators = ConfusionMatrices(*size, worth=worth)
     if number:
-        annotators = CommunityConfusion(*size, number)
+        annotators = CommunityConfusion(*size, number, worth=worth)
     if trusted:
         annotators = TrustedWorkers(annotators, trusted)
     model = DawidSkene(annotators)
-    return fit(model, ClassLabelGuide(model), data, **options)
+    return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
 def average_annotator_models(
@@ -235,6 +281,7 @@ def average_annotator_models(
             f"share is {share}, but is that of the second of two classes, and the data have "
             f"{data.num_classes}: leave it out"
         )
+    warn_of_guesses(data)
 
     models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes))]
     has_trait = data.num_classes == 2

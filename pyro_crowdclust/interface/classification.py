@@ -28,10 +28,14 @@ from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
 from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
 from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
 from pyro_crowdclust.interface.choosing.rereading import weighted
-from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
+from pyro_crowdclust.interface.class_labels import (
+    codes_of_workers,
+    infer_classes,
+    warn_of_contradictions,
+)
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results.chosen import INTERRUPTED
+from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.options import check_values
 
@@ -80,7 +84,8 @@ def classify(
     others of their column count as missing, too; else they are filled with what the other columns
     let expect (``transforms.Filled``). Ctrl-C ends the trials with the best so far (in the first of
     them with nothing), and the last fits where they are. Without features it is ``infer_classes``
-    of the labels: nothing is known of new items then, and nothing ``chosen``.
+    of the labels, once more with such answers where copies explain best why some workers agree,
+    which is ``chosen`` then; nothing is known of new items.
 
     Parameters
     ----------
@@ -142,7 +147,7 @@ def classify(
                 "kinds and folds are for labels with features: pass features, or leave them out"
             )
         data = CrowdData(None, labels=labels, item_ids=item_ids, classes=classes)
-        return infer_classes(data, trusted=trusted, seed=seed, progress=progress, **options)
+        return _by_labels_alone(data, trusted=trusted, seed=seed, progress=progress, **options)
     features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
@@ -157,6 +162,7 @@ def classify(
     check_values(data, **options)
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
+    warn_of_contradictions(given.trusted, data)
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
     winner, reason = search.run(progress)
 
@@ -176,6 +182,23 @@ def classify(
     reason += about_deviating(result.model, data)
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
+
+
+def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
+    """``infer_classes``, once more where some workers copy others."""
+    result = infer_classes(data, **options)
+    worth = None if is_interrupted(result) else worth_of_copies(result)
+    if worth is None:
+        return result
+    again = infer_classes(data, worth=worth, **options)
+    row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
+    table = pd.DataFrame(
+        [
+            row | {"kind": "independent workers", "seconds": result.seconds, "chosen": False},
+            row | {"kind": "copies discounted", "seconds": again.seconds, "chosen": True},
+        ]
+    )
+    return replace(again, chosen=Chosen(table, in_words(worth, data)))
 
 
 def _are_rows(labels: list[Any]) -> bool:

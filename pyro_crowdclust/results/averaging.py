@@ -42,7 +42,8 @@ def hold_out_answers(
 ) -> tuple[CrowdData, ClassLabels]:
     """The data without a random share of the class labels, and those labels.
 
-    Held out are only answers about items, and of workers, that keep another one.
+    Held out are only answers about items, and of workers, that keep another one: the same ones in
+    whatever order the table has them.
 
     Raises
     ------
@@ -65,7 +66,8 @@ def hold_out_answers(
     left = np.bincount(items), np.bincount(workers)
     wanted = max(1, round(share * len(labels)))
     chosen: list[int] = []
-    for answer in rng.permutation(len(labels)):
+    sorted_answers = np.lexsort((labels.label.numpy(), workers, items))
+    for answer in sorted_answers[rng.permutation(len(labels))]:
         item, worker = items[answer], workers[answer]
         if len(chosen) < wanted and left[0][item] > 1 and left[1][worker] > 1:
             chosen.append(answer)
@@ -74,7 +76,7 @@ def hold_out_answers(
     if not chosen:
         raise ValueError(
             "no answer can be held out, since every item or every worker has one answer only: fit "
-            "one model"
+            "one model, as infer_classes does"
         )
     held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
     return data.with_class_labels(labels.at(~held)), labels.at(held)

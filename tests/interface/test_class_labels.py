@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +19,7 @@ from pyro_crowdclust.annotators import (
 )
 from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface import average_annotator_models, infer_classes
+from pyro_crowdclust.interface import average_annotator_models, classify, infer_classes
 from pyro_crowdclust.interface.class_labels import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
@@ -103,6 +105,28 @@ def test_ctrl_c_keeps_the_best_number_of_communities_so_far(monkeypatch):
     assert result.model.annotators.num_communities < 3
 
 
+def test_held_out_answers_are_the_same_in_any_order_of_the_table():
+    _, data = crowd(1, correlated=False)
+    table = data.labels
+    shuffled = CrowdData(None, labels=table.sample(frac=1, random_state=0), item_ids=data.item_ids)
+    found = [
+        average_annotator_models(each, num_draws=0, epochs=3).class_probabilities
+        for each in (data, shuffled)
+    ]
+    pd.testing.assert_frame_equal(found[0], found[1])
+
+
+def test_trusted_workers_who_contradict_each_other_are_named():
+    said = {"item": [5, 5, 5, 6, 6], "worker": list("abcac"), "label": list("xyyxx")}
+    data = CrowdData(None, labels=said)
+    with pytest.warns(UserWarning, match="contradict each other about item 5 .'a' says 'x' and 'b"):
+        result = infer_classes(data, trusted=["a", "b"], epochs=2)
+    assert result.class_probabilities.loc[5, "y"] > 0.5
+    infer_classes(data, trusted=["a"], epochs=2)
+    with pytest.warns(UserWarning, match="contradict each other about item 5"):
+        classify(np.eye(2), said, item_ids=[5, 6], trusted=["a", "b"], epochs=1, progress=False)
+
+
 def test_what_is_asked_in_the_wrong_way_is_said_in_words():
     labels = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyy")}
     data = CrowdData(None, labels=labels)
@@ -110,6 +134,8 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
         infer_classes(data, num_communities=2)
     with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
         infer_classes(data, dependent=True, share="10%")
+    with pytest.raises(ValueError, match="worth is for workers who err independently: leave out"):
+        infer_classes(data, dependent=True, worth=[1.0, 1.0])
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [0, 1]}
@@ -139,13 +165,13 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
 
 
 def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, log=digamma) -> float:
-    labels, q = full_batch(result.data).class_labels, result.probabilities
+    labels = full_batch(result.data).class_labels
+    plain = dataclasses.replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+    q = plain.probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
     means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
     log_answers = result.model.annotators.log_answers(means).numpy()
-    if log is np.log:  # of means, in place of means of logarithms
-        log_answers = np.log(alpha / alpha.sum(2, keepdims=True)).swapaxes(1, 2)
     answers = torch.stack([labels.item, labels.worker, labels.label], 1).tolist()
     total = 0.0
     for i, j, a in answers:
@@ -154,7 +180,7 @@ def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, lo
             log_q -= worth[other] * log_answers[other, said]
             if other != j:
                 counted = worth[other] * q[i]
-                row = log(alpha[other].sum(1) - counted)
+                row = log(alpha[other].sum(1) - counted)  # of means where log is the logarithm
                 log_q += worth[other] * (log(alpha[other, :, said] - counted) - row)
         others, counted = temper(np.exp(log_q)[None], temperature)[0], worth[j] * q[i]
         share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
@@ -165,7 +191,7 @@ def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, lo
 def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
     _, result = correlated
     temperature = 1.7
-    expected = held_out_by_a_loop(result, np.ones(9), temperature)
+    expected = held_out_by_a_loop(result, np.ones(9), temperature, np.log)
     assert held_out_log_likelihood(result, temperature) == pytest.approx(expected, abs=1e-9)
     assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
         result, best_temperature(result)
@@ -190,7 +216,10 @@ def test_answers_that_count_in_part_are_left_out_by_that_part(
 
 
 def test_answers_that_explain_themselves_raise_the_temperature():
-    """Six answers to a row: with an item's own ones in it, each class is certain of its items."""
+    """Six answers to a row: with an item's own ones in it, each class is certain of its items.
+
+    Read by what workers are known for from other items, none is.
+    """
     rng = np.random.default_rng(0)
     truth = rng.integers(12, size=150)
     rows = [(i, j) for i in range(150) for j in rng.choice(6, 3, replace=False)]
@@ -198,11 +227,14 @@ def test_answers_that_explain_themselves_raise_the_temperature():
     right = rng.random(len(frame)) < np.linspace(0.4, 0.9, 6)[frame["worker"]]
     frame["label"] = np.where(right, truth[frame["item"]], rng.integers(12, size=len(frame)))
     data = CrowdData(None, labels=frame, item_ids=range(150))
-    result = infer_classes(data, num_communities=[0])
+    read = infer_classes(data, num_communities=[0])
+    result = dataclasses.replace(read, guide=read.guide.sharpened(1.0, moderated=False))
     assert result.probabilities.max(1).mean() > 0.99
     assert best_temperature(result) > 2
     calibrated = calibrated_class_probabilities(result).to_numpy()
     assert log_loss(calibrated, truth) < log_loss(result.probabilities, truth) / 2
+    assert log_loss(read.probabilities, truth) < log_loss(calibrated, truth)
+    assert read.probabilities.max(1).mean() < (read.assignments == truth).mean() + 0.1
 
 
 @pytest.mark.parametrize("read", [calibrated_class_probabilities, draw_classes, suggest])

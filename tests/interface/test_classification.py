@@ -417,6 +417,36 @@ def test_labels_without_features_are_those_of_infer_classes():
         classify(None, labels, num_communities=[1])
 
 
+@pytest.mark.parametrize("num_copies", [1, 3])
+def test_copies_are_discounted_without_features_too(num_copies):
+    """Of eight judges right three times in four some repeat the first: no class is told thrice."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 2, 300)
+    says = np.where(rng.random((300, 8)) < 0.75, kind[:, None], 1 - kind[:, None])
+    repeats = rng.random((300, num_copies - 1)) < 0.95
+    says[:, 1:num_copies] = np.where(repeats, says[:, :1], says[:, 1:num_copies])
+    item, worker = np.indices(says.shape)
+    labels = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
+    result = classify(None, labels, progress=False)
+    right = (result.class_probabilities.idxmax(axis=1).to_numpy() == kind).mean()
+    sure = result.class_probabilities.max(axis=1).mean()
+    assert right > 0.85
+    assert sure == pytest.approx(right, abs=0.06)
+    if num_copies == 1:
+        assert result.chosen is None
+        return
+    np.testing.assert_allclose(result.model.annotators.worth[:3], 1 / 3, atol=0.05)
+    assert result.chosen.reason.startswith("some workers agree more often than the classes explain")
+    assert result.chosen.winner == "copies discounted on none, 2 components"
+    independent = infer_classes(CrowdData(None, labels=labels))
+    assert independent.class_probabilities.max(axis=1).mean() > 0.98
+    more = {"item": [0, 1], "worker": ["new", 0], "label": [0, 1]}
+    labels["worker"] = labels["worker"].astype(object)
+    updated = result.update(labels=more)
+    assert updated.model.annotators.worth[-1] == 1
+    assert updated.chosen is result.chosen
+
+
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
     for options in ({"folds": 2}, {"kinds": {"petal": "real"}}):

@@ -1,6 +1,8 @@
-"""Workers who copy each other, where features say something of the classes, too."""
+"""Workers who copy each other: whether answers count as far as they are voices of their own."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -14,8 +16,9 @@ from pyro_crowdclust.results.discounted_classes import (
     weight_of_copies,
 )
 
-# Of the better reading, where one is taken and not both averaged.
-_LEAST_WEIGHT = 0.5
+# Of the better reading, where one is taken and not both averaged: strong evidence, since of
+# discounts where nobody copies workers become worth less than they are.
+_LEAST_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
 # Who counts as more is hardly a copy, and at most so many are named.
 _LESS, _MOST_NAMED = 0.9, 5
 
@@ -24,8 +27,8 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
     """As how many independent workers each counts; None where independent ones explain as much.
 
     Discounted answers must say more of the features than whole ones do, by strong evidence
-    (``gain_by_features``); where features tell nothing, copies must explain best why workers agree
-    (``weight_of_copies``).
+    (``gain_by_features``); where features tell nothing, or there are none, copies must explain
+    best, by as much, why workers agree (``weight_of_copies``).
 
     Parameters
     ----------

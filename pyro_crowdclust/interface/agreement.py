@@ -1,0 +1,98 @@
+"""Whether workers who name classes agree about the same items more often than by chance."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+
+# Of so many pairs of labels workers who are right seven times in ten agree more often than chance.
+_FEWEST_PAIRS = 200
+_LEAST_ERRORS = 2.0
+
+
+class Agreement(NamedTuple):
+    """How often two labels of one item are the same.
+
+    Attributes
+    ----------
+    pairs
+        Pairs of labels of one item.
+    agreeing
+        How many name the same class.
+    expected, deviation
+        Mean and standard deviation of these if labels had nothing to do with the items.
+    """
+
+    pairs: int
+    agreeing: int
+    expected: float
+    deviation: float
+
+    @property
+    def is_by_chance(self) -> bool:
+        """Whether enough pairs agree hardly more often than labels without any meaning would."""
+        above = self.agreeing - self.expected
+        return self.pairs >= _FEWEST_PAIRS and above < _LEAST_ERRORS * self.deviation
+
+
+def agreement_of(data: CrowdData) -> Agreement:
+    """How often workers agree, and how often they would if their labels were drawn.
+
+    Worker j draws class k with p_jk, the share of it in all labels of j. Of the n labels of an item
+    with mean shares p as many pairs are expected to agree as
+
+        sum_k ((sum_j p_jk)^2 - sum_j p_jk^2) / 2
+
+    with a variance of ``e - 2 sum_k p_k^3 + e^2`` a pair, ``e = sum_k p_k^2``: that of
+    ``sum_k ([a = k] - p_k) ([b = k] - p_k)``, since how often a worker says what is no chance here.
+
+    Parameters
+    ----------
+    data
+        Items with class labels.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> agreement_of(CrowdData(None, labels=said))[:3]
+    (4, 2, 2.0)
+    """
+    labels = data.class_labels
+    assert labels is not None  # as callers have seen
+    item, worker, label = (part.numpy() for part in (labels.item, labels.worker, labels.label))
+    ones, size = np.ones(len(item)), (data.num_workers, data.num_classes)
+    shares = scipy.sparse.csr_array((ones, (worker, label)), size).toarray()
+    shares /= shares.sum(1, keepdims=True).clip(1)
+    votes = scipy.sparse.csr_array((ones, (item, label)), (data.num_items, size[1])).toarray()
+    given = scipy.sparse.csr_array((ones, (item, worker)), (data.num_items, size[0]))
+    number, expected = votes.sum(1), np.asarray(given @ shares)
+    pairs = number * (number - 1) / 2
+    agreeing = (votes * (votes - 1)).sum() / 2
+    of_each = np.asarray(given @ (shares**2).sum(1))
+    together = ((expected**2).sum(1) - of_each) / 2
+    mean = expected / number.clip(1)[:, None]
+    once, twice = (mean**2).sum(1), (mean**3).sum(1)
+    variance = pairs * (once - 2 * twice + once**2)
+    return Agreement(
+        int(pairs.sum()), int(agreeing), float(together.sum()), math.sqrt(variance.sum())
+    )
+
+
+def warn_of_guesses(data: CrowdData) -> None:
+    """Warn where workers agree as often as if all of them guessed."""
+    found = agreement_of(data)
+    if found.is_by_chance:
+        warnings.warn(
+            f"workers agree about the same items as often as by chance: in {found.agreeing} of "
+            f"{found.pairs} pairs of labels, where {found.expected:.0f} are expected of guesses. "
+            "Nothing tells who is right, so the classes say next to nothing, however sure they "
+            "are: ask more of the same items, or name somebody who is right as trusted",
+            UserWarning,
+            stacklevel=3,
+        )
