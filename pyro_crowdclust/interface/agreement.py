@@ -36,9 +36,9 @@ class Agreement(NamedTuple):
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether enough pairs agree hardly more often than labels without any meaning would."""
-        above = self.agreeing - self.expected
-        return self.pairs >= _FEWEST_PAIRS and above < _LEAST_ERRORS * self.deviation
+        """Whether enough pairs agree about as often as labels without any meaning would."""
+        away = abs(self.agreeing - self.expected)  # who says the opposite tells as much
+        return self.pairs >= _FEWEST_PAIRS and away < _LEAST_ERRORS * self.deviation
 
 
 def agreement_of(data: CrowdData) -> Agreement:

@@ -23,6 +23,7 @@ with u_j = M b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 30 and m = min(3 M, 30).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,8 @@ _EVEN_ITEMS = 10.0
 # Of log odds, squared, before any was seen.
 _SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
+# Of so many pairs of answers judges who see anything have more in common than guesses.
+_FEWEST_PAIRS, _LEAST_ERRORS = 200, 2.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,6 +123,11 @@ def combine_soft_answers(
         For a share outside (0, 1), probabilities outside [0, 1], arrays of different lengths, an
         answer that is given twice or names nobody, or no answer.
 
+    Warns
+    -----
+    UserWarning
+        If what judges say of the same items has no more in common than guesses have.
+
     Examples
     --------
     >>> found = combine_soft_answers(
@@ -137,6 +145,7 @@ def combine_soft_answers(
     answers = np.where(given, answers, 0.0)
     unit = _deviations(answers, given)
     answers = answers / unit
+    _warn_of_guesses(answers, given)
     if share is None:
         # Who says the same of all items would add a vote to each of them.
         share = _share_of_means(probability, given, np.ones(len(unit)))
@@ -147,6 +156,32 @@ def combine_soft_answers(
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
     judges = pd.DataFrame(columns, table.columns, ["scale", "shift", "deviation"])
     return SoftAnswers(pd.Series(probabilities, table.index), judges)
+
+
+def _warn_of_guesses(
+    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
+) -> None:
+    """Warn where log odds of the same item have nothing in common.
+
+    Of standardized log odds z of guesses ``sum_i sum_{j < l} z_ij z_il`` has the mean 0, and as
+    variance the number of pairs.
+    """
+    number = given.sum(0).clip(1)
+    centered = np.where(given, answers - answers.sum(0) / number, 0.0)
+    deviation = np.sqrt((centered**2).sum(0) / number)
+    tells = given & (deviation > 0)
+    scores = np.where(tells, centered / np.where(deviation > 0, deviation, 1.0), 0.0)
+    num_each = tells.sum(1)
+    num_pairs = int((num_each * (num_each - 1)).sum() // 2)
+    in_common = ((scores.sum(1) ** 2) - (scores**2).sum(1)).sum() / 2
+    if num_pairs >= _FEWEST_PAIRS and abs(in_common) < _LEAST_ERRORS * num_pairs**0.5:
+        warnings.warn(
+            f"what judges say of the same items has nothing in common: {num_pairs} pairs of their "
+            f"log odds have a correlation of {in_common / num_pairs:.2f}. Nothing tells who is "
+            "right, so the probabilities say next to nothing, however sure they are",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _log_odds(

@@ -235,6 +235,23 @@ def test_judges_who_are_even_vote_for_both():
     np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.parametrize("scale", [0.0, 0.7, -0.7])
+def test_judges_who_have_nothing_in_common_are_warned_of(scale):
+    """Two judges, of whom one sees, and one guesses, sees, or sees and says the opposite."""
+    rng = np.random.default_rng(0)
+    seen = rng.normal(size=300)
+    odds = np.stack([seen, scale * seen], 1) + rng.normal(size=(300, 2))
+    item, judge = (places.ravel() for places in np.indices(odds.shape))
+    answers = item, judge, 1 / (1 + np.exp(-odds.ravel()))
+    if scale == 0.0:
+        with pytest.warns(UserWarning, match="has nothing in common: 300 pairs of their log odds"):
+            combine_soft_answers(*answers)
+    else:
+        combine_soft_answers(*answers)
+    few = item < 150
+    combine_soft_answers(*(part[few] for part in answers))
+
+
 def test_a_combination_is_told_in_a_line():
     found = combine_soft_answers(["a", "a", "b"], [0, 1, 0], [0.9, 0.99, 0.1], share=0.5)
     assert repr(found) == "SoftAnswers(2 items by 2 judges, 1 probably of the kind)"
