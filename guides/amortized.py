@@ -262,8 +262,7 @@ class AmortizedGuide(nn.Module):
             All answers.
         """
         annotators = told_of_items(self.model.annotators, batch)
-        assert batch.label is not None  # only a simulation has none
-        counts = expected_counts(annotators, same, batch.worker, batch.label)
+        counts = expected_counts(annotators, same, batch.worker, batch.needed_label)
         for name, prior in annotators.priors().items():
             eta = prior.natural_parameters + counts[name]
             mean = torch.from_numpy(prior.family.summary(eta, interval=0.9).mean).to(eta)

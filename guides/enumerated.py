@@ -11,7 +11,7 @@ q(z) is exact, and the bound is that of the model with z summed out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pyro
@@ -30,6 +30,8 @@ from pyro_crowdclust.inference import (
     LocalSolver,
     PairCoupling,
     averaged,
+    check_drawn_items,
+    create_plates,
     latent_values,
     trace_of,
     trace_sites,
@@ -122,13 +124,16 @@ class EnumeratedGuide(nn.Module):
         """Run the guide on a batch, as Pyro does."""
         with poutine.trace() as recorded:
             self.of_globals(batch)
+        check_drawn_items(recorded.trace, batch)
         site, logits, pairs = self._local(latent_values(recorded.trace), batch)
         with FullPlate(site.plate, batch.items.shape[0], site.scale):
             z = dist.Categorical(logits=logits, validate_args=False)
-            pyro.sample(site.name, z, infer={"enumerate": "parallel"})
+            value = pyro.sample(site.name, z, infer={"enumerate": "parallel"})
         if pairs is not None:
-            q = softmax_without_denormals(logits[: batch.num_paired])
-            same = SameCluster(q, batch.left, batch.right, batch.num_paired).sample()
+            # Where z is drawn, as by Predictive, pairs agree or not as it says.
+            drawn = value.dim() == 1
+            q = value if drawn else softmax_without_denormals(logits[: batch.num_paired])
+            same = SameCluster(q, batch.left, batch.right, batch.num_paired).sample().to(logits)
             with FullPlate(pairs.plate, batch.num_pairs, pairs.scale):
                 agreement = EnumeratedAgreement(same)
                 pyro.sample(pairs.name, agreement, infer={"enumerate": "parallel"})
@@ -153,6 +158,7 @@ class EnumeratedGuide(nn.Module):
         site = ItemSite.find(trace, Trace(), len(batch.items))
         if site is None:
             sites = trace_sites(trace).items()
+            _check_plates(trace, theta, batch)
             names = [repr(name) for name, found in sites if found["infer"].get("enumerate")]
             raise ValueError(
                 f"the model enumerates {' and '.join(names) or 'no site of the items'}: sample one "
@@ -185,3 +191,16 @@ class EnumeratedGuide(nn.Module):
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
         heard, _ = self.solver.exchange(first, first, softmax_without_denormals(first), coupling)
         return site, torch.cat([heard, others]), pairs
+
+
+def _check_plates(of_model: Trace, theta: Mapping[str, Tensor], batch: Batch) -> None:
+    """Raise a ``ValueError`` if a guide's plates, and not the batch, say how many items it has."""
+    for name, site in trace_sites(of_model).items():
+        for frame in site["cond_indep_stack"]:
+            own = theta.get(frame.name)
+            if site["infer"].get("enumerate") and own is not None and len(own) != len(batch.items):
+                raise ValueError(
+                    f"the model enumerates {name!r} in the plate {frame.name!r}, of which the "
+                    f"guide of all else draws {len(own)} items where the batch has "
+                    f"{len(batch.items)}: {create_plates(frame.name)}"
+                )

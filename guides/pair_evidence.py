@@ -89,9 +89,8 @@ class PairEvidence:
         batch, num_workers = self.batch, self.model.annotators.num_workers
 
         def answers() -> tuple[Tensor, Tensor]:
-            assert batch.label is not None  # nobody hears answers that are not there
             first = num_workers * torch.arange(math.prod(shape)).unsqueeze(1)
-            return (batch.worker + first).flatten(), batch.label.repeat(len(first))
+            return (batch.worker + first).flatten(), batch.needed_label.repeat(len(first))
 
         sites = {name: rate.flatten(0, -2) for name, rate in rates.items()}
         return shape, (sites, *batch.once(("replicas", shape), answers))

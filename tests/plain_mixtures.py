@@ -40,7 +40,7 @@ def with_answers(batch: Batch, of_pairs: Callable[..., Tensor] = lambda right, _
         z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
         pyro.sample("o", dist.Normal(location[z], 1.0), obs=batch.features[:, 0])
     if batch.num_pairs:
-        with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):
+        with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_scale):
             ends = batch.left, batch.right, batch.num_paired
             same = pyro.sample("same", SameCluster(z, *ends))
             rate = of_pairs(right, batch)

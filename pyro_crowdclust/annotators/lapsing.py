@@ -187,8 +187,7 @@ class SessionCoupling:
         weighted: bool = False,
         together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
-        label = batch.label
-        assert label is not None  # only a simulation has none
+        label = batch.needed_label
         self.num_items = batch.num_paired
         self._ends, self._together = (batch.left, batch.right), together
         self._of_answer, self._dtype = sessions.of_answer, dtype

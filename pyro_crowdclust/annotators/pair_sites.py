@@ -77,16 +77,14 @@ class PairSites:
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PairCoupling | SessionCoupling:
         annotators = told_of_items(self._annotators, batch)
-        assert batch.label is not None  # only a simulation has none
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.needed_label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
         ends = batch.left, batch.right
         return PairCoupling(*ends, weight, batch.num_paired, self._together)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         annotators = told_of_items(self._annotators, batch)
-        assert batch.label is not None  # only a simulation has none
-        weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
+        weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.needed_label)
         return answer_gain(assignments, batch.left, batch.right, weight)
 
     def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PairOwners:

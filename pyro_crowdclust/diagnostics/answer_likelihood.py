@@ -38,7 +38,7 @@ from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
 from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.inference.enumeration import unscaled_log_density
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.protocols import FittedModel, part_of
 
 
 def answer_log_likelihoods(
@@ -119,6 +119,8 @@ def _batch_with(
     items, rows = asked.unique(return_inverse=True)
     if two_for_all:
         items, rows = two, two.expand(len(answers), 2)
+    # Whether a worker who lapses looked at a page is summed out later.
+    lapsing = part_of(result.model, "annotators", LapsingWorkers)
     batch = dataclasses.replace(
         batch_of_items(result, items),
         left=rows[:, 0],
@@ -128,7 +130,7 @@ def _batch_with(
         pair_weight=torch.ones(len(answers), dtype=torch.float64),
         num_paired=len(items),
         asked=asked,
-        page=None,
+        page=None if given.page is None or lapsing is not None else given.page[answers],
     )
     return batch.to(result.device, result.dtype)
 

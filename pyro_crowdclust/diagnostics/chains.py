@@ -113,9 +113,10 @@ def _likelihoods(
         labels = label_draws(result, draws, rows.labelled, rows.labels, latent_draws)
         if labels is not None:
             likelihood["items"] = (("draw", "labelled_item"), labels.of_items.numpy(force=True))
-        if labels is not None and labels.of_labels is not None and labels.replicated is not None:
-            dims = ("draw", "class_answer")
+        dims = ("draw", "class_answer")
+        if labels is not None and labels.of_labels is not None:
             likelihood["labels"] = (dims, labels.of_labels.numpy(force=True))
+        if labels is not None and labels.replicated is not None:
             predictive["labels"] = (dims, labels.replicated.numpy(force=True))
     return likelihood, predictive
 

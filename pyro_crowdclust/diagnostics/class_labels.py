@@ -54,7 +54,8 @@ class LabelDraws(NamedTuple):
         Codes of labels drawn anew: y_i given all data and Theta, once for all labels of an item,
         then each label given y_i.
 
-    Where items have continuous latents, ``of_items`` alone is known, by importance sampling.
+    Where items have continuous latents, ``of_items`` alone is known, by importance sampling. Where
+    they have several discrete ones, labels are not drawn anew.
     """
 
     of_items: Float[Tensor, "draw item"]
@@ -86,7 +87,7 @@ def label_draws(
 
     Returns
     -------
-    None if the model does not observe class labels, or not through one discrete site.
+    None if the model does not observe class labels, or not through discrete sites of the items.
     """
     labels, local = result.data.class_labels, local_plates(result)
     assert labels is not None  # there are rows of them
@@ -94,38 +95,43 @@ def label_draws(
     (batch,) = item_batches(result.data, len(every), every, class_labels=True)
     batch = batch.to(result.device, result.dtype)
     one_each, others_each = _one_label_each(result, rows), _other_labels_of_each(result, rows)
-    discrete = discrete_sites(result, batch, local)
+    discrete = discrete_sites(result, batch, local, nested=True)
+    of_whole_items = discrete_sites(result, batch, local)
     unlabelled = sites_with_density(run(result.model, batch_of_items(result, every[:1]), {}))
     observed = {
         name
         for name, site in sites_with_density(run(result.model, batch, {})).items()
         if site["is_observed"] and name not in unlabelled and not is_deterministic(site)
     }
-    if len(discrete) != 1 or len(observed) != 1:
+    if not of_whole_items or len(observed) != 1:
         return None
     if continuous_sites(run(result.guide, batch, {}), discrete, local):
         found = item_log_likelihood(result, draws, items, latent_draws, class_labels=True)
         return None if found is None else LabelDraws(found)
-    ((name, support),), (label_site,) = discrete.items(), observed
     at_items, at_labels = (torch.searchsorted(every, part) for part in (items, labels.item[rows]))
     first_dim = enumeration_dim(result, batch)
     has_density = any(
         site["is_observed"] and not is_deterministic(site) for site in unlabelled.values()
     )
     volume = log_volume(result, items) if has_density else 0.0
+    # Of several sites only their sum is known, and not which values go together.
+    of = next(iter(of_whole_items)) if len(of_whole_items) == 1 else None
     of_items, of_labels, replicated = [], [], []
     for draw in range(draws.num_draws):
         theta = draws.at(draw)
-        joint = enumerated_log_density(result, batch, theta, discrete, local, first_dim)
+        joint = enumerated_log_density(result, batch, theta, discrete, local, first_dim, of)
         without = enumerated_log_density(result, others_each, theta, discrete, local, first_dim)
-        total = joint.logsumexp(0)
+        total = joint if of is None else joint.logsumexp(0)
         of_items.append(total[at_items].cpu() + volume)
-        of_labels.append((total[at_labels] - without.logsumexp(0)).cpu())
-        chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
-        values = theta | {name: support[chosen[at_labels]]}
-        site = sites_with_density(run(result.model, one_each, values))[label_site]
-        replicated.append(site["fn"].sample().flatten().cpu())
-    return LabelDraws(torch.stack(of_items), torch.stack(of_labels), torch.stack(replicated))
+        of_labels.append((total[at_labels] - without).cpu())
+        if of is not None:
+            chosen = torch.distributions.Categorical(logits=joint.mT, validate_args=False).sample()
+            values = theta | {of: of_whole_items[of][chosen[at_labels]]}
+            sites = sites_with_density(run(result.model, one_each, values))
+            (site,) = (sites[name] for name in observed)
+            replicated.append(site["fn"].sample().flatten().cpu())
+    drawn = torch.stack(replicated) if replicated else None
+    return LabelDraws(torch.stack(of_items), torch.stack(of_labels), drawn)
 
 
 def _one_label_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:

@@ -39,11 +39,12 @@ def to_arviz(
     ==================== ===========================================================================
     posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
                          (cluster, dim), ``component_covariance``; where clusters own components
-                         these are by component, and ``owners`` (component, cluster) says whose
-                         each is; of workers ``sensitivity`` and ``specificity`` (worker), or
-                         ``accuracy`` (worker) and ``habits`` (worker, page_state) of sorted pages,
-                         or ``if_same`` and ``if_different`` (worker, grade), or ``confusion``
-                         (worker, class, label); of any other model its sites by name
+                         these are by component, one without parts is ``component_parameter``, and
+                         ``owners`` (component, cluster) says whose each is; of workers
+                         ``sensitivity`` and ``specificity`` (worker), or ``accuracy`` (worker) and
+                         ``habits`` (worker, page_state) of sorted pages, or ``if_same`` and
+                         ``if_different`` (worker, grade), or ``confusion`` (worker, class, label);
+                         of any other model its sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),

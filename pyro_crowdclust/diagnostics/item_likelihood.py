@@ -27,6 +27,7 @@ from pyro_crowdclust.diagnostics.draws import (
     batch_of_items,
     is_local,
     local_plates,
+    plates_of,
     run,
     sites_with_density,
 )
@@ -75,7 +76,7 @@ def item_log_likelihood(
     if not _observes(result, first, local):
         return None
     guide_trace = run(result.guide, first, {})
-    discrete = discrete_sites(result, first, local)
+    discrete = discrete_sites(result, first, local, nested=True)
     continuous = continuous_sites(guide_trace, discrete, local)
     copies = latent_draws if continuous else 1
     batch = batch_of_items(result, items.repeat(copies), class_labels)
@@ -89,10 +90,10 @@ def item_log_likelihood(
     log_proposal = torch.cat([density for _, density in drawn])
     rows = []
     for draw in range(draws.num_draws):
-        enumerated = enumerated_log_density(
+        density = enumerated_log_density(
             result, batch, draws.at(draw) | values, discrete, local, first_dim
         )
-        weights = (enumerated.logsumexp(0) - log_proposal).reshape(copies, len(items))
+        weights = (density - log_proposal).reshape(copies, len(items))
         rows.append(weights.logsumexp(0) - math.log(copies))
     return torch.stack(rows).cpu() + log_volume(result, items)
 
@@ -120,13 +121,30 @@ def _by_guide(
     return torch.stack(rows).double().cpu()
 
 
-def discrete_sites(result: FittedModel, batch: Batch, local: frozenset[str]) -> dict[str, Tensor]:
-    """Values that each discrete local site of the model can take on a batch, by site."""
+def discrete_sites(
+    result: FittedModel, batch: Batch, local: frozenset[str], nested: bool = False
+) -> dict[str, Tensor]:
+    """Values that each discrete local site of the model can take on a batch, by site.
+
+    Parameters
+    ----------
+    result
+        What ``fit`` returned.
+    batch
+        Some items.
+    local
+        Names of the plates of the items.
+    nested
+        Whether sites in further plates count, which have several values for an item.
+    """
     sites = sites_with_density(run(result.model, batch, {}))
     return {
         name: _flat_support(site["fn"])
         for name, site in sites.items()
-        if not site["is_observed"] and is_local(site, local) and site["fn"].has_enumerate_support
+        if not site["is_observed"]
+        and is_local(site, local)
+        and site["fn"].has_enumerate_support
+        and (nested or local.issuperset(plates_of(site)))
     }
 
 
@@ -196,8 +214,9 @@ def enumerated_log_density(
     discrete: Collection[str],
     local: frozenset[str],
     first_dim: int,
-) -> Float[Tensor, "value item"]:
-    """Log joint density of each item's sites, for every value of the discrete ones.
+    of: str | None = None,
+) -> Float[Tensor, "*value item"]:
+    """Log joint density of each item's sites, with the discrete ones summed out.
 
     What nobody saw and is in no ``values``, such as the label of an item without one, is summed
     out: it is drawn by the model and not counted.
@@ -216,6 +235,8 @@ def enumerated_log_density(
         Names of the plates of the items.
     first_dim
         ``enumeration_dim`` of the batch.
+    of
+        A discrete site of the items whose values to tell apart.
     """
     model = poutine.infer_config(
         result.model,
@@ -228,7 +249,7 @@ def enumerated_log_density(
         for name, site in sites_with_density(trace).items()
         if site["is_observed"] or name in discrete or name in values
     ]
-    return item_log_density(trace, local, counted)
+    return item_log_density(trace, local, counted, of)
 
 
 def enumeration_dim(result: FittedModel, batch: Batch) -> int:

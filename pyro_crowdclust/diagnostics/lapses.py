@@ -17,11 +17,14 @@ in which workers lapse (``LapsingWorkers``) says it itself, and is asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
 from scipy.special import betaln, expit, logit
+from torch import Tensor
 
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
@@ -127,13 +130,32 @@ def _posterior(
     looked = workers.attentive.answer(agree, rates, answers.worker).log_prob(answers.label)
     log_odds = workers.log_odds_before_looking(sessions, answers.label, rates)
     log_odds = log_odds.index_add(0, sessions.of_answer, looked)
+    says = workers.outcomes.labels(torch.arange(workers.outcomes.num_grades))  # of who can tell
     channels = attentive_channels(result.guide.workers())
-    assert channels is not None  # those who lapse answer about pairs
-    grades = channels.mean[:, :, : workers.outcomes.num_grades]  # of who can tell
-    above = workers.outcomes.labels(torch.arange(grades.shape[2])).numpy() > 0.5
+    shares = _shares(workers, rates, says) if channels is None else channels.mean
+    grades, above = shares[:, :, : len(says)], says.numpy() > 0.5
     says_same = (grades[:, :, above].sum(2) / grades.sum(2))[answers.worker.numpy()]
     expected = (1 - same) * says_same[:, 0] + same * says_same[:, 1]
     return log_odds.neg().sigmoid().numpy(), expected
+
+
+def _shares(
+    workers: LapsingWorkers, rates: Mapping[str, Tensor], says: Float[Tensor, " grade"]
+) -> Float[np.ndarray, "worker truth grade"]:
+    """What attentive workers of any kind say of pairs that differ, and that are the same.
+
+    By their likelihood at E[t], as answers are heard: geometric means of shares, which do not add
+    up to one.
+    """
+    worker = torch.arange(workers.num_workers)
+    of_truth = [
+        [
+            workers.attentive.answer(same, rates, worker).log_prob(torch.full_like(same, one))
+            for one in says.tolist()
+        ]
+        for same in torch.tensor([0.0, 1.0]).double().unsqueeze(1).expand(2, len(worker))
+    ]
+    return torch.stack([torch.stack(row, 1) for row in of_truth], 1).exp().numpy()
 
 
 def _careless(

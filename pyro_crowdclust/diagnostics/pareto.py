@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float
 from pyro import poutine
 from pyro.distributions.util import scale_and_mask
-from pyro.infer import TraceEnum_ELBO
 from pyro.poutine import Trace
 from torch import Tensor
 
@@ -27,6 +26,7 @@ from pyro_crowdclust.inference.enumeration import plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import FittedModel
+from pyro_crowdclust.training.elbo import EnumeratedELBO
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _bound(
             list(sites_with_density(trace).values()) for trace in (model_trace, guide_trace)
         )
         if any(site["infer"].get("enumerate") for site in of_model + of_guide):
-            elbo = TraceEnum_ELBO(max_plate_nesting=plate_nesting(model_trace, guide_trace))
+            elbo = EnumeratedELBO(max_plate_nesting=plate_nesting(model_trace, guide_trace))
             return -elbo.loss(result.model, GivenValues(theta)(result.guide), batch)
     return sum(map(_log_density, of_model)) - sum(map(_log_density, of_guide))
 

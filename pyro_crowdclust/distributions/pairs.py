@@ -112,13 +112,14 @@ class SameCluster(StatisticValued):
             assignments = assignments.to_dense()
         return agreement(assignments[: self._num_paired], *self._ends, self._together)
 
-    def log_prob(self, value: Float[Tensor, "*agreement"]) -> Float[Tensor, "*agreement"]:
+    def log_prob(self, value: Float[Tensor, "*value one"]) -> Float[Tensor, "*value pair"]:
         nothing = torch.zeros_like(value)
         # Pyro's graph of a model, as render_model draws it, finds here on what a site depends.
         for part in (self._assignments, self._together):
             if part is not None and not part.is_sparse:
                 nothing = nothing + part.new_zeros(())
-        return nothing
+        # One number for every pair, of enumerated values too, which are the same for all.
+        return nothing.expand(np.broadcast_shapes(nothing.shape, self.batch_shape))
 
 
 class EnumeratedAgreement(StatisticValued):

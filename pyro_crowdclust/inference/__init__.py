@@ -5,6 +5,8 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
     averaged,
+    check_drawn_items,
+    create_plates,
     latent_values,
     trace_of,
     trace_sites,
@@ -50,6 +52,8 @@ __all__ = [
     "ViewPool",
     "add_loss_term",
     "averaged",
+    "check_drawn_items",
+    "create_plates",
     "latent_values",
     "trace_of",
     "trace_sites",

@@ -6,7 +6,7 @@ proportional to the density of all of the model's sites in the plate of the item
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyro
@@ -16,10 +16,12 @@ from pyro import poutine
 from pyro.distributions import Delta, Distribution
 from pyro.distributions.util import scale_and_mask
 from pyro.poutine import Trace
+from pyro.poutine.indep_messenger import CondIndepStackFrame
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
+from pyro_crowdclust.inference.elimination import Factor, product, summed_out
 from pyro_crowdclust.minibatches.batch import Batch
 
 # Draws of Theta from the guide, over which q(z) is averaged; a point estimate needs one.
@@ -79,41 +81,134 @@ def latent_values(trace: Trace) -> dict[str, Tensor]:
     }
 
 
+def check_drawn_items(of_guide: Trace, batch: Batch) -> None:
+    """Raise a ``ValueError`` for latents that a guide draws of other items than those of a batch.
+
+    An autoguide without ``create_plates`` lets its plates draw items by themselves; the model,
+    which replays the values, takes them for those of the batch.
+    """
+    nodes: Any = of_guide.nodes
+    number, every = len(batch.items), batch.num_items
+    for name, site in trace_sites(of_guide).items():
+        if site["infer"].get("is_auxiliary"):  # of which the guide makes that of the model
+            continue
+        for frame in _frames(site):
+            is_part = frame.size == number < every == (frame.full_size or frame.size)
+            if not is_part or frame.name not in nodes:
+                continue
+            if not torch.equal(nodes[frame.name]["value"].to(batch.items), batch.items):
+                raise ValueError(
+                    f"the guide draws {name!r} of other items than those of the batch, as its "
+                    f"plate {frame.name!r} chooses items by itself: {create_plates(frame.name)}"
+                )
+
+
+def create_plates(plate: str) -> str:
+    """How to tell an autoguide which items a batch holds."""
+    return (
+        "pass create_plates=lambda batch: "
+        f"pyro.plate({plate!r}, batch.num_items, subsample=batch.items) to an AutoNormal or "
+        "AutoDelta, which have parameters for every item; other autoguides have none"
+    )
+
+
 def item_log_density(
     trace: Trace,
     plates: Collection[str],
     names: Collection[str] | None = None,
     of: str | None = None,
-) -> Float[Tensor, "value item"]:
-    """Log-density of all that belongs to each item in a run, at every value that is enumerated.
+) -> Float[Tensor, "*value item"]:
+    """Log-density of all that belongs to each item in a run, enumerated sites summed out.
 
     Parameters
     ----------
     trace
-        A run of a model in which sites of the items may be enumerated.
+        A run of a model in which sites may be enumerated. Sites in further plates inside those of
+        the items have a value for every member of these.
     plates
-        Names of the plates of the items. Sites in further plates are summed over these.
+        Names of the plates of the items.
     names
         Sites to count; None counts all.
     of
-        The one enumerated site whose values to tell apart; others are summed out.
+        An enumerated site of the items whose values to tell apart, and not to sum out.
+
+    Raises
+    ------
+    ValueError
+        If items depend on an enumerated site that is outside of their plates.
     """
-    total = torch.zeros((), dtype=torch.float64)
-    for name, site in trace_sites(trace).items():
-        frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
-        axes = [frame.dim for frame in frames if frame.name in plates]
-        if not axes or (names is not None and name not in names):
-            continue
-        log_prob = unscaled_log_density(site).double()
-        for frame in frames:
-            if frame.name not in plates:
-                log_prob = log_prob.sum(frame.dim, keepdim=True)
-        total = total + log_prob.movedim(axes[0], -1)
-    if of is not None:
-        nodes: Any = trace.nodes
-        total = total.movedim(nodes[of]["infer"]["_enumerate_dim"], 0)
-        return total.flatten(1, -2).logsumexp(1) if total.dim() > 2 else total
-    return total.flatten(0, -2) if total.dim() > 1 else total.unsqueeze(0)
+    of_items = {
+        name: site
+        for name, site in trace_sites(trace).items()
+        if any(frame.name in plates for frame in _frames(site))
+    }
+    enumerated = {name: site for name, site in trace_sites(trace).items() if _number(site)}
+    numbers = {site["infer"]["_enumerate_dim"]: _number(site) for site in enumerated.values()}
+    counted = [name for name in of_items if names is None or name in names]
+    factors = [_factor(of_items[name], plates, numbers) for name in counted]
+    _check_nothing_is_shared(enumerated, of_items, factors)
+    own = [site for name, site in enumerated.items() if name in of_items and name != of]
+    # Of sites in the same plates the last first: others do not depend on it.
+    own.reverse()
+    for site in sorted(own, key=lambda site: -len(_frames(site))):
+        factors = summed_out(factors, _number(site), _plates(site, plates))
+    total = product([factor.within({_ITEM}) for factor in factors])
+    return total.aligned([_ITEM] if of is None else [_number(of_items[of]), _ITEM])
+
+
+# What counts items, whatever their plates are called.
+_ITEM = "the items"
+
+
+def _frames(site: dict[str, Any]) -> list[CondIndepStackFrame]:
+    return [frame for frame in site["cond_indep_stack"] if frame.vectorized]
+
+
+def _number(site: dict[str, Any]) -> int:
+    """What Pyro numbers the values of an enumerated site by; 0 of others.
+
+    Dimensions do not tell sites apart: ``pyro.markov`` uses them again.
+    """
+    dim = site["infer"].get("_enumerate_dim")
+    return 0 if dim is None else 1 + int(site["infer"]["_dim_to_id"][dim])
+
+
+def _plates(site: dict[str, Any], plates: Collection[str]) -> set[str]:
+    return {_ITEM if frame.name in plates else frame.name for frame in _frames(site)}
+
+
+def _factor(site: dict[str, Any], plates: Collection[str], numbers: Mapping[int, int]) -> Factor:
+    """Log-density of a site; of an enumerated one without its mask, as in Pyro's own sums.
+
+    Dimensions of sites whose distribution is not one of torch's are known by those of all sites.
+    """
+    known = site | {"mask": None} if _number(site) else site
+    log_density = unscaled_log_density(known).double()
+    ids = site["infer"].get("_dim_to_id", {})
+    axes: dict[Any, str | int] = {**numbers, **{dim: 1 + int(id_) for dim, id_ in ids.items()}}
+    axes |= {frame.dim: _ITEM if frame.name in plates else frame.name for frame in _frames(site)}
+    used = {
+        dim: axis
+        for dim in range(-log_density.dim(), 0)
+        if (axis := axes.get(dim)) is not None
+        and (isinstance(axis, str) or log_density.size(dim) > 1)
+    }
+    return Factor(log_density.reshape([log_density.size(dim) for dim in used]), (*used.values(),))
+
+
+def _check_nothing_is_shared(
+    enumerated: Mapping[str, Any], of_items: Collection[str], factors: Sequence[Factor]
+) -> None:
+    """Raise a ``ValueError`` if items share an enumerated site, whose value all of them tell."""
+    used = {axis for factor in factors for axis in factor.axes}
+    for name, site in enumerated.items():
+        if name not in of_items and _number(site) in used:
+            raise ValueError(
+                f"the model enumerates {name!r} outside of the plate of the items, so that what "
+                "one of them is hangs on all others: give it a site in the guide, such as a "
+                "Categorical whose probabilities are parameters, or fit the model once for each "
+                "of its values and compare the elbo"
+            )
 
 
 class ItemSite(NamedTuple):

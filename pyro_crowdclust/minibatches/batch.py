@@ -121,6 +121,17 @@ class Batch:
         return self.features
 
     @property
+    def needed_label(self) -> Float[Tensor, " pair"]:
+        """What was answered, where a guide hears it; a ``ValueError`` without labels."""
+        if self.label is None:
+            raise ValueError(
+                "these answers have no labels, which the guide hears: run it on the batch with its "
+                "labels. Labels drawn anew, given these, are in result.to_arviz(), group "
+                "posterior_predictive; the model alone, without a guide, draws them from the prior"
+            )
+        return self.label
+
+    @property
     def asked_items(self) -> Int[Tensor, "pair 2"]:
         """Positions in the data of the two items of each answer."""
         if self.asked is not None:

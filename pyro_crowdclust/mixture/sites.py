@@ -118,11 +118,18 @@ def in_feature_units(
 def describe_mixture(
     weights: Weights, draws: Mapping[str, SiteDraws], dim: str = "cluster"
 ) -> dict[str, dict[str, NamedDraws]]:
-    """Draws of weights and components under the names that diagnostics give them."""
+    """Draws of weights and components under the names that diagnostics give them.
+
+    A theta of one tensor is called ``component``, or ``component_parameter`` where that is what an
+    axis is called.
+    """
     log_weights = [weights.log_weights(site) for site in draws["weights"].statistics]
+    components = named_draws("component", draws["components"], (dim, "dim", "dim_other"))
+    if dim in components:
+        components = {f"{dim}_parameter": components[dim]}
     return {
         "weights": {"weights": NamedDraws(torch.stack(log_weights).exp(), (dim,))},
-        "components": named_draws("component", draws["components"], (dim, "dim", "dim_other")),
+        "components": components,
     }
 
 

@@ -17,7 +17,12 @@ from pyro.poutine import Trace
 from torch import nn
 
 from pyro_crowdclust.errors import first_line
-from pyro_crowdclust.inference.enumeration import is_deterministic, plate_nesting, trace_sites
+from pyro_crowdclust.inference.enumeration import (
+    check_drawn_items,
+    is_deterministic,
+    plate_nesting,
+    trace_sites,
+)
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     module_of,
@@ -92,10 +97,11 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
-    Sites that the model itself enumerates need none, but one weight for all items. Networks must be
-    copied with model and guide.
+    Sites that the model itself enumerates need none, but one weight for all items. Latents of items
+    must be those of the batch. Networks must be copied with model and guide.
     """
     model_trace, guide_trace = traces_of(model, guide, batch)
+    check_drawn_items(guide_trace, batch)
     _check_weights(model_trace, guide_trace, batch)
     _warn_of_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
@@ -169,7 +175,6 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
-    of_guide = trace_sites(guide_trace).items()
     for name, site in trace_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
         subsampled = [
@@ -183,26 +188,57 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
                 f"items with answers are drawn more often: use pyro.plate({subsampled[0]!r}, "
                 "len(batch.items)) with poutine.scale(scale=batch.item_weight)"
             )
-        enumerated = site["infer"].get("enumerate") and name not in guide_trace.nodes
-        if enumerated and isinstance(site["scale"], torch.Tensor) and site["scale"].dim():
-            in_guide = [repr(other) for other, own in of_guide if own["infer"].get("enumerate")]
-            if one_weight:
-                remedy = "scale by batch.item_scale, which is one where all items weigh the same"
-            elif in_guide:
-                remedy = (
-                    "items with answers weigh differently, and the guide enumerates "
-                    f"{', '.join(in_guide)} alone, so leave {name!r} out and sum over it in the "
-                    "distribution of what hangs on it, such as pyro.distributions.MixtureSameFamily"
-                )
-            else:
-                remedy = (
-                    "items with answers weigh differently, so wrap the guide, "
-                    "EnumeratedGuide(model, guide), which enumerates it in the guide"
-                )
+        if not site["infer"].get("enumerate") or name in guide_trace.nodes:
+            continue
+        scaled = isinstance(site["scale"], torch.Tensor) and bool(site["scale"].dim())
+        if _is_in_plate(site, batch.num_pairs) and not _is_in_plate(site, len(batch.items)):
+            _check_site_of_pairs(name, scaled, guide_trace)
+        elif scaled:
             raise ValueError(
                 f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
-                f"it under one number only: {remedy}"
+                f"it under one number only: {_remedy_of_items(name, guide_trace, one_weight)}"
             )
+
+
+def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
+    """Raise a ``ValueError`` where Pyro does not sum over a site of answers about pairs."""
+    by_hand = (
+        f"leave {name!r} out and sum over it in the distribution of what hangs on it, such as "
+        "pyro.distributions.MixtureSameFamily"
+    )
+    in_guide = _enumerated_in(guide_trace)
+    if in_guide:
+        raise ValueError(
+            f"the model enumerates {name!r} in the plate of the answers, but Pyro does not sum "
+            f"over it beside the guide's {', '.join(in_guide)}: {by_hand}"
+        )
+    if scaled:
+        raise ValueError(
+            f"the model enumerates {name!r} under a weight for every answer, but Pyro sums over it "
+            "under one number only: scale by batch.pair_scale, which is one where all answers "
+            f"weigh the same, or {by_hand}"
+        )
+
+
+def _enumerated_in(trace: Trace) -> list[str]:
+    sites = trace_sites(trace).items()
+    return [repr(name) for name, site in sites if site["infer"].get("enumerate")]
+
+
+def _remedy_of_items(name: str, guide_trace: Trace, one_weight: bool) -> str:
+    in_guide = _enumerated_in(guide_trace)
+    if one_weight:
+        return "scale by batch.item_scale, which is one where all items weigh the same"
+    if in_guide:
+        return (
+            "items with answers weigh differently, and the guide enumerates "
+            f"{', '.join(in_guide)} alone, so leave {name!r} out and sum over it in the "
+            "distribution of what hangs on it, such as pyro.distributions.MixtureSameFamily"
+        )
+    return (
+        "items with answers weigh differently, so wrap the guide, EnumeratedGuide(model, guide), "
+        "which enumerates it in the guide"
+    )
 
 
 def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> None:

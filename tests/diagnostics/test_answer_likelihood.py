@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
-from pyro_crowdclust.diagnostics import arviz, to_arviz
+from pyro_crowdclust.diagnostics import arviz, check_workers, to_arviz
 from pyro_crowdclust.diagnostics.answer_likelihood import left_out_answers
 from pyro_crowdclust.guides import EnumeratedGuide
 
@@ -37,6 +37,29 @@ def test_answers_against_a_sum_over_both_ends(plain, tree):
                 yes = alpha if k == other else 1 - beta
                 inverse += q[i, k] * q[j, other] / (yes if label else 1 - yes)
         np.testing.assert_allclose(found[:, row], -np.log(inverse), rtol=1e-9)
+
+
+def test_pages_of_answers_are_known():
+    """Some pages are harder than others."""
+    left, others = np.triu_indices(12, 1)
+    page = np.arange(66) // 22
+    pairs = {"left": left, "right": others, "worker": page, "label": [1, 0] * 33, "page": page}
+
+    def of_pairs(right, batch):
+        return right ** (1.0 + batch.page)
+
+    model, data = partial(with_answers, of_pairs=of_pairs), two_clouds(12, pairs)
+    result = quiet_fit(
+        model, EnumeratedGuide(model, normal_guide(model, "z", "same")), data, batch_size=None
+    )
+    tree = to_arviz(result, 9)
+    right = one_chain(tree, "posterior", "right")[:, None] ** (1.0 + page)
+    same = result.same_cluster_probability(left, others)
+    said = np.array(pairs["label"]) == 1
+    if_same, if_different = np.where(said, [right, 1 - right], [1 - right, right])
+    exact = -np.log(same / if_same + (1 - same) / if_different)
+    np.testing.assert_allclose(one_chain(tree, "log_likelihood", "answers"), exact, rtol=1e-8)
+    assert len(check_workers(result, 5)) == 3
 
 
 def test_answers_may_hang_on_features_of_their_items():

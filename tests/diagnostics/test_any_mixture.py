@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.diagnostics import pareto_k, to_arviz
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.diagnostics.item_likelihood import item_log_likelihood
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import quiet_fit
-from ..mixture_parts import COMPONENTS, WEIGHTS, guide_of, mixture, simulated
+from ..mixture_parts import (
+    CLUSTERS,
+    COMPONENTS,
+    SUPERVISION,
+    WEIGHTS,
+    guide_of,
+    mixture,
+    simulated,
+)
 from .exports import one_chain
 
 
@@ -53,6 +62,29 @@ def test_posterior_likelihood_and_weights(weights, components):
     assert replicated.shape == (25, *features.shape)
     for drawn in replicated[[0, 24]]:
         model.components.check(torch.as_tensor(drawn))  # of the support, in the same columns
+
+
+@pytest.mark.parametrize("components", COMPONENTS)
+def test_components_that_clusters_own_are_exported_by_component(components):
+    supervision = "links, labels and owners"
+    model = mixture("dirichlet", components, supervision=supervision)
+    data = SUPERVISION[supervision].helped(*simulated(model))
+    result = quiet_fit(model, guide_of(model), data, batch_size=None, step_size=0.5, epochs=2)
+    posterior = to_arviz(result, 5, log_likelihood=False)["posterior"]
+    of_components = {n: v for n, v in posterior.data_vars.items() if n.startswith("component")}
+    assert all(variable.dims[2] == "component" for variable in of_components.values())
+    assert all(len(variable["component"]) == CLUSTERS for variable in of_components.values())
+    value = global_value(result, "components")
+    if isinstance(value, torch.Tensor):
+        assert [*of_components] == ["component_parameter"]
+        assert of_components["component_parameter"].shape[2:] == value.shape
+
+
+def global_value(result: Fitted, name: str) -> Any:
+    """Theta of a site at one draw."""
+    with result.inside():
+        value = global_draws(result, 1).sites[name].value
+    return value[0] if isinstance(value, torch.Tensor) else value
 
 
 def test_summed_out_assignments_change_nothing():

@@ -24,6 +24,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import fit_plain
+from ..results.test_fitted import OneCoin
 
 KINDS = np.arange(60) % 3
 PER_PAGE = 40
@@ -164,6 +165,23 @@ def test_a_model_in_which_workers_lapse_says_it_itself(grades):
         wanted = same * of_worker[0] + (1 - same) * of_worker[1]
         assert expected == pytest.approx(wanted, abs=1e-6)
         assert found["said_same"][page, worker] == pytest.approx(own["label"].mean())
+
+
+def test_annotators_of_ones_own_may_lapse():
+    """Whose rates have names of their own; what they say is in their likelihood."""
+    pairs = answers(6, CARELESS)
+    data = CrowdData(9.0 * np.eye(3)[KINDS], pairs)
+    parts = DirichletWeights(3), GaussianComponents(3, 3), Identity()
+    model = SemiCrowdsourcedMixture(*parts, LapsingWorkers(OneCoin(3)))
+    result = fit_plain(model, MessagePassingGuide(model), data, epochs=15)
+    found = find_lapses(result)
+    assert set(found.query("careless > 0.5").index) == set(CARELESS)
+    accuracy = result.workers["accuracy"]
+    for (page, worker), expected in found["expected_same"].items():
+        own = pairs[(pairs["page"] == page) & (pairs["worker"] == worker)]
+        same = (KINDS[own["left"]] == KINDS[own["right"]]).mean()
+        right = accuracy[worker]
+        assert expected == pytest.approx(same * right + (1 - same) * (1 - right), abs=0.005)
 
 
 @pytest.mark.long

@@ -7,6 +7,8 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import pytest
 import scipy.stats
 import torch
@@ -115,6 +117,27 @@ def test_enumerated_assignments_are_summed_out_at_the_draws_of_the_export():
     np.testing.assert_allclose(found.log_joint, exact, rtol=1e-6)
     log_guide = one_chain(tree, "sample_stats", "log_guide")
     np.testing.assert_allclose(found.log_guide, log_guide, rtol=1e-6)
+
+
+def test_sites_in_several_precisions_are_summed_in_the_widest():
+    """Of a fit in one precision with priors in the other; Pyro's own bound refuses these."""
+    data, found = two_clouds(60), []
+    for dtype in (torch.float32, torch.float64):
+        guide = normal_guide(narrow, "z")
+        result = quiet_fit(narrow, guide, data, epochs=5, optim=adam, batch_size=None, dtype=dtype)
+        found.append(pareto_k(result, DRAWS))
+    one, other = found
+    np.testing.assert_allclose(one.log_joint, other.log_joint, rtol=1e-4)
+
+
+def narrow(batch):
+    """Half of the items are in each cluster, which is said in float32."""
+    with pyro.plate("cluster", 2):
+        location = pyro.sample("location", dist.Normal(0.0, 10.0))
+    with pyro.plate("items", batch.num_items, subsample=batch.items):
+        half = dist.Categorical(torch.ones(2, dtype=torch.float32))
+        z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+        pyro.sample("o", dist.Normal(location[z], 1.0), obs=batch.features[:, 0])
 
 
 def test_assignments_of_a_guide_that_hears_answers_are_summed_out():

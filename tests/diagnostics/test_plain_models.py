@@ -38,6 +38,36 @@ def dawid_skene(batch: Batch) -> None:
                 pyro.sample("labels", dist.Categorical(of_label), obs=label)
 
 
+def spammers(batch: Batch) -> None:
+    """Every label is the class of its item, or a guess: MACE, with a site that says which."""
+    prevalence = pyro.sample("prevalence", dist.Dirichlet(torch.ones(K)))
+    with pyro.plate("worker", WORKERS):
+        honest = pyro.sample("honest", dist.Beta(4.0, 2.0))
+    with plate_of_items(batch):
+        y = pyro.sample("y", dist.Categorical(prevalence), infer=ENUMERATE)
+        if batch.class_labels is not None:
+            worker, label, is_given = batch.class_labels.padded()
+            with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
+                guess = dist.Bernoulli(1 - honest[worker])
+                guesses = pyro.sample("guesses", guess, infer=ENUMERATE).unsqueeze(-1)
+                shares = torch.where(guesses > 0, torch.ones(K) / K, 0.97 * torch.eye(K)[y] + 0.01)
+                pyro.sample("labels", dist.Categorical(shares), obs=label)
+
+
+def unclear_items(batch: Batch) -> None:
+    """Of an item that is unclear all labels are guesses."""
+    prevalence = pyro.sample("prevalence", dist.Dirichlet(torch.ones(K)))
+    with plate_of_items(batch):
+        y = pyro.sample("y", dist.Categorical(prevalence), infer=ENUMERATE)
+        unclear = pyro.sample("unclear", dist.Bernoulli(0.2), infer=ENUMERATE).unsqueeze(-1)
+        if batch.class_labels is not None:
+            _, label, is_given = batch.class_labels.padded()
+            shares = torch.where(unclear > 0, torch.ones(K) / K, 0.7 * torch.eye(K)[y] + 0.1)
+            with pyro.plate("places", len(label)), poutine.mask(mask=is_given):
+                wide = shares.expand(*torch.broadcast_shapes(shares.shape[:-1], label.shape), K)
+                pyro.sample("labels", dist.Categorical(wide), obs=label)
+
+
 def item_bias(batch: Batch) -> None:
     """Items of a class differ in how clear they are."""
     prevalence = pyro.sample("prevalence", dist.Dirichlet(torch.ones(K)))
@@ -63,15 +93,35 @@ def crowd() -> tuple[CrowdData, np.ndarray]:
     return CrowdData(None, labels=frame), truth
 
 
-def fitted(model, epochs: int = 60) -> Fitted:
+def fitted(model, epochs: int = 60, hide: tuple[str, ...] = ("y",)) -> Fitted:
     guide = AutoNormal(
-        poutine.block(model, hide=["y"]),
+        poutine.block(model, hide=[*hide]),
         init_scale=0.1,
         create_plates=plate_of_items,
         init_loc_fn=start,
     )
     optim = partial(torch.optim.Adam, lr=0.05)
     return fit(model, guide, crowd()[0], epochs=epochs, batch_size=10, optim=optim, progress=False)
+
+
+@pytest.fixture(scope="module")
+def guessing() -> Fitted:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    result = fitted(spammers, hide=("y", "guesses"))
+    torch.set_default_dtype(before)
+    return result
+
+
+def joint_of_guesses(honest: np.ndarray, prevalence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """log p of each item's class and labels, and of each label by class, guesses summed out."""
+    given = crowd()[0].labels
+    right = honest[given["worker"]][:, None]
+    own = 0.97 * np.eye(K)[given["label"]] + 0.01
+    alone = np.log(right * own + (1 - right) / K)
+    joint = np.tile(np.log(prevalence), (ITEMS, 1))
+    np.add.at(joint, given["item"].to_numpy(), alone)
+    return joint, alone
 
 
 def start(site: dict) -> torch.Tensor:
@@ -115,6 +165,50 @@ def test_the_likelihood_is_the_sum_over_classes(plain):
     np.testing.assert_allclose(likelihood["items"].values[0], of_items, rtol=1e-10)
     np.testing.assert_allclose(likelihood["labels"].values[0], of_labels, rtol=1e-8, atol=1e-10)
     assert set(np.unique(tree["posterior_predictive"]["labels"])) <= set(range(K))
+
+
+def test_sites_of_every_label_are_summed_out_of_it(guessing):
+    tree, given = guessing.to_arviz(7), crowd()[0].labels
+    posterior, likelihood = tree["posterior"], tree["log_likelihood"]
+    item = given["item"].to_numpy()
+    for draw in range(7):
+        theta = [posterior[name].values[0, draw] for name in ("honest", "prevalence")]
+        joint, alone = joint_of_guesses(*theta)
+        total = scipy.special.logsumexp(joint, 1)
+        without = scipy.special.logsumexp(joint[item] - alone, 1)
+        np.testing.assert_allclose(likelihood["items"].values[0, draw], total, rtol=1e-10)
+        np.testing.assert_allclose(
+            likelihood["labels"].values[0, draw], total[item] - without, rtol=1e-8, atol=1e-10
+        )
+    assert set(np.unique(tree["posterior_predictive"]["labels"])) <= set(range(K))
+
+
+def test_several_sites_of_an_item_are_summed_out():
+    """Which of their values go together is not told, so that labels are not drawn anew."""
+    tree = fitted(unclear_items, 2, hide=("y", "unclear")).to_arviz(3)
+    given, likelihood = crowd()[0].labels, tree["log_likelihood"]
+    assert "posterior_predictive" not in tree.groups()
+    item, own = given["item"].to_numpy(), np.log(0.7 * np.eye(K)[given["label"]] + 0.1)
+    alone = np.stack([own, np.full_like(own, -np.log(K))], 1)  # by whether the item is unclear
+    for draw in range(3):
+        prevalence = tree["posterior"]["prevalence"].values[0, draw]
+        joint = np.tile(np.log([[0.8], [0.2]]) + np.log(prevalence), (ITEMS, 1, 1))
+        np.add.at(joint, item, alone)
+        total = scipy.special.logsumexp(joint, (1, 2))
+        without = scipy.special.logsumexp(joint[item] - alone, (1, 2))
+        np.testing.assert_allclose(likelihood["items"].values[0, draw], total, rtol=1e-5)
+        found = likelihood["labels"].values[0, draw]
+        np.testing.assert_allclose(found, total[item] - without, rtol=1e-4)
+
+
+def test_classes_are_averaged_over_draws_with_guesses_summed_out(guessing):
+    posterior = guessing.to_arviz(500, log_likelihood=False)["posterior"]
+    honest, prevalence = (posterior[name].values[0] for name in ("honest", "prevalence"))
+    joint = np.stack(
+        [joint_of_guesses(*theta)[0] for theta in zip(honest, prevalence, strict=True)]
+    )
+    expected = scipy.special.softmax(joint, -1).mean(0)
+    np.testing.assert_allclose(guessing.probabilities, expected, atol=0.05)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ import pytest
 import scipy.stats
 import torch
 from pyro import poutine
-from pyro.infer import TraceEnum_ELBO
+from pyro.infer import Predictive, TraceEnum_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoNormal
 
 from pyro_crowdclust import CrowdData, load
@@ -351,6 +351,69 @@ def test_all_sites_of_a_pair_are_heard():
         for answers in (two_sites, two_numbers)
     )
     torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("scale", ["pair_weight", "pair_scale"])
+def test_sites_of_answers_are_refused_whatever_their_weight(scale):
+    def plain(batch: Batch) -> None:
+        with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+            pyro.sample("o", dist.Normal(1.0 * z, 1.0), obs=batch.features[:, 0])
+        if batch.num_pairs:
+            weight = poutine.scale(scale=getattr(batch, scale))
+            with pyro.plate("pairs", batch.num_pairs), weight:
+                ends = batch.left, batch.right, batch.num_paired
+                same = pyro.sample("same", SameCluster(z, *ends))
+                guess = pyro.sample("guess", dist.Bernoulli(0.3), infer=ENUMERATE)
+                answer(torch.where(guess > 0, 0.5, 0.1 + 0.8 * same), batch)
+
+    guide = EnumeratedGuide(plain, lambda batch: None)
+    said = "enumerates 'guess' in the plate of the answers.*'z', 'same': leave 'guess' out"
+    with pytest.raises(ValueError, match=said):
+        quiet_fit(plain, guide, crowd(), batch_size=None)
+
+
+def test_sites_of_answers_take_one_weight_without_others_in_the_guide():
+    def guessed(batch: Batch) -> None:
+        right = pyro.sample("right", dist.Beta(2.0, 1.0))
+        with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):
+            guess = pyro.sample("guess", dist.Bernoulli(0.3), infer=ENUMERATE)
+            answer(torch.where(guess > 0, 0.5, right), batch)
+
+    said = "'guess' under a weight for every answer, .*: scale by batch.pair_scale"
+    with pytest.raises(ValueError, match=said):
+        quiet_fit(guessed, AutoDelta(poutine.block(guessed, hide=["guess"])), crowd())
+
+
+@pytest.mark.parametrize("scale", ["pair_scale", None])
+def test_pairs_that_weigh_the_same_need_no_weight_for_each(scale):
+    def plain(batch: Batch, scale: str | None) -> None:
+        mean = torch.tensor([-1.0, 1.0])
+        with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
+            z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+            pyro.sample("o", dist.Normal(mean[z], 1.0), obs=batch.features[:, 0])
+        if batch.num_pairs:
+            one = 1.0 if scale is None else getattr(batch, scale)
+            with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=one):
+                ends = batch.left, batch.right, batch.num_paired
+                same = pyro.sample("same", SameCluster(z, *ends))
+                answer(torch.where(same > 0.5, 0.9, 0.1), batch)
+
+    def bound(scale: str | None) -> float:
+        own = partial(plain, scale=scale)
+        return BOUND.loss(own, EnumeratedGuide(own, lambda batch: None), batch)
+
+    batch = full_batch(crowd())
+    assert bound(scale) == pytest.approx(bound("pair_weight"), rel=1e-10)
+
+
+def test_pairs_that_predictive_draws_agree_as_its_clusters_do():
+    batch = full_batch(crowd(num_items=18))
+    guide = EnumeratedGuide(model, globals_guide())
+    drawn = Predictive(model, guide=guide, num_samples=20, return_sites=["z", "same"])(batch)
+    z = drawn["z"].reshape(20, -1)
+    agree = (z[:, batch.left] == z[:, batch.right]).double()
+    torch.testing.assert_close(drawn["same"].reshape(20, -1), agree)
 
 
 def test_what_a_handler_masks_is_not_heard():

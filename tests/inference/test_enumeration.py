@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import partial
 
 import pyro
@@ -19,6 +20,9 @@ from pyro_crowdclust.inference.enumeration import (
 from pyro_crowdclust.minibatches import Batch, features_batch
 
 WEIGHTS = torch.tensor([0.2, 0.5, 0.3])
+ENUMERATE = {"enumerate": "parallel"}
+# Of numbers that are near, and far away, with the logarithm of their share.
+SCALES = (1.0, math.log(0.8)), (10.0, math.log(0.2))
 
 
 def test_densities_of_an_item_are_of_all_that_is_in_its_plate():
@@ -35,11 +39,12 @@ def test_densities_of_an_item_are_of_all_that_is_in_its_plate():
                 pyro.sample("x", dist.Normal(own, 1.0), obs=x)
 
     trace = poutine.trace(poutine.enum(model, first_available_dim=-3)).get_trace()
-    found = {names: item_log_density(trace, {"items"}, names) for names in (None, ("x",))}
+    found = {names: item_log_density(trace, {"items"}, names, "z") for names in (None, ("x",))}
     for k, i in itertools.product(range(3), range(5)):
         of_x = sum(dist.Normal(means[k, f, 0], 1.0).log_prob(x[f, i]) for f in range(4))
         torch.testing.assert_close(found["x",][k, i], of_x)
         torch.testing.assert_close(found[None][k, i], of_x + weights[i, k])
+    torch.testing.assert_close(item_log_density(trace, {"items"}), found[None].logsumexp(0))
 
 
 @pytest.mark.parametrize("dim", [-2, -1])
@@ -85,6 +90,81 @@ def test_clusters_are_the_site_called_z_and_others_are_summed_out(outlier_first)
     torch.testing.assert_close(found, exact / exact.sum(1, keepdim=True))
     other = partial(model, called="kind")
     assert enumerated_inference(other, lambda batch: None, batch) is None
+
+
+@pytest.mark.parametrize("dim", [-2, -1])
+def test_sites_in_plates_inside_that_of_the_items_are_summed_out_there(dim):
+    """Every number of an item may be far away by itself, and no mask hides that."""
+    x, means = 4 * torch.randn(5, 4), torch.tensor([-1.0, 0.5, 2.0])
+    seen = torch.rand(5, 4) < 0.7
+    by_dim, mask = (x, seen) if dim == -2 else (x.mT, seen.mT)
+
+    def model(batch: Batch) -> None:
+        with pyro.plate("items", 5, dim=dim):
+            z = pyro.sample("z", dist.Categorical(WEIGHTS), infer=ENUMERATE)
+            with pyro.plate("numbers", 4, dim=-3 - dim), poutine.mask(mask=mask):
+                far = pyro.sample("far", dist.Bernoulli(0.2), infer=ENUMERATE)
+                pyro.sample("x", dist.Normal(means[z], 1 + 9 * far), obs=by_dim)
+
+    batch = features_batch(x)
+    found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
+    near, far = (dist.Normal(means, s).log_prob(x.unsqueeze(2)) + p for s, p in SCALES)
+    density = (torch.logaddexp(near, far) * seen.unsqueeze(2)).sum(1)
+    torch.testing.assert_close(found, (WEIGHTS.log() + density).softmax(1))
+
+
+def test_chains_of_sites_are_summed_out_of_every_item():
+    """Clusters of sequences; Pyro uses dimensions of the chain again and again."""
+    steps, x = 5, torch.randn(4, 5)
+    stay, means = torch.tensor([0.6, 0.9, 0.2]), torch.tensor([-1.0, 1.0])
+
+    def model(batch: Batch) -> None:
+        with pyro.plate("items", 4):
+            z = pyro.sample("z", dist.Categorical(WEIGHTS), infer=ENUMERATE)
+            h = torch.zeros(())
+            for t in pyro.markov(range(steps)):
+                up = torch.where(h > 0, stay[z], 1 - stay[z])
+                h = pyro.sample(f"h{t}", dist.Bernoulli(up), infer=ENUMERATE)
+                pyro.sample(f"x{t}", dist.Normal(means[h.long()], 1.0), obs=batch.features[:, t])
+
+    batch = features_batch(x)
+    found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
+    terms = []
+    for path in itertools.product((0, 1), repeat=steps):
+        moves = torch.stack(
+            [stay if a == b else 1 - stay for a, b in itertools.pairwise((0, *path))]
+        )
+        seen = dist.Normal(means[list(path)], 1.0).log_prob(x).sum(1)
+        terms.append(moves.log().sum(0) + seen.unsqueeze(1))
+    exact = WEIGHTS.log() + torch.stack(terms).logsumexp(0)
+    torch.testing.assert_close(found, exact.softmax(1))
+
+
+def shared_scale(batch: Batch) -> None:
+    """All items are near their clusters, or all are far."""
+    s = pyro.sample("s", dist.Categorical(torch.tensor([0.3, 0.7])), infer=ENUMERATE)
+    with pyro.plate("items", len(batch.items)):
+        z = pyro.sample("z", dist.Categorical(WEIGHTS), infer=ENUMERATE)
+        scale = torch.tensor([1.0, 10.0])[s]
+        pyro.sample("x", dist.Normal(1.0 * z, scale), obs=batch.features[:, 0])
+
+
+def test_an_enumerated_site_that_items_share_is_refused():
+    batch = features_batch(torch.randn(5, 1))
+    infer = enumerated_inference(shared_scale, lambda batch: None, batch)
+    with pytest.raises(ValueError, match="enumerates 's' outside of the plate of the items"):
+        infer(batch)
+
+
+def test_a_site_that_items_share_may_be_in_the_guide():
+    batch = features_batch(4 * torch.randn(5, 1))
+
+    def guide(batch: Batch) -> None:
+        pyro.sample("s", dist.Categorical(torch.tensor([0.0, 1.0])), infer=ENUMERATE)
+
+    found = enumerated_inference(shared_scale, guide, batch)(batch).assignments
+    exact = WEIGHTS.log() + dist.Normal(torch.arange(3.0), 10.0).log_prob(batch.features)
+    torch.testing.assert_close(found, exact.softmax(1))
 
 
 def test_a_guide_may_enumerate_numbers_that_are_no_codes():

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
 import torch
 
 from pyro_crowdclust.data import CrowdData
@@ -25,3 +28,10 @@ def test_moving_a_batch_changes_the_dtype_of_features_only():
 def test_repr():
     batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
     assert repr(batch) == "Batch(9 of 9 items, 5 of them in 12 answers)"
+
+
+def test_a_guide_that_hears_answers_asks_for_their_labels():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    torch.testing.assert_close(batch.needed_label, batch.label)
+    with pytest.raises(ValueError, match=r"no labels, which the guide hears.*posterior_predictive"):
+        _ = dataclasses.replace(batch, label=None).needed_label

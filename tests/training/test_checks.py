@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from functools import partial
 
@@ -10,10 +11,17 @@ import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from pyro.infer.autoguide import AutoNormal
+from pyro.infer.autoguide import (
+    AutoDelta,
+    AutoDiagonalNormal,
+    AutoMultivariateNormal,
+    AutoNormal,
+)
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.minibatches import features_batch
 
 from ..crowds import crowd, quiet_fit
 from ..plain_pyro import noise_around
@@ -28,6 +36,54 @@ def test_what_a_guide_makes_of_its_parameters_is_no_data():
 
     result = quiet_fit(location_model, guide, noise_around(3.0))
     assert list(result.to_arviz(2)["posterior"].data_vars) == ["mean"]
+
+
+class TestLatentsOfItems:
+    """Autoguides have a row for every item, and must be told which of them a batch holds."""
+
+    DATA = CrowdData(torch.randn(20, 1, generator=torch.Generator().manual_seed(0)))
+
+    @staticmethod
+    def plate(batch):
+        return pyro.plate("items", batch.num_items, subsample=batch.items)
+
+    def model(self, batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+        with self.plate(batch):
+            h = pyro.sample("h", dist.Normal(mean, 1.0))
+            z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(h + z, 1.0), obs=batch.features[:, 0])
+
+    def fitted(self, kind, batch_size=5, wrap=False, **options):
+        guide = kind(poutine.block(self.model, hide=["z"]), **options)
+        guide = EnumeratedGuide(self.model, guide) if wrap else guide
+        return quiet_fit(self.model, guide, self.DATA, batch_size=batch_size)
+
+    @pytest.mark.parametrize("kind", [AutoNormal, AutoDelta, AutoMultivariateNormal])
+    @pytest.mark.parametrize("wrap", [False, True])
+    def test_a_guide_that_chooses_items_by_itself_is_refused(self, kind, wrap):
+        said = r"'h' of other items than .* create_plates=lambda batch: pyro.plate\('items'"
+        with pytest.raises(ValueError, match=said):
+            self.fitted(kind, wrap=wrap)
+
+    @pytest.mark.parametrize("wrap", [False, True])
+    @pytest.mark.parametrize(
+        ("kind", "batch_size", "told"),
+        [(AutoNormal, 5, True), (AutoNormal, None, False), (AutoDiagonalNormal, None, False)],
+    )
+    def test_others_are_fitted(self, kind, batch_size, told, wrap):
+        options = {"create_plates": self.plate} if told else {}
+        result = self.fitted(kind, batch_size, wrap, **options)
+        assert result.probabilities.shape == (20, 2)
+
+    def test_all_items_are_not_some_of_them(self):
+        of_all = AutoNormal(poutine.block(self.model, hide=["z"]))
+        with pyro.get_param_store().scope():
+            guide = EnumeratedGuide(self.model, of_all)
+            guide(features_batch(self.DATA.features))
+            some = dataclasses.replace(features_batch(self.DATA.features[:5]), num_items=20)
+            with pytest.raises(ValueError, match="draws 20 items where the batch has 5: pass"):
+                guide.infer(some)
 
 
 class TestModelsThatTakeAMinibatchForAll:
