@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -57,6 +58,15 @@ class Split:
     def ends(self) -> Int[Tensor, "2 pair"]:
         """The two items of every held-out answer."""
         return torch.stack([self.held_out.left, self.held_out.right])
+
+    @cached_property
+    def of_others(self) -> Bool[np.ndarray, " pair"]:
+        """Which held-out answers are about an item of which no other answer is heard."""
+        kept = self.data.answers
+        assert kept is not None  # some are kept in
+        is_heard = torch.zeros(self.data.num_items, dtype=torch.bool)
+        is_heard[kept.left] = is_heard[kept.right] = True
+        return ~is_heard[self.ends].all(0).numpy()
 
     @property
     def chance(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -50,7 +51,14 @@ from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
 # Why answers had no part in the clusters ends so.
+BY_ANSWERS = (
+    "nothing predicts held-out answers about other items clearly better than chance, and answers "
+    "about the same items do: the clusters of the answers alone"
+)
 ALONE = "the clusters of the features alone, and answers move only the items that they are about"
+# Of so many held-out answers about items of which no other is heard it can be said that they are
+# not predicted.
+FEWEST_OF_OTHERS = 40
 
 
 class Search:
@@ -100,15 +108,15 @@ class Search:
             self.found_records = partition_tells(self.data, self.seed, by_features)
             if self.found_records:
                 return best, reason
-        if silent is None or self.tells_of_others(best):
+        if silent is None:
             return best, reason
+        if self.tells_of_answers(best):
+            by_answers = None if self.tells_of_others(best) else self.of_answers(None)
+            return (best, reason) if by_answers is None else (by_answers, BY_ANSWERS)
         alone, fitted = self.without_answers(silent)
-        by_answers = None if fitted is None else self.of_answers(alone, fitted)
+        by_answers = None if fitted is None else self.of_answers(self.beside(alone, fitted))
         if by_answers is not None:
-            return by_answers, (
-                "nothing predicts held-out answers about other items clearly better than chance, "
-                "and answers about the same items do: the clusters of the answers alone"
-            )
+            return by_answers, BY_ANSWERS
         if alone.clusters == 1:  # which no answer can spoil
             return best, reason
         return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
@@ -125,21 +133,42 @@ class Search:
                     self.climb(trial, -1, to_end=rank == 0 and not self.splits)
             return self.by_answers() if self.splits else self.ranking.by_elbo(self.trials)
 
-    def tells_of_others(self, best: Trial) -> bool:
+    def tells_of_answers(self, best: Trial) -> bool:
         """Whether held-out answers are clearly no matter of chance.
 
         Chance knows what workers say how often, and nothing of the items. Any candidate will do
         that was tried on as many splits as the best.
         """
-        splits = [one for one in self.splits if isinstance(one, Split)]
         number = len(best.answers)
-        chance = np.concatenate([one.by_chance for one in splits])[:number]
-        ends = ends_of(splits)[:, :number]
         return any(
-            is_clear(gain_by_a_part(trial.answers, chance), ends, len(self.trials))
+            is_clear(*self.gain_of(trial), len(self.trials))
             for trial in self.trials
             if len(trial.answers) == number
         )
+
+    def tells_of_others(self, best: Trial) -> bool:
+        """Whether those are, too, that are about items of which no other answer is heard.
+
+        Where most items have answers some of those that are held out are others, which any
+        clusters predict that items are moved to by answers. Of few it is not denied.
+        """
+        of_others = np.concatenate([one.of_others for one in self.splits_of_pairs])
+        of_others = of_others[: len(best.answers)]
+        if of_others.all() or of_others.sum() < FEWEST_OF_OTHERS:
+            return True
+        gain, ends = self.gain_of(best)
+        return is_clear(gain[of_others], ends[:, of_others], 1)
+
+    def gain_of(self, trial: Trial) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
+        """What chance gains by a part of a trial in every held-out answer, and its two items."""
+        number = len(trial.answers)
+        chance = np.concatenate([one.by_chance for one in self.splits_of_pairs])[:number]
+        return gain_by_a_part(trial.answers, chance), ends_of(self.splits_of_pairs)[:, :number]
+
+    @property
+    def splits_of_pairs(self) -> list[Split]:
+        """Those of which answers about pairs are held out."""
+        return [one for one in self.splits if isinstance(one, Split)]
 
     def without_answers(self, silent: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of the search without answers, in whose components answers have no part.
@@ -159,20 +188,22 @@ class Search:
         ]
         return alone, fitted
 
-    def of_answers(self, alone: Trial, fitted: Fitted) -> Trial | None:
-        """Clusters of the answers alone, if they predict answers that features' clusters do not.
+    @staticmethod
+    def beside(alone: Trial, fitted: Fitted) -> Callable[[CrowdData], Fitted] | None:
+        """What hears answers beside the clusters of the winner without any; None where it has one.
 
         Parameters
         ----------
         alone, fitted
             The winner without answers, and its fit.
         """
-        shows_one = alone.clusters == 1
+        if alone.clusters == 1:
+            return None
+        return lambda data: with_answers_heard(fitted, data, alone.feature_weight)
 
-        def by_features(data: CrowdData) -> Fitted:
-            return with_answers_heard(fitted, data, alone.feature_weight)
-
-        number = clusters_told(self.data, self.draws, None if shows_one else by_features)
+    def of_answers(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
+        """Clusters of the answers alone, if they predict answers that features' clusters do not."""
+        number = clusters_told(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:

@@ -112,6 +112,7 @@ def test_held_out_answers_are_about_items_as_the_users_are(asked):
         heard[one.data.answers.left] = heard[one.data.answers.right] = True
         of_pairs = heard[one.held_out.left] & heard[one.held_out.right]
         assert not bool(heard[one.block[~of_pairs]].any())
+        assert one.of_others.tolist() == (~of_pairs).tolist()
         shares.append(float(of_pairs.double().mean()))
         totals.append(one.held_out.num_pairs / data.num_pairs)
         held, kept = (

@@ -32,7 +32,7 @@ def _short_search(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("asked", "gaps"), [(40, 0), (120, 12)])
+@pytest.mark.parametrize(("asked", "gaps"), [(40, 0), (72, 0), (120, 12)])
 def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tmp_path):
     """Others get the shares of the clusters, with probabilities that say so."""
     features, _ = misleading(120)
