@@ -12,7 +12,7 @@ draws of h given each cluster.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyro
@@ -155,13 +155,12 @@ class StructuredGuide(ConjugateGuide):
         features: Float[Tensor, "item ..."],
         seen: Float[Tensor, "item width"],
         rows: Rows,
-        *,
-        at_draws: bool = False,
+        noise: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, " row"]:
         """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of some items and clusters.
 
         With one draw of h for the emission (and for all layers but the top), the others in closed
-        form; or, ``at_draws``, of one draw throughout: a log importance weight.
+        form; or, with ``noise``, of one draw throughout: a log importance weight.
 
         Parameters
         ----------
@@ -173,11 +172,15 @@ class StructuredGuide(ConjugateGuide):
             What the trunk of the recognition network returns of them.
         rows
             Which items and clusters.
+        noise
+            Of the draws of items, as of ``Rows.draw``.
         """
         latents = self.recognition.latents(seen, rows)
         values, total = {}, seen.new_zeros(())
         for name, moments in zip(self.model.latent_names(), latents, strict=True):
-            value = IndependentMoments.point(rows.draw(moments)) if at_draws else moments
+            value = moments
+            if noise is not None:
+                value = IndependentMoments.point(rows.draw(moments, noise))
             values[name] = value.flat()
             total = total - RowNormalAtMean(*moments).log_prob(values[name])
         values["o"] = features.index_select(0, rows.item)
@@ -192,16 +195,21 @@ class StructuredGuide(ConjugateGuide):
 
     @torch.no_grad()
     def _table(
-        self, theta: Tensor, features: Tensor, seen: Tensor, *, at_draws: bool = False
+        self, theta: Tensor, features: Tensor, seen: Tensor, seed: int | None = None
     ) -> Float[Tensor, "item cluster"]:
-        """``log_ratios`` of all items and clusters, in parts that bound the memory."""
+        """``log_ratios`` of all items and clusters, in parts that bound the memory.
+
+        With a ``seed`` at draws whose noise all items have in common: what is said of one does not
+        hang on which others are there.
+        """
         num_clusters = self.model.num_clusters
         table = seen.new_empty(len(seen), num_clusters)
         items = torch.arange(len(seen), device=seen.device)
         for part in items.split(max(1, _ROWS // num_clusters)):
             rows = Rows.every(len(part), num_clusters, seen)
             given = features[part], seen[part]
-            ratios = self.log_ratios(theta, *given, rows, at_draws=at_draws)
+            noise = None if seed is None else _common_noise(seed)
+            ratios = self.log_ratios(theta, *given, rows, noise)
             table[part] = ratios.to(table.dtype).view(len(part), num_clusters)
         return table
 
@@ -320,10 +328,11 @@ class StructuredGuide(ConjugateGuide):
         """log q(z) of a batch by importance weights, up to a constant of the item.
 
         ``p(z=k | o)`` is proportional to ``E[pi_k] (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``
-        with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling.
+        with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling. The draws
+        are the same ones in every call, and their noise is that of all items.
         """
         _, theta, rates, labels = self.mean_globals()
-        log_likelihoods = self._log_likelihoods(theta, batch, self.num_draws)
+        log_likelihoods = self._log_likelihoods(theta, batch, range(self.num_draws))
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
         heard = self._with_labels(log_weights + log_likelihoods, log_weights, labels, batch)
@@ -345,20 +354,21 @@ class StructuredGuide(ConjugateGuide):
             S, of h from q(h | o, k) for every cluster.
         """
         log_weights = self.model.weights.log_weights(sites["weights"])
-        log_likelihoods = self._log_likelihoods(sites["components"], batch, num_draws)
+        seeds = torch.randint(2**31, (num_draws,)).tolist()
+        log_likelihoods = self._log_likelihoods(sites["components"], batch, seeds)
         return (log_weights + log_likelihoods).logsumexp(-1)
 
     def _log_likelihoods(
-        self, theta: Tensor, batch: Batch, num_draws: int
+        self, theta: Tensor, batch: Batch, seeds: Sequence[int]
     ) -> Float[Tensor, "item cluster"]:
-        """``log p(o | k)`` by importance weights."""
+        """``log p(o | k)`` by importance weights, a draw for every seed."""
         features = batch.needed_features
         seen = self.recognition.trunk(features.flatten(1))
-        total = self._table(theta, features, seen, at_draws=True)
-        for _ in range(num_draws - 1):
-            ratios = self._table(theta, features, seen, at_draws=True)
-            total = torch.logaddexp(total, ratios)
-        return total - math.log(num_draws)
+        first, *others = seeds
+        total = self._table(theta, features, seen, first)
+        for seed in others:
+            total = torch.logaddexp(total, self._table(theta, features, seen, seed))
+        return total - math.log(len(seeds))
 
     def start_at_partition(
         self,
@@ -398,6 +408,17 @@ class StructuredGuide(ConjugateGuide):
         """Return a cluster to its prior; a classifier that names it is not heard."""
         super().empty(cluster)
         self.outputs.empty(cluster)
+
+
+def _common_noise(seed: int) -> Callable[[Tensor], Tensor]:
+    """Normal noise of latents that all items have in common, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(like: Tensor) -> Tensor:
+        drawn = torch.randn(like.shape[-1], generator=generator, dtype=like.dtype)
+        return drawn.to(like.device).expand_as(like)
+
+    return noise
 
 
 def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -207,7 +207,8 @@ class BernoulliEmission(Emission):
             worst = float(values[(values - 0.5).abs().argmax()])
             raise ValueError(
                 f"a Bernoulli emission needs features in [0, 1], but row {first_row + row} holds "
-                f"{worst:g}: rescale them (images: divide by 255) or use NormalEmission"
+                f"{worst:g}: rescale them (images: divide by 255) or use NormalEmission "
+                "(DeepNormal in one call, --model deep-normal on the command line)"
             )
 
     def start_at_linear(

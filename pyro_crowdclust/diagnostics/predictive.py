@@ -225,8 +225,9 @@ def check_workers(
         of_outcomes = outcome_log_likelihoods(result, draws, every)
         if of_outcomes is None:
             raise ValueError(
-                "the model's answers do not depend on a discrete site of the items, so there is "
-                "nothing to check them against"
+                "the model's answers do not depend on a discrete site of the items, as those of "
+                "draws of partitions by answers alone, so there is nothing to check them against: "
+                "see result.workers, whose intervals are of these draws"
             )
         drawn = same_cluster_draws(result, every, num_draws)
         lapsing = part_of(result.model, "annotators", LapsingWorkers)

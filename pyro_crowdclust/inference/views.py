@@ -74,7 +74,7 @@ class RandomAffine:
         self, features: Float[Tensor, "item ..."], amounts: Float[Tensor, "item 6"]
     ) -> Float[Tensor, "item ..."]:
         """A view of every image; ``amounts`` of each change, between -1 and 1."""
-        images = features.reshape(-1, *self.image_shape)
+        images = _images_of(features, self.image_shape)
         maps = self._maps(amounts.to(images))
         grid = nn.functional.affine_grid(maps, list(images.shape), align_corners=False)
         viewed = nn.functional.grid_sample(images, grid, align_corners=False)
@@ -198,3 +198,19 @@ class ViewOrItself:
         """The view of an item if its last number is above 0, else the item."""
         taken = (amounts[:, -1] > 0).view(-1, *[1] * (features.dim() - 1))
         return torch.where(taken, self.view(features, amounts[:, :-1]), features)
+
+
+def _images_of(
+    features: Float[Tensor, "item ..."], image_shape: tuple[int, int, int]
+) -> Float[Tensor, "item channel height width"]:
+    """Images of rows of numbers, or of their own shape, which may lack the one channel."""
+    own = tuple(features.shape[1:])
+    channels, height, width = image_shape
+    as_shown = own in ((channels, height, width), (height, width)) or len(own) == 1
+    if not as_shown or math.prod(own) != math.prod(image_shape):
+        raise ValueError(
+            f"the view is of images of the shape {list(image_shape)} (channels, height, width), "
+            f"but an item has features {list(own)}: make a view of their shape"
+            + (", and bring the channels first, images.transpose(0, 3, 1, 2)" * (len(own) == 3))
+        )
+    return features.reshape(-1, channels, height, width)

@@ -60,7 +60,10 @@ def plot_campaign(
                 "name: pass Campaign.rounds, of what simulate_campaign returns"
             )
         if column not in table:
-            raise ValueError(f"rounds have no column {column!r}; they have {list(table.columns)}")
+            raise ValueError(
+                f"rounds have no column {column!r}; they have {list(table.columns)}: name one of "
+                "them as column, or give simulate_campaign a score={'accuracy': ...}"
+            )
     panels = 1 if questions is None else 2
     figure = figure or new_figure(5.0 + 3.2 * (panels - 1), 3.4)
     widths = [5.0, 3.2][:panels]

@@ -161,7 +161,7 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
     if shape is None and features is not None:
         raise ValueError(
             "the fit was of answers without features, so that features of new items tell "
-            "nothing: collect answers about them, and fit all of them"
+            "nothing: collect answers about them, and update(answers, item_ids=their ids)"
         )
     if features is None and shape is not None:
         raise ValueError("new items need features, as those of the fit have: pass features")

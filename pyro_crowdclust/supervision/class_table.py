@@ -123,7 +123,10 @@ class ClassTable(Supervision):
     ) -> None:
         super().__init__(unlabeled_weight)
         if num_classes < 1:
-            raise ValueError(f"num_classes is {num_classes}: there must be labels to learn from")
+            raise ValueError(
+                f"num_classes is {num_classes}: there must be labels to learn from (of known "
+                "labels there are data.num_known_classes)"
+            )
         if num_classes > num_clusters:
             raise ValueError(
                 f"{num_classes} classes are more than the {num_clusters} clusters, of which each "

@@ -57,8 +57,8 @@ def check_values(
     check_callbacks(callbacks)
     check_data(data)
     check_whole("seed", seed)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise ValueError(f"dtype is {dtype}, but must be one of torch's, such as torch.float64")
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype is {dtype}, but must be torch.float32 or torch.float64")
     for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
         if value is not None:
             check_whole(name, value, least=1)

@@ -40,6 +40,21 @@ def test_a_view_reads_the_image_at_mapped_positions():
             np.testing.assert_allclose(viewed[i, channel], expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("view", [RandomAffine, RandomPhoto], ids=lambda view: view.__name__)
+@pytest.mark.parametrize(
+    ("shape", "remedy"),
+    [((6, 9, 2), "and bring the channels first"), ((2, 9, 6), ""), ((6, 9), ""), ((54,), "")],
+    ids=str,
+)
+def test_images_of_another_shape_are_refused(view, shape, remedy):
+    """Channels last, turned by a quarter, without colours, and rows of too few numbers."""
+    said = (
+        rf"of the shape \[2, 6, 9\] .* but an item has features .*make a view of their .*{remedy}"
+    )
+    with pytest.raises(ValueError, match=said):
+        view(SHAPE)(torch.rand(COUNT, *shape), torch.zeros(COUNT, view.num_random))
+
+
 def test_views_differ_and_stay_within_the_pixels():
     same, view = images()[:1].expand(COUNT, -1), RandomAffine(SHAPE)
     viewed = view(same, 2 * torch.rand(COUNT, view.num_random) - 1)

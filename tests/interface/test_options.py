@@ -76,7 +76,7 @@ SEARCHES = {
     [
         ({"epochs": 0}, "epochs is 0, but must be at least 1"),
         ({"batch_size": -3}, "batch_size is -3, but must be at least 1"),
-        ({"dtype": "float32"}, "dtype is float32, but must be one of torch's"),
+        ({"dtype": "float32"}, "dtype is float32, but must be torch.float32 or"),
         ({"step_size": 7}, "step_size is 7, but a natural step needs"),
         ({"seed": None}, "seed is None, but must be a whole number"),
         ({"device": "foo"}, "device is 'foo', but must be one that torch knows, such as 'cpu'"),

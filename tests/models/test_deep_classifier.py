@@ -213,6 +213,19 @@ def test_importance_weights_are_exact_whatever_the_network_says():
     np.testing.assert_allclose(guide.infer(batch).assignments, network, atol=1e-12)
 
 
+def test_what_is_said_of_an_item_does_not_hang_on_others():
+    """Whichever others are there, and where among them, however few the draws."""
+    guide = make_guide(classifier=None)
+    features = torch.rand(7, FEATURES).repeat(2, 1)
+    both = guide.importance_logits(without_answers(full_batch(CrowdData(features)))).softmax(-1)
+    np.testing.assert_allclose(both[:7], both[7:], atol=1e-6)
+    each = [
+        guide.importance_logits(without_answers(full_batch(CrowdData(row[None])))).softmax(-1)
+        for row in features[:7]
+    ]
+    np.testing.assert_allclose(torch.cat(each), both[:7], atol=1e-6)
+
+
 @pytest.mark.long
 def test_few_labels_and_a_network_find_the_clusters(tmp_path):
     features, cluster = two_moons_of_four(160)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,7 +151,7 @@ def test_a_field_adds_what_neighbours_say_of_each_other(known_noise):
 
 
 @torch.no_grad()
-def table(guide: StructuredGuide, features: torch.Tensor, **options: bool) -> torch.Tensor:
+def table(guide: StructuredGuide, features: torch.Tensor, **options: Any) -> torch.Tensor:
     """Log ratios of all items and clusters."""
     seen, theta = guide.recognition.trunk(features), guide.posteriors["components"].mean()
     rows = Rows.every(len(features), CLUSTERS, features)
@@ -189,7 +190,7 @@ def test_more_importance_weights_come_nearer_to_the_likelihood_from_below():
         guide.recognition.head.skip_bias[:, 0, 1] += 0.6  # a wider q(h | o)
     features = 2 * torch.randn(3, FEATURES)
     exact = exact_log_likelihoods(guide, features)
-    draws = torch.stack([table(guide, features, at_draws=True) for _ in range(1000)])
+    draws = torch.stack([table(guide, features, noise=torch.randn_like) for _ in range(1000)])
     by_ten = (draws.unflatten(0, (100, 10)).logsumexp(1) - np.log(10)).mean(0).numpy()
     by_one = draws.mean(0).numpy()
     assert (by_one < by_ten).all()
