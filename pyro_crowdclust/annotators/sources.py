@@ -208,14 +208,15 @@ class AnswerSources(nn.Module):
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
-        return self._log_parts(values).logsumexp(-1)
+        return self._log_parts(values).logsumexp(0)
 
     def _log_parts(
         self, values: Mapping[str, Tensor]
-    ) -> Float[Tensor, "*chain worker label class source"]:
+    ) -> Float[Tensor, "source *chain worker label class"]:
+        # Sources are few: as the last axis, they would make sums over them several times as slow.
         parts = [source.log_answers(values) for source in self.parts]
-        of_sources = values["sources"][..., None, None, :]
-        return torch.stack(torch.broadcast_tensors(*parts), -1) + of_sources
+        of_sources = values["sources"].movedim(-1, 0)[..., None, None]
+        return torch.stack(torch.broadcast_tensors(*parts)) + of_sources
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -234,8 +235,11 @@ class AnswerSources(nn.Module):
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
         """Answers are dealt out to the sources by ``theta_js gamma^s_jkl`` first."""
-        shares = self._log_parts(values).softmax(-1).transpose(-3, -2).numpy(force=True)
-        dealt = rng.multinomial(counts.astype(int), shares).astype(float)
+        given = counts > 0  # most cells of many classes are empty
+        of_given = self._log_parts(values).mT[:, torch.from_numpy(given)]
+        shares = of_given.softmax(0).mT.numpy(force=True)
+        dealt = np.zeros((*counts.shape, len(self.parts)))
+        dealt[given] = rng.multinomial(counts[given].astype(int), shares)
         found = _draw_learned("sources", self.shares, values, dealt.sum((-3, -2)), rng)
         for number, source in enumerate(self.parts):
             found |= source.draw(values, dealt[..., number], items, rng)
