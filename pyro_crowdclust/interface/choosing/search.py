@@ -51,14 +51,14 @@ from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
 # Why answers had no part in the clusters ends so.
-BY_ANSWERS = (
+ALONE = "the clusters of the features alone, and answers move only the items that they are about"
+_BY_ANSWERS = (
     "nothing predicts held-out answers about other items clearly better than chance, and answers "
     "about the same items do: the clusters of the answers alone"
 )
-ALONE = "the clusters of the features alone, and answers move only the items that they are about"
 # Of so many held-out answers about items of which no other is heard it can be said that they are
 # not predicted.
-FEWEST_OF_OTHERS = 40
+_FEWEST_OF_OTHERS = 40
 
 
 class Search:
@@ -112,11 +112,11 @@ class Search:
             return best, reason
         if self.tells_of_answers(best):
             by_answers = None if self.tells_of_others(best) else self.of_answers(None)
-            return (best, reason) if by_answers is None else (by_answers, BY_ANSWERS)
+            return (best, reason) if by_answers is None else (by_answers, _BY_ANSWERS)
         alone, fitted = self.without_answers(silent)
         by_answers = None if fitted is None else self.of_answers(self.beside(alone, fitted))
         if by_answers is not None:
-            return by_answers, BY_ANSWERS
+            return by_answers, _BY_ANSWERS
         if alone.clusters == 1:  # which no answer can spoil
             return best, reason
         return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
@@ -154,7 +154,7 @@ class Search:
         """
         of_others = np.concatenate([one.of_others for one in self.splits_of_pairs])
         of_others = of_others[: len(best.answers)]
-        if of_others.all() or of_others.sum() < FEWEST_OF_OTHERS:
+        if of_others.all() or of_others.sum() < _FEWEST_OF_OTHERS:
             return True
         gain, ends = self.gain_of(best)
         return is_clear(gain[of_others], ends[:, of_others], 1)
