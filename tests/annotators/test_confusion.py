@@ -18,6 +18,7 @@ from pyro_crowdclust.annotators import (
 )
 from pyro_crowdclust.annotators.confusion import _log_marginal
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.distributions import ConjugatePosterior
 
 
 def test_counts_have_the_density_of_dirichlet_multinomials():
@@ -90,3 +91,23 @@ def test_communities_begin_at_accuracies_from_good_to_bad(accuracies):
         for k in range(4)
     ]
     np.testing.assert_allclose(found.flatten(0, 1), expected)
+
+
+@pytest.mark.parametrize("num_communities", [0, 2])
+def test_what_was_not_counted_is_not_taken_out(num_communities):
+    """Of labels that were not learned from there is the prior, as it is or as it was learned."""
+    annotators = ConfusionMatrices(3, 4)
+    prior = annotators.confusion.family.standard(annotators.confusion.natural_parameters)
+    rows = prior.concentration.view(3, 4, 4)
+    if num_communities:
+        annotators = CommunityConfusion(3, 4, num_communities)
+        rows = annotators.concentration().detach().mean(0).expand(3, 4, 4)
+    posteriors = {name: ConjugatePosterior(one) for name, one in annotators.priors().items()}
+    family = posteriors["confusion"].family
+    posteriors["confusion"].set_natural_parameters(family.natural(rows.reshape(12, 4)))
+    labels = LabelMatrix(torch.tensor([1, 6, 11]), torch.tensor([2, 1]), 3, 4)
+    classes = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
+    named, total = annotators.unheard(posteriors, labels, classes)
+    worker, label = [0, 1, 2], [1, 2, 3]
+    torch.testing.assert_close(named, rows[worker, :, label])
+    torch.testing.assert_close(total, rows.sum(-1)[worker])
