@@ -154,9 +154,9 @@ class ClassLabelGuide(nn.Module):
             logits = shares + self.sharpness * (logits - shares)
         annotators, labels = self.model.annotators, batch.class_labels
         if labels is not None:
-            evidence = LabelLikelihood(annotators, values).evidence(labels).to(logits)
+            evidence = LabelLikelihood(annotators, values).evidence(labels)
             if self.moderated:
-                counted = (trained + evidence).softmax(-1)
+                counted = (trained + evidence.to(trained)).softmax(-1)
                 evidence = unheard_evidence(annotators, self.posteriors, labels, counted)
             logits = logits + evidence.to(logits)
         return LocalPosterior(logits, None)

@@ -9,12 +9,13 @@ can be predicted from the others about its item.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from torch import nn
+from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.minibatches.making import full_batch
@@ -38,7 +39,6 @@ def temper(
     return torch.from_numpy(logits).softmax(-1).numpy()
 
 
-@torch.no_grad()
 def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     """Mean log-probability of an answer given the other answers about its item, in nats.
 
@@ -60,35 +60,61 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
     temperature
         T.
     """
-    batch = full_batch(result.data)
-    labels, posteriors = batch.class_labels, result.guide.posteriors
-    assert labels is not None  # which the fit was of
-    annotators, moderated = result.model.annotators, result.guide.moderated
-    counted = replace(result, guide=result.guide.sharpened(1.0, moderated=False))
-    of_bound = torch.tensor(counted.probabilities)[batch.items]
-    named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
-    item, worker, label = labels.item, labels.worker, labels.label
-    # What an answer counts, of its worker; so many were counted.
-    worth = annotators.worth
-    counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
-    counts = counts.double().unsqueeze(-1)
-    if moderated:
-        log_unheard = (named / total).log()
-        log_item = torch.tensor(result.probabilities)[batch.items].clamp_min(1e-300).log()
-    else:
-        values = {name: posterior.mean() for name, posterior in posteriors.items()}
-        heard = annotators.log_answers(values)[worker, label].cpu()
-        log_unheard = named.digamma() - total.digamma()
-        log_item = of_bound.clamp_min(1e-300).log()
-        log_item = log_item.index_add(0, item, counts * (log_unheard - heard))
-    others = (log_item[item] - counts * log_unheard) / temperature
-    log_answer = (others.log_softmax(-1) + (named / total).log()).logsumexp(-1)
-    return float(log_answer[labels.counts[item] > 1].mean())
+    return _HeldOut.of(result).log_likelihood(temperature)
+
+
+class _HeldOut(NamedTuple):
+    """Answers about items that have others, each held out.
+
+    Attributes
+    ----------
+    log_others
+        ``log q_-a(k)`` at T = 1, but for a constant.
+    log_answers
+        ``log E_-i[gamma_jka]``.
+    """
+
+    log_others: Float[Tensor, "answer class"]
+    log_answers: Float[Tensor, "answer class"]
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, result: Fitted) -> _HeldOut:
+        """The answers that a fit is of."""
+        batch = full_batch(result.data)
+        labels, posteriors = batch.class_labels, result.guide.posteriors
+        assert labels is not None  # which the fit was of
+        annotators = result.model.annotators
+        counted = replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+        of_bound = torch.tensor(counted.probabilities)[batch.items]
+        named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
+        item, worker, label = labels.item, labels.worker, labels.label
+        # What an answer counts, of its worker; so many were counted.
+        worth = annotators.worth
+        counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
+        counts = counts.double().unsqueeze(-1)
+        if result.guide.moderated:
+            log_unheard = (named / total).log()
+            log_item = torch.tensor(result.probabilities)[batch.items].clamp_min(1e-300).log()
+        else:
+            values = {name: posterior.mean() for name, posterior in posteriors.items()}
+            heard = annotators.log_answers(values)[worker, label].cpu()
+            log_unheard = named.digamma() - total.digamma()
+            log_item = of_bound.clamp_min(1e-300).log()
+            log_item = log_item.index_add(0, item, counts * (log_unheard - heard))
+        has_others = labels.counts[item] > 1
+        log_others = log_item[item] - counts * log_unheard
+        return cls(log_others[has_others], (named / total).log()[has_others])
+
+    def log_likelihood(self, temperature: float) -> float:
+        """The mean log-probability of an answer."""
+        of_classes = (self.log_others / temperature).log_softmax(-1) + self.log_answers
+        return float(of_classes.logsumexp(-1).mean())
 
 
 def best_temperature(result: Fitted) -> float:
     """The temperature under which answers are predicted best from the others; 1 or more."""
-    return max(TEMPERATURES, key=lambda t: held_out_log_likelihood(result, t))
+    return max(TEMPERATURES, key=_HeldOut.of(result).log_likelihood)
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
