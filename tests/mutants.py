@@ -195,7 +195,7 @@ CORE = {
         "tests/interface/choosing/test_class_search.py",
         "tests/interface/test_classification.py",
     ],
-    "pyro_crowdclust/interface/agreement.py": ["tests/interface/test_agreement.py"],
+    "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],
     "pyro_crowdclust/interface/choosing/subsets.py": ["tests/interface/choosing/test_subsets.py"],
     "pyro_crowdclust/interface/candidates/deviating.py": [
         "tests/interface/candidates/test_deviating.py"

@@ -27,7 +27,6 @@ from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.agreement import warn_of_guesses
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
@@ -41,6 +40,7 @@ from pyro_crowdclust.results import (
     draw_classes,
     weight_of_copies,
 )
+from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, whole
 from pyro_crowdclust.training.given import check_class_labels

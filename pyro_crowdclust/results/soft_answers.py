@@ -42,6 +42,7 @@ from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
+from pyro_crowdclust.results.agreement import Agreement
 
 # The grid of the trait and where the classes are on it, as for answers of two kinds.
 _POINTS, _CUTS = POINTS.numpy(), CUTS.numpy()
@@ -61,8 +62,6 @@ _EVEN_ITEMS = 10.0
 # Of log odds, squared, before any was seen.
 _SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
-# Of so many pairs of answers judges who see anything have more in common than guesses.
-_FEWEST_PAIRS, _LEAST_ERRORS = 200, 2.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,7 +173,7 @@ def _warn_of_guesses(
     num_each = tells.sum(1)
     num_pairs = int((num_each * (num_each - 1)).sum() // 2)
     in_common = ((scores.sum(1) ** 2) - (scores**2).sum(1)).sum() / 2
-    if num_pairs >= _FEWEST_PAIRS and abs(in_common) < _LEAST_ERRORS * num_pairs**0.5:
+    if Agreement(num_pairs, in_common, 0.0, num_pairs**0.5).is_by_chance:
         warnings.warn(
             f"what judges say of the same items has nothing in common: {num_pairs} pairs of their "
             f"log odds have a correlation of {in_common / num_pairs:.2f}. Nothing tells who is "

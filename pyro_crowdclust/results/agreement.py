@@ -1,4 +1,4 @@
-"""Whether workers who name classes agree about the same items more often than by chance."""
+"""Whether what several people say of the same items has more in common than guesses have."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import scipy
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 
-# Of so many pairs of labels workers who are right seven times in ten agree more often than chance.
+# In so many pairs it shows if workers see anything: those who are right seven times in ten do.
 _FEWEST_PAIRS = 200
 _LEAST_ERRORS = 2.0
 
 
 class Agreement(NamedTuple):
-    """How often two labels of one item are the same.
+    """How often two answers about one item are the same, or go together.
 
     Attributes
     ----------
     pairs
-        Pairs of labels of one item.
+        Pairs of answers about one item.
     agreeing
-        How many name the same class.
+        How many name the same class; of numbers the sum of their standardized products.
     expected, deviation
-        Mean and standard deviation of these if labels had nothing to do with the items.
+        Mean and standard deviation of this if answers had nothing to do with the items.
     """
 
     pairs: int
-    agreeing: int
+    agreeing: float
     expected: float
     deviation: float
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether enough pairs agree about as often as labels without any meaning would."""
+        """Whether enough pairs agree about as often as answers without any meaning would."""
         away = abs(self.agreeing - self.expected)  # who says the opposite tells as much
         return self.pairs >= _FEWEST_PAIRS and away < _LEAST_ERRORS * self.deviation
 

@@ -8,7 +8,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import average_annotator_models, infer_classes
-from pyro_crowdclust.interface.agreement import agreement_of
+from pyro_crowdclust.results.agreement import agreement_of
 
 
 def labels_of(says: np.ndarray) -> pd.DataFrame:
