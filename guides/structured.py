@@ -22,7 +22,14 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, OfItems, RowNormalAtMean, Rows
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    FullPlate,
+    OfItems,
+    RowNormalAtMean,
+    Rows,
+    common_noise,
+)
 from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
@@ -208,7 +215,7 @@ class StructuredGuide(ConjugateGuide):
         for part in items.split(max(1, _ROWS // num_clusters)):
             rows = Rows.every(len(part), num_clusters, seen)
             given = features[part], seen[part]
-            noise = None if seed is None else _common_noise(seed)
+            noise = None if seed is None else common_noise(seed)
             ratios = self.log_ratios(theta, *given, rows, noise)
             table[part] = ratios.to(table.dtype).view(len(part), num_clusters)
         return table
@@ -408,17 +415,6 @@ class StructuredGuide(ConjugateGuide):
         """Return a cluster to its prior; a classifier that names it is not heard."""
         super().empty(cluster)
         self.outputs.empty(cluster)
-
-
-def _common_noise(seed: int) -> Callable[[Tensor], Tensor]:
-    """Normal noise of latents that all items have in common, the same for the same seed."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def noise(like: Tensor) -> Tensor:
-        drawn = torch.randn(like.shape[-1], generator=generator, dtype=like.dtype)
-        return drawn.to(like.device).expand_as(like)
-
-    return noise
 
 
 def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:

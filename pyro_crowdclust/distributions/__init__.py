@@ -17,7 +17,7 @@ from pyro_crowdclust.distributions.row_sites import (
     RowSites,
     emitted_rows,
 )
-from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.distributions.rows import Rows, common_noise
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 
@@ -47,6 +47,7 @@ __all__ = [
     "StatisticValued",
     "TwoCoinAnswer",
     "WorkerSummary",
+    "common_noise",
     "emitted_rows",
     "named_draws",
     "sample_sites",

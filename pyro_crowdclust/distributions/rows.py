@@ -116,3 +116,14 @@ class Rows:
     def by_row(self, values: Float[Tensor, "cluster place size"]) -> Float[Tensor, "row size"]:
         """Inverse of ``by_cluster``."""
         return values.flatten(0, 1).index_select(0, self._places)
+
+
+def common_noise(seed: int) -> Callable[[Tensor], Tensor]:
+    """Noise for ``Rows.draw`` that all items have in common, the same for the same seed."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(like: Tensor) -> Tensor:
+        drawn = torch.randn(like.shape[-1], generator=generator, dtype=like.dtype)
+        return drawn.to(like.device).expand_as(like)
+
+    return noise

@@ -21,7 +21,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
@@ -184,6 +184,7 @@ def classify(
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 
 
+@warnings_once()
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, once more where some workers copy others."""
     result = infer_classes(data, **options)

@@ -140,8 +140,9 @@ class Search:
         that was tried on as many splits as the best.
         """
         number = len(best.answers)
+        chance, ends = self.by_chance(number)
         return any(
-            is_clear(*self.gain_of(trial), len(self.trials))
+            is_clear(gain_by_a_part(trial.answers, chance), ends, len(self.trials))
             for trial in self.trials
             if len(trial.answers) == number
         )
@@ -152,21 +153,23 @@ class Search:
         Where most items have answers some of those that are held out are others, which any
         clusters predict that items are moved to by answers. Of few it is not denied.
         """
-        of_others = np.concatenate([one.of_others for one in self.splits_of_pairs])
-        of_others = of_others[: len(best.answers)]
+        number = len(best.answers)
+        of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
         if of_others.all() or of_others.sum() < _FEWEST_OF_OTHERS:
             return True
-        gain, ends = self.gain_of(best)
+        chance, ends = self.by_chance(number)
+        gain = gain_by_a_part(best.answers, chance)
         return is_clear(gain[of_others], ends[:, of_others], 1)
 
-    def gain_of(self, trial: Trial) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
-        """What chance gains by a part of a trial in every held-out answer, and its two items."""
-        number = len(trial.answers)
-        chance = np.concatenate([one.by_chance for one in self.splits_of_pairs])[:number]
-        return gain_by_a_part(trial.answers, chance), ends_of(self.splits_of_pairs)[:, :number]
+    def by_chance(
+        self, number: int
+    ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
+        """Of so many held-out answers about pairs what chance says, and their two items."""
+        splits = self.pair_splits()
+        chance = np.concatenate([one.by_chance for one in splits])
+        return chance[:number], ends_of(splits)[:, :number]
 
-    @property
-    def splits_of_pairs(self) -> list[Split]:
+    def pair_splits(self) -> list[Split]:
         """Those of which answers about pairs are held out."""
         return [one for one in self.splits if isinstance(one, Split)]
 

@@ -51,15 +51,18 @@ def distinct_items(data: CrowdData) -> CrowdData:
     """
     if data.features_in_memory is None:
         return data
-    once = _one_of_each(data, _first_of_repeated(_rows_of(data)))
-    distinct = _one_of_each(once, _first_of_unlikely(once))
+    alike = first_alike(_rows_of(data))
+    once = _one_of_each(data, _first_of_repeated(alike))
+    if once is not data:
+        alike = first_alike(_rows_of(once))
+    distinct = _one_of_each(once, _first_of_unlikely(once, alike))
     return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
 
 
-def _first_of_repeated(rows: Float[np.ndarray, "item column"]) -> Int[np.ndarray, " item"]:
+def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
     """Of a table that was repeated as a whole where each row is first; else each its own place."""
-    own = np.arange(len(rows))
-    _, kind, number = np.unique(first_alike(rows), return_inverse=True, return_counts=True)
+    own = np.arange(len(alike))
+    _, kind, number = np.unique(alike, return_inverse=True, return_counts=True)
     times = np.gcd.reduce(number)
     if times < 2 or len(number) < _LEAST_REPEATED:
         return own
@@ -70,10 +73,11 @@ def _first_of_repeated(rows: Float[np.ndarray, "item column"]) -> Int[np.ndarray
     return first
 
 
-def _first_of_unlikely(data: CrowdData) -> Int[np.ndarray, " item"]:
+def _first_of_unlikely(
+    data: CrowdData, alike: Int[np.ndarray, " item"]
+) -> Int[np.ndarray, " item"]:
     """Where the first row is that is the same as each, of those that are hardly so by chance."""
     rows = _rows_of(data)
-    alike = first_alike(rows)
     number = np.unique(alike, return_counts=True)[1]
     num_alike = max((number * (number - 1)).sum() / 2, 1)
     tell = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
