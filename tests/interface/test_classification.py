@@ -418,7 +418,7 @@ def test_labels_without_features_are_those_of_infer_classes():
 
 
 @pytest.mark.parametrize("num_copies", [1, 3])
-def test_copies_are_discounted_without_features_too(num_copies):
+def test_copies_are_discounted_without_features_too(num_copies, tmp_path):
     """Of eight judges right three times in four some repeat the first: no class is told thrice."""
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 2, 300)
@@ -438,6 +438,10 @@ def test_copies_are_discounted_without_features_too(num_copies):
     np.testing.assert_allclose(result.model.annotators.worth[:3], 1 / 3, atol=0.05)
     assert result.chosen.reason.startswith("some workers agree more often than the classes explain")
     assert result.chosen.winner == "copies discounted on none, 2 components"
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit")
+    assert again.chosen.reason == result.chosen.reason
+    np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
     independent = infer_classes(CrowdData(None, labels=labels))
     assert independent.class_probabilities.max(axis=1).mean() > 0.98
     more = {"item": [0, 1], "worker": ["new", 0], "label": [0, 1]}

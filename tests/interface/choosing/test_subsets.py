@@ -207,6 +207,23 @@ def test_a_table_that_is_repeated_as_a_whole_counts_once(times):
     assert distinct_items(few) is few
 
 
+def test_what_is_said_of_a_repeated_table_is_said_of_its_rows():
+    """Answers, known labels and links about any copy; between copies of one row none is left."""
+    rows = np.random.default_rng(1).normal(size=(20, 3)).round(1)
+    said = {"left": [0, 21, 5], "right": [22, 3, 25], "worker": list("abc"), "label": [0, 1, 1]}
+    known = pd.Series(["x", "y"], index=[24, 6])
+    links = {"left": [27], "right": [8]}
+    data = CrowdData(np.concatenate([rows, rows]), said, known=known, must_link=links)
+    kept = distinct_items(data)
+    assert kept.num_items == 20
+    assert kept.pairs[["left", "right", "worker"]].to_numpy().tolist() == [
+        [0, 2, "a"],
+        [1, 3, "b"],
+    ]
+    assert kept.known[[4, 6]].tolist() == [0, 1]
+    assert kept.links.left.tolist() + kept.links.right.tolist() == [7, 8]
+
+
 def test_more_copies_than_chance_has_are_copies():
     """Rows of five measurements: two alike may be so by chance, sixty of ninety may not."""
     rng = np.random.default_rng(0)
