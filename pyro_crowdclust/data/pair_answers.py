@@ -233,7 +233,9 @@ def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"
     if are_levels(grades):
         of_column = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
         outside = (of_column < 0) | (of_column > 1)
-        reject("pairs", column, outside, "no probability; write a number from 0 to 1")
+        levels = f"a probability from 0 to 1, which grades={len(grades)} cuts into as many levels"
+        advice = "for labels that are grades pass all of them, such as grades=[1, 2, 3, 4]"
+        reject("pairs", column, outside, f"not {levels}; {advice}")
         _tell_of_others(column, np.isnan(of_column), "no probability", "write numbers from 0 to 1")
         return np.round(of_column * most) / most
     place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
