@@ -64,7 +64,9 @@ def test_probabilities_are_rounded_to_levels():
     data = with_labels([0.0, 0.1, 0.55, 1.0], grades=np.int64(5))
     assert data.answers.label.tolist() == [0, 0, 0.5, 1]
     assert data.grade_ids.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    with pytest.raises(ValueError, match=r"not a probability from 0 to 1.* pass all of them, such as grades=\[1"):
+    with pytest.raises(
+        ValueError, match=r"not a probability from 0 to 1.* pass all of them, such as grades=\[1"
+    ):
         with_labels([0.0, 0.1, 1.5, 1.0], grades=5)
 
 
