@@ -39,8 +39,8 @@ def temper(
     return torch.from_numpy(logits).softmax(-1).numpy()
 
 
-def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
-    """Mean log-probability of an answer given the other answers about its item, in nats.
+class HeldOutLabels(NamedTuple):
+    """``log sum_k q_-a(k) E_-i[gamma_jka]``, an answer given the others about its item.
 
     With q(y_i) of the bound, the counts of every answer to the item are taken back out of its
     worker, ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``: they were counted
@@ -50,21 +50,7 @@ def held_out_log_likelihood(result: Fitted, temperature: float) -> float:
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
     with e the answers about the item and gamma_e their probabilities given k; where q is read
-    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. What is reported is the mean of
-    ``log sum_k q_-a(k) E_-i[gamma_jka]`` over the answers about items with more answers than one.
-
-    Parameters
-    ----------
-    result
-        A fit whose annotators are ``ConfusionMatrices``.
-    temperature
-        T.
-    """
-    return _HeldOut.of(result).log_likelihood(temperature)
-
-
-class _HeldOut(NamedTuple):
-    """Answers about items that have others, each held out.
+    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Answers about items with no others are left out.
 
     Attributes
     ----------
@@ -79,8 +65,8 @@ class _HeldOut(NamedTuple):
 
     @classmethod
     @torch.no_grad()
-    def of(cls, result: Fitted) -> _HeldOut:
-        """The answers that a fit is of."""
+    def of(cls, result: Fitted) -> HeldOutLabels:
+        """The answers that a fit, whose annotators are ``ConfusionMatrices``, is of."""
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # which the fit was of
@@ -107,14 +93,14 @@ class _HeldOut(NamedTuple):
         return cls(log_others[has_others], (named / total).log()[has_others])
 
     def log_likelihood(self, temperature: float) -> float:
-        """The mean log-probability of an answer."""
+        """The mean over the answers, in nats, at a temperature T."""
         of_classes = (self.log_others / temperature).log_softmax(-1) + self.log_answers
         return float(of_classes.logsumexp(-1).mean())
 
 
 def best_temperature(result: Fitted) -> float:
     """The temperature under which answers are predicted best from the others; 1 or more."""
-    return max(TEMPERATURES, key=_HeldOut.of(result).log_likelihood)
+    return max(TEMPERATURES, key=HeldOutLabels.of(result).log_likelihood)
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
     best_temperature,
     calibrated_class_probabilities,
-    held_out_log_likelihood,
+    HeldOutLabels,
     temper,
 )
 
@@ -188,14 +188,13 @@ def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, lo
     return total / len(labels)
 
 
-def test_held_out_log_likelihood_is_that_of_a_loop(correlated):
+def test_log_likelihood_of_held_out_labels_is_that_of_a_loop(correlated):
     _, result = correlated
     temperature = 1.7
     expected = held_out_by_a_loop(result, np.ones(9), temperature, np.log)
-    assert held_out_log_likelihood(result, temperature) == pytest.approx(expected, abs=1e-9)
-    assert max(held_out_log_likelihood(result, t) for t in TEMPERATURES) == held_out_log_likelihood(
-        result, best_temperature(result)
-    )
+    log_likelihood = HeldOutLabels.of(result).log_likelihood
+    assert log_likelihood(temperature) == pytest.approx(expected, abs=1e-9)
+    assert max(map(log_likelihood, TEMPERATURES)) == log_likelihood(best_temperature(result))
 
 
 @pytest.mark.parametrize(("moderated", "log"), [(False, digamma), (True, np.log)])
@@ -210,7 +209,7 @@ def test_answers_that_count_in_part_are_left_out_by_that_part(
         **{"epochs": 3, "batch_size": None, "progress": False, "dtype": torch.float64},
     )
     expected = held_out_by_a_loop(found, worth, temperature, log)
-    assert held_out_log_likelihood(found, temperature) == pytest.approx(expected, abs=1e-9)
+    assert HeldOutLabels.of(found).log_likelihood(temperature) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="answers count in part where workers copy each other"):
         draw_classes(found)
 
