@@ -50,7 +50,8 @@ class HeldOutLabels(NamedTuple):
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
     with e the answers about the item and gamma_e their probabilities given k; where q is read
-    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Answers about items with no others are left out.
+    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Items with one answer are
+    left out.
 
     Attributes
     ----------

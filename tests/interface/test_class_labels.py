@@ -26,9 +26,9 @@ from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import AveragedClasses, draw_classes
 from pyro_crowdclust.results.calibration import (
     TEMPERATURES,
+    HeldOutLabels,
     best_temperature,
     calibrated_class_probabilities,
-    HeldOutLabels,
     temper,
 )
 
