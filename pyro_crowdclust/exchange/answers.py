@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.data.pair_answers import are_levels
+from pyro_crowdclust.data.tables import reject, show
 from pyro_crowdclust.exchange.questions import Question
 
 _COLUMNS = {
@@ -157,6 +158,11 @@ class CrowdAnswers:
 
         A file makes texts of them all. What the data do not know stays as it is.
 
+        Raises
+        ------
+        ValueError
+            If the data have grades, and people answered "same" or "different".
+
         Examples
         --------
         >>> known = {"item": [6, 7], "worker": [1, 1], "label": [0, 1]}
@@ -169,7 +175,9 @@ class CrowdAnswers:
         ids["worker"] = _by_text(data.worker_ids)
         own = {name: dict(ids) for name in _COLUMNS}
         own["labels"]["label"] = _by_text(data.class_ids)
-        own["pairs"]["label"] = _by_text(data.grade_ids)
+        if len(data.grade_ids):
+            check_graded(self.pairs, data.grade_ids)
+            own["pairs"]["label"] = _by_text(data.grade_ids)
         return self._with_own(own)
 
     def _with_own(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
@@ -194,6 +202,26 @@ class CrowdAnswers:
         counts = {name.removesuffix("s"): len(table) for name, table in self.tables().items()}
         words = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in counts.items()]
         return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
+
+
+def check_graded(pairs: pd.DataFrame, grades: Iterable[Hashable]) -> None:
+    """Raise a ``ValueError`` where a tool asked "same or different?", and answers are grades.
+
+    Tools write their choices as the numbers 1 and 0; grades come as texts, from tables that people
+    filled in. Where labels are probabilities, 1 and 0 are such.
+    """
+    grades = pd.Index(grades)
+    is_number = pairs["label"].map(lambda one: isinstance(one, numbers.Real)).to_numpy(bool)
+    if are_levels(grades) or {*grades} <= {0, 1} or not pairs["label"][is_number].isin([0, 1]).all():
+        return
+    reject(
+        "pairs",
+        pairs["label"],
+        is_number,
+        f'"same" (1) or "different" (0) of a tool, but the answers of the fit are the grades '
+        f"{[*grades]}: leave these answers out, and ask for grades in a table to fill in "
+        "(PlainCsv, --format csv)",
+    )
 
 
 def _by_text(ids: Iterable[Hashable]) -> dict[str, Hashable]:

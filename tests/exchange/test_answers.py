@@ -10,6 +10,8 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.exchange import Argilla, CrowdAnswers, PlainCsv, read_answers
+from pyro_crowdclust.exchange.answers import Said
+from pyro_crowdclust.exchange.questions import read_questions
 
 from .small_crowd import (
     ITEMS,
@@ -61,6 +63,22 @@ def test_workers_classes_and_grades_of_data_come_back_from_texts(tmp_path):
     graded = CrowdData(None, pairs=pairs, grades=[0, 1, 2])
     said = CrowdAnswers.of_tables(pairs=pairs.astype(str)).for_data(graded).pairs
     pd.testing.assert_frame_equal(said, pairs, check_dtype=False)
+
+
+def test_a_choice_of_same_or_different_is_no_grade():
+    known = {"left": [0, 1], "right": [1, 2], "worker": [7, 7], "label": [2, 4]}
+    graded = CrowdData(None, pairs=known, grades=[1, 2, 3, 4])
+    questions = pd.DataFrame({"left": [0, 0], "right": [1, 2]})
+    said = [
+        Said(question, "ann", answer)
+        for question, answer in zip(read_questions(questions), ["same", "different"], strict=True)
+    ]
+    with pytest.raises(ValueError, match=r"row 0 .*label is 1, \"same\" .* grades \[1, 2, 3"):
+        CrowdAnswers.of(said).for_data(graded)
+    probable = CrowdData(None, pairs={**known, "label": [0.1, 0.9]}, grades=5)
+    assert CrowdAnswers.of(said).for_data(probable).pairs["label"].tolist() == [1, 0]
+    filled = PlainCsv().answers(PlainCsv().tasks(questions).assign(worker="ann", label=["4", "1"]))
+    assert filled.for_data(graded).pairs["label"].tolist() == [4, 1]
 
 
 def test_pages_that_several_sort_are_one_for_each():

@@ -16,6 +16,7 @@ from pyro_crowdclust.data import Columns
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.exchange import FORMATS, CrowdAnswers
 from pyro_crowdclust.exchange import read_answers as read_exports
+from pyro_crowdclust.exchange.answers import check_graded
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.command_line.reading import (
     FeatureTable,
@@ -82,7 +83,10 @@ def read_data(
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         wanted = ("pairs", "placements") if grades is None else ("pairs",)
-        tables |= _of_one_kind(read_exported(files, ids, wanted))
+        exported = _of_one_kind(read_exported(files, ids, wanted))
+        if grades is not None and len(grades) > 1:
+            check_graded(exported["pairs"], grades)
+        tables |= exported
     if grades is not None:
         tables["grades"] = _levels(grades)
         if "label" in tables.get("pairs", ()):
