@@ -211,12 +211,13 @@ def check_graded(pairs: pd.DataFrame, grades: Iterable[Hashable]) -> None:
     filled in. Where labels are probabilities, 1 and 0 are such.
     """
     grades = pd.Index(grades)
-    is_number = pairs["label"].map(lambda one: isinstance(one, numbers.Real)).to_numpy(bool)
-    if are_levels(grades) or {*grades} <= {0, 1} or not pairs["label"][is_number].isin([0, 1]).all():
+    labels = pairs["label"]
+    is_number = labels.map(lambda one: isinstance(one, numbers.Real)).to_numpy(bool)
+    if are_levels(grades) or {*grades} <= {0, 1} or not labels[is_number].isin([0, 1]).all():
         return
     reject(
         "pairs",
-        pairs["label"],
+        labels,
         is_number,
         f'"same" (1) or "different" (0) of a tool, but the answers of the fit are the grades '
         f"{[*grades]}: leave these answers out, and ask for grades in a table to fill in "

@@ -241,7 +241,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             '{"match": [[{"item": "item-0"}, {"item": "item-1"}]], "distinct": []}',
             ["--answers-format", "dedupe", "--grades", "1", "2", "3"],
-            "or \"different\" (0) of a tool, but the answers of the fit are the grades",
+            'or "different" (0) of a tool, but the answers of the fit are the grades',
         ),
         (
             "left,right,worker,label\na,b,ann,\na,c,ann,can't tell\n",
