@@ -11,6 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numba import njit
 
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
+
 
 def _compiled(function: Callable) -> Callable:
     """The function, compiled when it is first called, and kept on disk where there is a place."""
@@ -115,7 +117,7 @@ def _joined(
         known += join[size]
         scores[place + 2] = said[seen[place]] + log_join[size] + closure * size
     if joins_strangers and num_seen < number_of[p]:
-        scores[1] = math.log(max(total[p] - known, 1e-300))
+        scores[1] = math.log(max(total[p] - known, SMALLEST_PROBABILITY))
     place = place_of(scores, num_seen + 2, chance[0])
     if place == 0:
         num_free[0] -= 1
