@@ -19,13 +19,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import rate_statistics, sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
-    ConjugatePosterior,
     FullPlate,
     WorkerSummary,
+    conjugate_posteriors,
     sample_sites,
 )
 from pyro_crowdclust.families import Categorical
@@ -122,9 +122,7 @@ class PairRegressionGuide(nn.Module):
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
         self.model, self.solver, self.start_steps = model, solver, start_steps
         self.sharpness = sharpness
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         size = model.num_clusters, model.regression.num_features
         # What tables say of clusters, which are no sites here: as of the last step of training.
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
@@ -163,17 +161,12 @@ class PairRegressionGuide(nn.Module):
         """log q(z): what the features say, known labels, and messages of answers and links."""
         sites, supervision = sites_of(self.model.annotators), self.model.supervision
         alone = supervision.local_log_weights(prior, labels, batch)
-        found = supervision.coupling(labels, batch)
-        couplings = [] if found is None else [found]
-        if sites.in_batch(batch):
-            couplings.append(sites.coupling(rates, batch, prior.dtype))
-        if not couplings:
+        answers = sites.coupling(rates, batch, prior.dtype) if sites.in_batch(batch) else None
+        coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
+        if coupling is None:
             return alone
-        coupling = SumCoupling(*couplings)
-        tied = alone[: coupling.num_items]
-        first = self._before(batch.items[: coupling.num_items], tied)
-        heard, _ = self.solver.exchange(tied, first, first.softmax(-1), coupling)
-        return torch.cat([heard, alone[coupling.num_items :]])
+        before = self._before(batch.items, alone)[: coupling.num_items]
+        return self.solver.exchanged(alone, coupling, before)
 
     def _before(
         self, items: Int[Tensor, " item"], alone: Float[Tensor, "item cluster"]
@@ -330,7 +323,6 @@ class PairRegressionGuide(nn.Module):
         """Posterior of every worker's rates, such as sensitivity and specificity."""
         return summarize_workers(self.model.annotators, self.posteriors, interval)
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
-        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+        return rate_statistics(self.model.annotators, self.posteriors)

@@ -29,8 +29,9 @@ from pyro_crowdclust.distributions import (
     RowNormalAtMean,
     Rows,
     common_noise,
+    detached,
 )
-from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
+from pyro_crowdclust.families import Categorical, IndependentMoments
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
@@ -40,6 +41,7 @@ from pyro_crowdclust.inference import (
     LocalSolver,
     SumCoupling,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import check_network_of_clusters
@@ -144,7 +146,7 @@ class StructuredGuide(ConjugateGuide):
         """Run the guide on a batch, as Pyro does."""
         features = batch.needed_features
         weights, theta, rates, labels = self.sample_globals()
-        fixed = weights.detach(), theta.detach(), _detached(rates), _detached(labels)
+        fixed = weights.detach(), theta.detach(), detached(rates), detached(labels)
         seen = self.recognition.trunk(features.flatten(1))
         logits = self._logits(batch, seen, *fixed)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
@@ -298,17 +300,11 @@ class StructuredGuide(ConjugateGuide):
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) once items have heard the answers and each other."""
-        couplings = [self.model.supervision.coupling(labels, batch)]
-        if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
-            couplings.append(answers.coupling(rates, batch, alone.dtype))
-        couplings = [coupling for coupling in couplings if coupling is not None]
-        if not couplings:
-            return alone
-        coupling = SumCoupling(*couplings)
-        first, others = alone[: coupling.num_items], alone[coupling.num_items :]
-        assignments = softmax_without_denormals(first)
-        heard, _ = self.solver.exchange(first, first, assignments, coupling)
-        return torch.cat([heard, others])
+        answers = None
+        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+            answers = sites.coupling(rates, batch, alone.dtype)
+        coupling = SumCoupling.of(self.model.supervision.coupling(labels, batch), answers)
+        return alone if coupling is None else self.solver.exchanged(alone, coupling)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
@@ -393,14 +389,11 @@ class StructuredGuide(ConjugateGuide):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
-        num_features = math.prod(() if data.features is None else data.features.shape[1:])
-        self.recognition.check_sizes(num_features, self.model.components.dim)
+        self.recognition.check_sizes(data.num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        for term in (self.label_term, self.consistency_term):
-            if term is not None:
-                term.epoch = epoch
+        anneal(epoch, self.label_term, self.consistency_term)
         super().set_epoch(epoch)
 
     @torch.no_grad()
@@ -415,8 +408,3 @@ class StructuredGuide(ConjugateGuide):
         """Return a cluster to its prior; a classifier that names it is not heard."""
         super().empty(cluster)
         self.outputs.empty(cluster)
-
-
-def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same values, from which no gradient goes back."""
-    return {name: value.detach() for name, value in values.items()}

@@ -18,13 +18,19 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import SortedPages, sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import (
+    SortedPages,
+    rate_statistics,
+    sample_rates,
+    sites_of,
+    summarize_workers,
+)
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
-    ConjugatePosterior,
     FullPlate,
     WorkerSummary,
+    conjugate_posteriors,
     sample_sites,
 )
 from pyro_crowdclust.families import Beta, softmax_without_denormals
@@ -83,9 +89,7 @@ class TwoWayGuide(nn.Module):
         self.model = model
         self.solver = solver
         self.trusting_epochs = trusting_epochs
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         right, wrong = (torch.tensor(count, dtype=torch.float64) for count in _TRUSTED)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
@@ -199,12 +203,9 @@ class TwoWayGuide(nn.Module):
         covariance = effects.scale / (effects.degrees - dim - 1)
         return MixtureSummary(weights, effects.location[:count], covariance.expand(count, dim, dim))
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
-        if self.model.annotators is None:
-            return {}
-        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+        return rate_statistics(self.model.annotators, self.posteriors)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

@@ -19,6 +19,7 @@ from pyro_crowdclust.inference.loss_terms import (
     LossTerms,
     RecognitionTerm,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.inference.messages import (
     AmortizedConditionals,
@@ -51,6 +52,7 @@ __all__ = [
     "ViewOrItself",
     "ViewPool",
     "add_loss_term",
+    "anneal",
     "averaged",
     "check_drawn_items",
     "create_plates",

@@ -212,6 +212,13 @@ class ConsistencyTerm:
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
+def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
+    """Tell terms of the loss, those that there are, how far training is."""
+    for term in terms:
+        if term is not None:
+            term.epoch = epoch
+
+
 @dataclass(frozen=True)
 class ExponentialAnnealing:
     """``c(epoch) = max(initial decay^epoch, floor)``.
