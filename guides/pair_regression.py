@@ -36,7 +36,7 @@ from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
-from pyro_crowdclust.training import NaturalGradient, PlainELBO
+from pyro_crowdclust.training import held_steps
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class PairRegressionGuide(nn.Module):
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
         # log q(z) of the last step; NaN of items that had no answers.
         self.register_buffer("heard", self.shares.new_full((num_items, size[0]), torch.nan))
-        self._given: Tensor | None = None
+        self.held: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -139,7 +139,7 @@ class PairRegressionGuide(nn.Module):
         labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
-            logits = self._given
+            logits = self.held
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
                 logits = self._heard(prior, rates, labels, batch)
@@ -296,21 +296,9 @@ class PairRegressionGuide(nn.Module):
         number = self.model.num_clusters
         sure = nn.functional.one_hot(group.clamp_min(0), number).double()
         unsure = torch.full_like(sure, 1 / number)
-        held = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
-        natural, loss = NaturalGradient(self.posteriors.values(), 0.5), math.inf
-        elbo = PlainELBO()
-        steps: list[Tensor | None] = [held] * self.start_steps + [None] * self.start_steps
-        try:
-            for given in steps:
-                self._given = given
-                self.zero_grad()
-                with pyro.validation_enabled(False):
-                    step = elbo.differentiable_loss(self.model, self, batch)
-                step.backward()
-                natural.step()
-                loss = float(step.detach())
-        finally:
-            self._given = None
+        logits = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
+        held = [logits] * self.start_steps + [None] * self.start_steps
+        loss = held_steps(self.model, self, batch, held, 0.5)
         return -loss if math.isfinite(loss) else -math.inf
 
     @torch.no_grad()

@@ -52,6 +52,7 @@ CORE = {
     "pyro_crowdclust/families/heavy_tailed.py": ["tests/families", "tests/mixture/test_tails.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
+    "pyro_crowdclust/training/held_steps.py": ["tests/training/test_held_steps.py"],
     "pyro_crowdclust/inference": [_BOUNDS, "tests/inference", "tests/guides"],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/distributions": [

@@ -49,9 +49,9 @@ def heard_on_pages(
     _, worker, place = Sessions.of(pages, workers)
     of_known, of_other = place.split([known.num_pairs, other.num_pairs])
     said, asked = outcomes.places(known.label), outcomes.places(other.label)
-    pages = of_known, len(worker), outcomes.num_outcomes
+    on_pages = said, of_known, len(worker), outcomes.num_outcomes
     prior = torch.from_numpy(attention).logit()[worker]
-    looked, at_random = torch.from_numpy(attentive[0]).log(), log_without_looking(said, *pages)
+    looked, at_random = torch.from_numpy(attentive[0]).log(), log_without_looking(*on_pages)
     looks = log_attention(prior, looked, at_random, of_known).sigmoid()[of_other]
-    shares = share_without_looking(page_counts(said, *pages)[of_other], asked)
+    shares = share_without_looking(page_counts(*on_pages)[of_other], asked)
     return torch.lerp(shares, torch.from_numpy(attentive[1]), looks).numpy()
