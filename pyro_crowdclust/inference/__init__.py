@@ -12,6 +12,7 @@ from pyro_crowdclust.inference.enumeration import (
     trace_sites,
     unscaled_log_density,
 )
+from pyro_crowdclust.inference.importance import LogRatios
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -42,6 +43,7 @@ __all__ = [
     "LocalConditionals",
     "LocalPosterior",
     "LocalSolver",
+    "LogRatios",
     "LossTerms",
     "ObservedConditionals",
     "PairCoupling",
