@@ -103,8 +103,8 @@ class LogRatios:
     ) -> Float[Tensor, "item cluster"]:
         """Those of all items and clusters, in parts that bound the memory.
 
-        With a ``seed`` at draws whose noise all items have in common: what is found of one does not
-        hang on which others are there.
+        With a ``seed`` at draws whose noise all items have in common: the numbers of one item do
+        not depend on which others are there.
         """
         num_clusters = self.model.num_clusters
         table = seen.new_empty(len(seen), num_clusters)

@@ -213,7 +213,7 @@ class ConsistencyTerm:
 
 
 def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
-    """Tell terms of the loss, those that there are, how far training is."""
+    """Set the epoch of terms of the loss; None is a term that a guide does without."""
     for term in terms:
         if term is not None:
             term.epoch = epoch

@@ -79,7 +79,7 @@ class Weights(NamedTuple):
     closure
         That of the prior.
     joins_strangers
-        Whether an item may join a cluster of which nothing is said.
+        Whether an item may join a cluster without evidence.
     log_alone, fewest
         Of so many clusters and more, those beside which an item may be alone.
     """
@@ -142,14 +142,14 @@ class Offers(NamedTuple):
 
 
 class ClusterEvidence(NamedTuple):
-    """What is said of clusters for the item that is visited.
+    """Evidence for the clusters that the visited item may join.
 
     Attributes
     ----------
     said, is_seen
-        By cluster, its score, and whether anything is said of it.
+        By cluster, its score, and whether there is evidence.
     seen
-        Those of which anything is said, first.
+        Those with evidence, first.
     """
 
     said: np.ndarray
@@ -181,7 +181,7 @@ def clusters_of(z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.nda
     z
         Cluster of every item, numbered without gaps.
     asked
-        Items of which anything was said.
+        Items with evidence.
     part
         Of every item.
     join
@@ -207,7 +207,7 @@ def clusters_of(z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.nda
 
 
 @_compiled
-def _nothing_heard(chain: Chain) -> ClusterEvidence:
+def _no_evidence(chain: Chain) -> ClusterEvidence:
     most = len(chain.clusters.sizes)
     is_seen = np.zeros(most, dtype=np.bool_)
     return ClusterEvidence(np.zeros(most), is_seen, np.empty(most + 1, dtype=np.int64))
@@ -215,7 +215,7 @@ def _nothing_heard(chain: Chain) -> ClusterEvidence:
 
 @_compiled
 def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
-    """The item that is visited, out of its cluster; -1 if too few or many clusters are there."""
+    """The item that is visited, out of its cluster; -1 at too few or too many clusters."""
     clusters = chain.clusters
     # One fewer when the item is out.
     number = clusters.num_clusters[0]
@@ -235,9 +235,9 @@ def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
 
 @_compiled
 def _put_in(i: int, num_seen: int, heard: ClusterEvidence, chain: Chain, weights: Weights) -> None:
-    """An item joins a cluster: one of those of which something is said, or another.
+    """An item joins a cluster: one of those with evidence, or another.
 
-    Those of which something was said are no longer seen.
+    Those with evidence are no longer seen.
     """
     sizes, part_of, total, number_of, free, num_free, num_clusters = chain.clusters
     said, is_seen, seen = heard
@@ -284,7 +284,7 @@ def visit_items(
     Parameters
     ----------
     pairs
-        What is said of items.
+        Evidence about items.
     offers
         What they could choose, which is written.
     begin
@@ -300,7 +300,7 @@ def visit_items(
     than ``log_alone`` is of.
     """
     sizes = chain.clusters.sizes
-    heard, edges_to = _nothing_heard(chain), np.zeros(len(sizes), dtype=np.int64)
+    heard, edges_to = _no_evidence(chain), np.zeros(len(sizes), dtype=np.int64)
     end = offers.num_offered[:begin].sum()
     for visit in range(begin, len(chain.order)):
         i = _taken_out(visit, chain, weights)
@@ -340,7 +340,7 @@ def visit_paged_items(pages: SortedItems, begin: int, chain: Chain, weights: Wei
     """
     first, page_of, group_of, first_on, item_on, group_on, each, spread = pages
     most = len(chain.clusters.sizes)
-    heard, held, on_page = _nothing_heard(chain), np.zeros(most), np.zeros(most)
+    heard, held, on_page = _no_evidence(chain), np.zeros(most), np.zeros(most)
     for visit in range(begin, len(chain.order)):
         i = _taken_out(visit, chain, weights)
         if i < 0:

@@ -117,7 +117,7 @@ def visited(
         What sizes clusters have.
     visit
         Goes through the items of a chain, by the number of the chain, the place to begin at, the
-        chain and the weights of the prior: ``visit_items``, or another, of what is said of them.
+        chain and the weights of the prior: ``visit_items``, or another, with evidence about them.
     generator
         Source of chance; default torch's own.
 
