@@ -8,7 +8,6 @@ of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is l
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import pyro
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
     expected_counts,
+    rate_statistics,
     sample_rates,
     sites_of,
     summarize_workers,
@@ -31,6 +31,7 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     Rows,
     WorkerSummary,
+    detached,
 )
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
@@ -40,6 +41,7 @@ from pyro_crowdclust.inference import (
     LocalPosterior,
     RecognitionTerm,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
@@ -162,9 +164,6 @@ class AmortizedGuide(nn.Module):
         latent = self.recognition.latent_of_rows(features, trunk, rows)
         return OfItems(GaussianAtMean(latent), rows)
 
-    def _rate_names(self) -> list[str]:
-        return [] if self.model.annotators is None else list(self.model.annotators.priors())
-
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         with self.model.weights.prior.plate("weights_plate"):
@@ -182,8 +181,7 @@ class AmortizedGuide(nn.Module):
             probabilities = softmax_without_denormals(log_probabilities)
             sites.sample_guide(probabilities, rates, batch)
             if self.recognition_term is not None:
-                fixed = {name: statistics.detach() for name, statistics in rates.items()}
-                said = sites.coupling(fixed, batch, probabilities.dtype, weighted=True)
+                said = sites.coupling(detached(rates), batch, probabilities.dtype, weighted=True)
                 add_loss_term("recognition", self.recognition_term.loss(probabilities, said))
         if self.consistency_term is not None:
             seen, _ = self._log_probabilities(self.consistency_term.views(batch))
@@ -234,16 +232,13 @@ class AmortizedGuide(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
-            num_features = math.prod(() if data.features is None else data.features.shape[1:])
-            self.recognition.check_sizes(num_features, self.model.components.dim)
+            self.recognition.check_sizes(data.num_features, self.model.components.dim)
         if isinstance(self.recognition, SupportsClustersCheck):
             self.recognition.check_clusters(self.model.num_clusters)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        for term in (self.recognition_term, self.consistency_term):
-            if term is not None:
-                term.epoch = epoch
+        anneal(epoch, self.recognition_term, self.consistency_term)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
@@ -275,10 +270,9 @@ class AmortizedGuide(nn.Module):
         location, covariance = (part.clone() for part in self._gaussians())
         return MixtureSummary(self._weights(), location, covariance)
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """t of the workers' rates."""
-        return {name: self.points[name].statistics() for name in self._rate_names()}
+        return rate_statistics(self.model.annotators, self.points)
 
     def _pooled(self, first: int, second: int) -> GaussianParameters:
         """Mean and covariance of two components as one, weighted by pi."""

@@ -34,7 +34,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsVotes
-from pyro_crowdclust.training import NaturalGradient, PlainELBO
+from pyro_crowdclust.training import held_steps
 
 
 class ClassLabelModel(Protocol):
@@ -128,14 +128,14 @@ class ClassLabelGuide(nn.Module):
                 for name, prior in priors.items()
             }
         )
-        self._given: Tensor | None = None
+        self.held: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             evidence = sample_evidence(self.model.annotators, values, batch)
-            logits = self._given
+            logits = self.held
             if logits is None:
                 with torch.no_grad():
                     joint = self.model.log_joint(values, batch)
@@ -201,30 +201,17 @@ class ClassLabelGuide(nn.Module):
         batch.item_weight.mul_(len(labelled) / len(items))
         assert batch.class_labels is not None  # of items with labels
         votes = self._votes(batch.class_labels) if classes is None else classes[items]
-        self._given = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
+        logits = (votes / votes.sum(-1, keepdim=True)).clamp_min(1e-30).log()
         conjugate = [q for q in self.posteriors.values() if isinstance(q, ConjugatePosterior)]
-        natural = NaturalGradient(conjugate, 1.0)
         own = {id(q.natural_parameters) for q in conjugate}
         learned = [p for p in self.parameters() if p.requires_grad and id(p) not in own]
         adam = torch.optim.Adam(learned, lr=0.1) if learned else None
         if steps is None:
             steps = self.start_steps if learned else 1
-        # A model can be called, too, which its contract here leaves to Pyro.
-        model: Any = self.model
-        try:
-            for step in range(steps):
-                # Training checks the sites.
-                with pyro.validation_enabled(False):
-                    PlainELBO().differentiable_loss(model, self, batch).backward()
-                natural.step()
-                natural.set_step_size(0.5)
-                # The first step takes q of the workers from the prior to the vote.
-                if step > 0 and adam is not None:
-                    adam.step()
-                for parameter in self.parameters():
-                    parameter.grad = None
-        finally:
-            self._given = None
+        held = [logits] * steps
+        # The first step takes q of the workers from the prior to the vote.
+        held_steps(self.model, self, batch, held[:1], 1.0)
+        held_steps(self.model, self, batch, held[1:], 0.5, adam)
 
     def _votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
         annotators = self.model.annotators

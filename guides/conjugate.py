@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sample_rates, summarize_workers
-from pyro_crowdclust.distributions import ConjugatePosterior, WorkerSummary, sample_sites
+from pyro_crowdclust.annotators import rate_statistics, sample_rates, summarize_workers
+from pyro_crowdclust.distributions import WorkerSummary, conjugate_posteriors, sample_sites
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import SiteStatistics
 
@@ -31,9 +31,7 @@ class ConjugateGuide(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         if "owners" in self.posteriors:
             # All components at once would step past each other; ``OwnershipMoves`` solves for them.
             self.posteriors["owners"].requires_grad_(False)
@@ -55,11 +53,10 @@ class ConjugateGuide(nn.Module):
 
     def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """The values of the same sites, outside of Pyro."""
-        means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
-        weights, theta = (means.pop(name) for name in _OF_MIXTURE)
-        workers = {} if self.model.annotators is None else self.model.annotators.priors()
-        rates = {name: means.pop(name) for name in workers}
-        return weights, theta, rates, means
+        rates = self.rate_statistics()
+        others = {name: q.mean() for name, q in self.posteriors.items() if name not in rates}
+        weights, theta = (others.pop(name) for name in _OF_MIXTURE)
+        return weights, theta, rates, others
 
     @torch.no_grad()
     def start_at(self, start: SiteStatistics) -> None:
@@ -91,12 +88,9 @@ class ConjugateGuide(nn.Module):
         table = alpha / alpha.sum(-1, keepdim=True)
         return self.posteriors["owners"].mean() @ table if "owners" in self.posteriors else table
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
-        if self.model.annotators is None:
-            return {}
-        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+        return rate_statistics(self.model.annotators, self.posteriors)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

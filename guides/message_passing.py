@@ -7,7 +7,6 @@ Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 1
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators import sites_of
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean
+from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, detached
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
@@ -34,6 +33,7 @@ from pyro_crowdclust.inference import (
     RecognitionTerm,
     SumCoupling,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import observed_latent
@@ -200,8 +200,7 @@ class MessagePassingGuide(ConjugateGuide):
         """q of the local sites; to ``learn`` also adds the terms of the loss."""
         if not self.full_gradient:
             weights, theta = weights.detach(), theta.detach()
-            rates = {name: statistics.detach() for name, statistics in rates.items()}
-            labels = {name: statistics.detach() for name, statistics in labels.items()}
+            rates, labels = detached(rates), detached(labels)
         conditionals = self._conditionals(batch, weights, theta, labels)
         sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is None or not sites.in_batch(batch):
@@ -219,8 +218,7 @@ class MessagePassingGuide(ConjugateGuide):
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
-            fixed = {name: statistics.detach() for name, statistics in rates.items()}
-            said = sites.coupling(fixed, batch, dtype, weighted=True)
+            said = sites.coupling(detached(rates), batch, dtype, weighted=True)
             relational = self.recognition_term.loss(alone.assignments, said)
             add_loss_term("recognition", relational)
         self._add_consistency(conditionals, heard, weights, batch)
@@ -311,8 +309,7 @@ class MessagePassingGuide(ConjugateGuide):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
         if isinstance(self.recognition, SupportsSizeCheck):
-            num_features = math.prod(() if data.features is None else data.features.shape[1:])
-            self.recognition.check_sizes(num_features, self.model.components.dim)
+            self.recognition.check_sizes(data.num_features, self.model.components.dim)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
@@ -331,7 +328,5 @@ class MessagePassingGuide(ConjugateGuide):
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        for term in (self.recognition_term, self.consistency_term):
-            if term is not None:
-                term.epoch = epoch
+        anneal(epoch, self.recognition_term, self.consistency_term)
         super().set_epoch(epoch)

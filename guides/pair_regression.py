@@ -19,13 +19,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import rate_statistics, sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
-    ConjugatePosterior,
     FullPlate,
     WorkerSummary,
+    conjugate_posteriors,
     sample_sites,
 )
 from pyro_crowdclust.families import Categorical
@@ -36,7 +36,7 @@ from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
-from pyro_crowdclust.training import NaturalGradient, PlainELBO
+from pyro_crowdclust.training import held_steps
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,14 @@ class PairRegressionGuide(nn.Module):
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
         self.model, self.solver, self.start_steps = model, solver, start_steps
         self.sharpness = sharpness
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         size = model.num_clusters, model.regression.num_features
         # What tables say of clusters, which are no sites here: as of the last step of training.
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
         # log q(z) of the last step; NaN of items that had no answers.
         self.register_buffer("heard", self.shares.new_full((num_items, size[0]), torch.nan))
-        self._given: Tensor | None = None
+        self.held: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -141,7 +139,7 @@ class PairRegressionGuide(nn.Module):
         labels = sample_sites({name: self.posteriors[name] for name in of_labels})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
-            logits = self._given
+            logits = self.held
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
                 logits = self._heard(prior, rates, labels, batch)
@@ -163,17 +161,12 @@ class PairRegressionGuide(nn.Module):
         """log q(z): what the features say, known labels, and messages of answers and links."""
         sites, supervision = sites_of(self.model.annotators), self.model.supervision
         alone = supervision.local_log_weights(prior, labels, batch)
-        found = supervision.coupling(labels, batch)
-        couplings = [] if found is None else [found]
-        if sites.in_batch(batch):
-            couplings.append(sites.coupling(rates, batch, prior.dtype))
-        if not couplings:
+        answers = sites.coupling(rates, batch, prior.dtype) if sites.in_batch(batch) else None
+        coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
+        if coupling is None:
             return alone
-        coupling = SumCoupling(*couplings)
-        tied = alone[: coupling.num_items]
-        first = self._before(batch.items[: coupling.num_items], tied)
-        heard, _ = self.solver.exchange(tied, first, first.softmax(-1), coupling)
-        return torch.cat([heard, alone[coupling.num_items :]])
+        before = self._before(batch.items, alone)[: coupling.num_items]
+        return self.solver.exchanged(alone, coupling, before)
 
     def _before(
         self, items: Int[Tensor, " item"], alone: Float[Tensor, "item cluster"]
@@ -303,21 +296,9 @@ class PairRegressionGuide(nn.Module):
         number = self.model.num_clusters
         sure = nn.functional.one_hot(group.clamp_min(0), number).double()
         unsure = torch.full_like(sure, 1 / number)
-        held = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
-        natural, loss = NaturalGradient(self.posteriors.values(), 0.5), math.inf
-        elbo = PlainELBO()
-        steps: list[Tensor | None] = [held] * self.start_steps + [None] * self.start_steps
-        try:
-            for given in steps:
-                self._given = given
-                self.zero_grad()
-                with pyro.validation_enabled(False):
-                    step = elbo.differentiable_loss(self.model, self, batch)
-                step.backward()
-                natural.step()
-                loss = float(step.detach())
-        finally:
-            self._given = None
+        logits = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
+        held = [logits] * self.start_steps + [None] * self.start_steps
+        loss = held_steps(self.model, self, batch, held, 0.5)
         return -loss if math.isfinite(loss) else -math.inf
 
     @torch.no_grad()
@@ -330,7 +311,6 @@ class PairRegressionGuide(nn.Module):
         """Posterior of every worker's rates, such as sensitivity and specificity."""
         return summarize_workers(self.model.annotators, self.posteriors, interval)
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
-        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+        return rate_statistics(self.model.annotators, self.posteriors)

@@ -29,10 +29,11 @@ from pyro_crowdclust.annotators.drawn_rates import summarize_draws, weight_of
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
-    ConjugatePosterior,
     FullPlate,
     Point,
     WorkerSummary,
+    conjugate_posteriors,
+    detached,
 )
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
@@ -103,9 +104,7 @@ class PartitionGuide(nn.Module):
         super().__init__()
         self.model = model
         priors = model.priors()
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in priors.items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(priors)
         self.num_chains, num_draws = num_chains, num_draws * num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
@@ -158,7 +157,7 @@ class PartitionGuide(nn.Module):
         for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
         per_chain = len(self.model.prior.powers)
-        first = {name: one.natural_parameters.detach() for name, one in self.posteriors.items()}
+        first = detached({name: q.natural_parameters for name, q in self.posteriors.items()})
         # The best has all answers; where there are fewer starts than replicas they repeat.
         of_chain = [starts[-1 - place % len(starts)] for place in reversed(range(per_chain))]
         begun = of_chain * self.num_chains
@@ -238,8 +237,7 @@ class PartitionGuide(nn.Module):
             self._draw(batch if self._all is None else self._all)
         with FullPlate("relations", len(self.model.looks.natural_parameters)):
             looks = pyro.sample("looks", self.posteriors["looks"].distribution())
-        at_mean = sample_rates(self.model.annotators, self.posteriors)
-        rates = {name: rate.detach() for name, rate in at_mean.items()}
+        rates = detached(sample_rates(self.model.annotators, self.posteriors))
         nothing = torch.zeros((), dtype=torch.float64)
         z, hard = pyro.sample("z", Point(self.labels, nothing)), self.hard_draws[self._last]
         if self.model.hard_items:
@@ -284,7 +282,7 @@ class PartitionGuide(nn.Module):
         by_relation = torch.stack([(said + row).softmax(1) for row in looks], 1)
         shares = self._relation_shares(asked).unsqueeze(2)
         look = (shares * by_relation).sum(1)[asked.pair[: len(items)]].log()
-        rates = {name: log_expected(self.posteriors[name]) for name in rates}
+        rates = {name: self.posteriors[name].log_expected() for name in rates}
         return torch.logsumexp(look + self.model.log_answers(rates, worker, label), 1)
 
     def _relation_shares(self, pairs: AskedPairs) -> Float[Tensor, "pair relation"]:
@@ -323,11 +321,3 @@ class PartitionGuide(nn.Module):
         if {*rates} == {"sensitivity", "specificity"}:
             return WorkerSummary(rates, *weight_of(**rates))
         return WorkerSummary(rates, found.weight, found.weight_sd)
-
-
-def log_expected(posterior: ConjugatePosterior) -> Float[Tensor, "*plate size"]:
-    """``log E_q[exp t]``, entry by entry: of Betas and Dirichlets the logarithm of the mean."""
-    family, eta = posterior.family, posterior.natural_parameters
-    steps = torch.eye(family.size, dtype=eta.dtype)
-    higher = family.log_normalizer(eta.unsqueeze(-2) + steps)
-    return higher - family.log_normalizer(eta).unsqueeze(-1)

@@ -21,9 +21,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.data import CrowdData, Placements
-from pyro_crowdclust.distributions import ConjugatePosterior, Point, WorkerSummary
+from pyro_crowdclust.distributions import Point, WorkerSummary, conjugate_posteriors
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.partition import log_expected
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models.sorted_partition import SortedPartition, paged_items
 from pyro_crowdclust.partitions import (
@@ -76,8 +75,7 @@ class SortedPartitionGuide(nn.Module):
     ) -> None:
         super().__init__()
         self.model = model
-        posteriors = {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        self.posteriors: Any = nn.ModuleDict(posteriors)
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         shape = num_draws, num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(*shape, 1))
         rates = torch.ones(*shape, model.annotators.num_workers, 2, 2, dtype=torch.float64)
@@ -206,7 +204,7 @@ class SortedPartitionGuide(nn.Module):
             Of the same items; 0 of pages without any.
         """
         paged = PagedItems(self.draws.shape[-1], pages)
-        log_shares = log_expected(self.posteriors["shares"])
+        log_shares = self.posteriors["shares"].log_expected()
         of_draws = [
             paged.log_groups(some, self.model.annotators.spreads)
             for some in self.partition_draws().split(self.num_chains)

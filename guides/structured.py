@@ -11,8 +11,7 @@ draws of h given each cluster.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyro
@@ -28,9 +27,9 @@ from pyro_crowdclust.distributions import (
     OfItems,
     RowNormalAtMean,
     Rows,
-    common_noise,
+    detached,
 )
-from pyro_crowdclust.families import Categorical, IndependentMoments, softmax_without_denormals
+from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
@@ -38,8 +37,10 @@ from pyro_crowdclust.inference import (
     LabelTerm,
     LocalPosterior,
     LocalSolver,
+    LogRatios,
     SumCoupling,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import check_network_of_clusters
@@ -47,9 +48,6 @@ from pyro_crowdclust.networks import AssignmentOutputs, ClusterRecognition, lear
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import DeepLatentMixture
-
-# Rows that one pass through the networks holds when all clusters of many items are scored.
-_ROWS = 8192
 
 
 @described
@@ -144,7 +142,7 @@ class StructuredGuide(ConjugateGuide):
         """Run the guide on a batch, as Pyro does."""
         features = batch.needed_features
         weights, theta, rates, labels = self.sample_globals()
-        fixed = weights.detach(), theta.detach(), _detached(rates), _detached(labels)
+        fixed = weights.detach(), theta.detach(), detached(rates), detached(labels)
         seen = self.recognition.trunk(features.flatten(1))
         logits = self._logits(batch, seen, *fixed)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
@@ -156,69 +154,10 @@ class StructuredGuide(ConjugateGuide):
         if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
             answers.sample_guide(z, rates, batch)
 
-    def log_ratios(
-        self,
-        theta: Float[Tensor, "cluster size"],
-        features: Float[Tensor, "item ..."],
-        seen: Float[Tensor, "item width"],
-        rows: Rows,
-        noise: Callable[[Tensor], Tensor] | None = None,
-    ) -> Float[Tensor, " row"]:
-        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of some items and clusters.
-
-        With one draw of h for the emission (and for all layers but the top), the others in closed
-        form; or, with ``noise``, of one draw throughout: a log importance weight.
-
-        Parameters
-        ----------
-        theta
-            E[t(theta_k)].
-        features
-            Of the items.
-        seen
-            What the trunk of the recognition network returns of them.
-        rows
-            Which items and clusters.
-        noise
-            Of the draws of items, as of ``Rows.draw``.
-        """
-        latents = self.recognition.latents(seen, rows)
-        values, total = {}, seen.new_zeros(())
-        for name, moments in zip(self.model.latent_names(), latents, strict=True):
-            value = moments
-            if noise is not None:
-                value = IndependentMoments.point(rows.draw(moments, noise))
-            values[name] = value.flat()
-            total = total - RowNormalAtMean(*moments).log_prob(values[name])
-        values["o"] = features.index_select(0, rows.item)
-
-        def sample(name: str, distribution: pyro.distributions.TorchDistribution) -> Tensor:
-            nonlocal total
-            total = total + distribution.log_prob(values[name])
-            return values[name]
-
-        self.model.generate(theta, rows, sample)
-        return total
-
-    @torch.no_grad()
-    def _table(
-        self, theta: Tensor, features: Tensor, seen: Tensor, seed: int | None = None
-    ) -> Float[Tensor, "item cluster"]:
-        """``log_ratios`` of all items and clusters, in parts that bound the memory.
-
-        With a ``seed`` at draws whose noise all items have in common: what is said of one does not
-        hang on which others are there.
-        """
-        num_clusters = self.model.num_clusters
-        table = seen.new_empty(len(seen), num_clusters)
-        items = torch.arange(len(seen), device=seen.device)
-        for part in items.split(max(1, _ROWS // num_clusters)):
-            rows = Rows.every(len(part), num_clusters, seen)
-            given = features[part], seen[part]
-            noise = None if seed is None else common_noise(seed)
-            ratios = self.log_ratios(theta, *given, rows, noise)
-            table[part] = ratios.to(table.dtype).view(len(part), num_clusters)
-        return table
+    @property
+    def log_ratios(self) -> LogRatios:
+        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of some items and clusters."""
+        return LogRatios(self.model, self.recognition)
 
     def _logits(
         self,
@@ -234,7 +173,7 @@ class StructuredGuide(ConjugateGuide):
         supervision = self.model.supervision
         log_weights = self.model.weights.log_weights(weights)
         if self.classifier is None:
-            alone = log_weights + self._table(theta, features, seen)
+            alone = log_weights + self.log_ratios.of_all(theta, features, seen)
         else:
             alone = self._classified(features)
         heard = self._with_labels(alone, log_weights, labels, batch)
@@ -298,17 +237,11 @@ class StructuredGuide(ConjugateGuide):
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) once items have heard the answers and each other."""
-        couplings = [self.model.supervision.coupling(labels, batch)]
-        if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
-            couplings.append(answers.coupling(rates, batch, alone.dtype))
-        couplings = [coupling for coupling in couplings if coupling is not None]
-        if not couplings:
-            return alone
-        coupling = SumCoupling(*couplings)
-        first, others = alone[: coupling.num_items], alone[coupling.num_items :]
-        assignments = softmax_without_denormals(first)
-        heard, _ = self.solver.exchange(first, first, assignments, coupling)
-        return torch.cat([heard, others])
+        answers = None
+        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+            answers = sites.coupling(rates, batch, alone.dtype)
+        coupling = SumCoupling.of(self.model.supervision.coupling(labels, batch), answers)
+        return alone if coupling is None else self.solver.exchanged(alone, coupling)
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
@@ -339,7 +272,8 @@ class StructuredGuide(ConjugateGuide):
         are the same ones in every call, and their noise is that of all items.
         """
         _, theta, rates, labels = self.mean_globals()
-        log_likelihoods = self._log_likelihoods(theta, batch, range(self.num_draws))
+        features, seeds = batch.needed_features, range(self.num_draws)
+        log_likelihoods = self.log_ratios.log_likelihoods(theta, features, seeds)
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
         heard = self._with_labels(log_weights + log_likelihoods, log_weights, labels, batch)
@@ -362,20 +296,9 @@ class StructuredGuide(ConjugateGuide):
         """
         log_weights = self.model.weights.log_weights(sites["weights"])
         seeds = torch.randint(2**31, (num_draws,)).tolist()
-        log_likelihoods = self._log_likelihoods(sites["components"], batch, seeds)
+        theta, features = sites["components"], batch.needed_features
+        log_likelihoods = self.log_ratios.log_likelihoods(theta, features, seeds)
         return (log_weights + log_likelihoods).logsumexp(-1)
-
-    def _log_likelihoods(
-        self, theta: Tensor, batch: Batch, seeds: Sequence[int]
-    ) -> Float[Tensor, "item cluster"]:
-        """``log p(o | k)`` by importance weights, a draw for every seed."""
-        features = batch.needed_features
-        seen = self.recognition.trunk(features.flatten(1))
-        first, *others = seeds
-        total = self._table(theta, features, seen, first)
-        for seed in others:
-            total = torch.logaddexp(total, self._table(theta, features, seen, seed))
-        return total - math.log(len(seeds))
 
     def start_at_partition(
         self,
@@ -393,14 +316,11 @@ class StructuredGuide(ConjugateGuide):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the recognition network fits the data and the model."""
-        num_features = math.prod(() if data.features is None else data.features.shape[1:])
-        self.recognition.check_sizes(num_features, self.model.components.dim)
+        self.recognition.check_sizes(data.num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is, for what it anneals."""
-        for term in (self.label_term, self.consistency_term):
-            if term is not None:
-                term.epoch = epoch
+        anneal(epoch, self.label_term, self.consistency_term)
         super().set_epoch(epoch)
 
     @torch.no_grad()
@@ -415,8 +335,3 @@ class StructuredGuide(ConjugateGuide):
         """Return a cluster to its prior; a classifier that names it is not heard."""
         super().empty(cluster)
         self.outputs.empty(cluster)
-
-
-def _detached(values: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same values, from which no gradient goes back."""
-    return {name: value.detach() for name, value in values.items()}

@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pyro
 import torch
 from jaxtyping import Float
-from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import SortedPages, sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import (
+    SortedPages,
+    rate_statistics,
+    sample_rates,
+    sites_of,
+    summarize_workers,
+)
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
-    ConjugatePosterior,
     FullPlate,
     WorkerSummary,
+    conjugate_posteriors,
     sample_sites,
 )
 from pyro_crowdclust.families import Beta, softmax_without_denormals
@@ -34,7 +39,7 @@ from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
 from pyro_crowdclust.starts import k_means
-from pyro_crowdclust.training import NaturalGradient
+from pyro_crowdclust.training import held_steps
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import TwoWayMixture
@@ -83,15 +88,13 @@ class TwoWayGuide(nn.Module):
         self.model = model
         self.solver = solver
         self.trusting_epochs = trusting_epochs
-        self.posteriors: Any = nn.ModuleDict(
-            {name: ConjugatePosterior(prior) for name, prior in model.priors().items()}
-        )
+        self.posteriors: Any = conjugate_posteriors(model.priors())
         right, wrong = (torch.tensor(count, dtype=torch.float64) for count in _TRUSTED)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
         self.register_buffer("trusted", trusted)
         self.register_buffer("epoch", torch.zeros((), dtype=torch.float64))
-        self._given: Tensor | None = None
+        self.held: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -99,7 +102,7 @@ class TwoWayGuide(nn.Module):
         values = sample_sites(
             {name: site for name, site in self.posteriors.items() if name not in rates}
         )
-        logits = self._given
+        logits = self.held
         if logits is None:
             logits = self._logits(values | rates, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
@@ -172,14 +175,7 @@ class TwoWayGuide(nn.Module):
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
         # 1e-30 is the probability of the styles that an item is not in.
         cells = style.double().clamp_min(1e-30).log().unsqueeze(-2) + 0.05 * noise.unsqueeze(-1)
-        self._given = cells.flatten(-2)
-        try:
-            Trace_ELBO().differentiable_loss(self.model, self, batch).backward()
-        finally:
-            self._given = None
-        NaturalGradient(self.posteriors.values(), 1.0).step()
-        for parameter in self.parameters():
-            parameter.grad = None
+        held_steps(self.model, self, batch, [cells.flatten(-2)], 1.0)
 
     def set_epoch(self, epoch: float) -> None:
         """Tell the guide how far training is; see ``trusting_epochs``."""
@@ -199,12 +195,9 @@ class TwoWayGuide(nn.Module):
         covariance = effects.scale / (effects.degrees - dim - 1)
         return MixtureSummary(weights, effects.location[:count], covariance.expand(count, dim, dim))
 
-    @torch.no_grad()
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
-        if self.model.annotators is None:
-            return {}
-        return {name: self.posteriors[name].mean() for name in self.model.annotators.priors()}
+        return rate_statistics(self.model.annotators, self.posteriors)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

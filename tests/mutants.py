@@ -52,7 +52,11 @@ CORE = {
     "pyro_crowdclust/families/heavy_tailed.py": ["tests/families", "tests/mixture/test_tails.py"],
     "pyro_crowdclust/training/elbo.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
+    "pyro_crowdclust/training/held_steps.py": ["tests/training/test_held_steps.py"],
     "pyro_crowdclust/inference": [_BOUNDS, "tests/inference", "tests/guides"],
+    "pyro_crowdclust/inference/importance.py": [
+        *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
+    ],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/distributions": [
         *(_BOUNDS, "tests/distributions", "tests/annotators", "tests/models", "tests/guides"),

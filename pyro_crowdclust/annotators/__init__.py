@@ -19,6 +19,7 @@ from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_sites import told_of_items
 from pyro_crowdclust.annotators.sites import (
     check_annotators,
+    rate_statistics,
     sample_answers,
     sample_rates,
     sites_of,
@@ -66,6 +67,7 @@ __all__ = [
     "describe_annotators",
     "expected_counts",
     "pair_rates",
+    "rate_statistics",
     "sample_answers",
     "sample_evidence",
     "sample_labels",

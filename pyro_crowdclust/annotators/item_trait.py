@@ -39,7 +39,7 @@ from pyro_crowdclust.annotators.trait_grid import CUTS, PER_ANNOTATOR, POINTS, a
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.errors import check_share
-from pyro_crowdclust.families import Dirichlet, Gaussian, PosteriorSummary
+from pyro_crowdclust.families import SMALLEST_PROBABILITY, Dirichlet, Gaussian, PosteriorSummary
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described
 
@@ -226,7 +226,7 @@ class ItemTrait(nn.Module):
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         evidence = labels.evidence(self.log_answers(values)) + values["trait"]
         of_item = evidence.softmax(-1)[item].unsqueeze(1) * self.sides(values).mT
-        of_item = of_item / of_item.sum(-1, keepdim=True).clamp_min(1e-300)
+        of_item = of_item / of_item.sum(-1, keepdim=True).clamp_min(SMALLEST_PROBABILITY)
         one = self._answers(values["curves"])[worker]
         named = torch.where(label.unsqueeze(-1) == 1, one, 1 - one)
         return (of_item * named.unsqueeze(1)).sum(-1)

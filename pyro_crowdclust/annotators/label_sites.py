@@ -15,6 +15,7 @@ from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsUnheard
 
@@ -112,7 +113,7 @@ def log_unheard(
         return annotators.log_unheard(posteriors, labels, classes)
     rows = torch.tensor(annotators.summary(posteriors, 0.0).mean, device=labels.cell.device)
     # Finite, so that 0 times it is 0.
-    return rows[labels.worker, :, labels.label].clamp_min(1e-300).log()
+    return rows[labels.worker, :, labels.label].clamp_min(SMALLEST_PROBABILITY).log()
 
 
 def sample_evidence(

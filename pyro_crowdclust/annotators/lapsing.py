@@ -32,6 +32,7 @@ from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
     LapsingAnswer,
+    log_attention,
     log_without_looking,
 )
 from pyro_crowdclust.distributions.pairs import agreement
@@ -140,16 +141,32 @@ class LapsingWorkers(nn.Module):
         """``w = log p(L | same) - log p(L | different)`` of workers who look; eq. 14."""
         return self.attentive.log_likelihood_ratio(rates, worker, label)
 
-    def log_odds_before_looking(
+    def log_odds(
         self,
         sessions: Sessions,
         label: Float[Tensor, " pair"],
         rates: Mapping[str, Float[Tensor, "worker size"]],
+        same: Float[Tensor, " pair"],
     ) -> Float[Tensor, " session"]:
-        """``log q(u = 1) - log q(u = 0)`` of every page, less what its attentive answers say."""
-        looks, lapses = rates["attention"].index_select(0, sessions.worker).unbind(-1)
-        pages = sessions.of_answer, len(looks), self.outcomes.num_outcomes
-        return looks - lapses - log_without_looking(self.outcomes.places(label), *pages)
+        """``log q(u = 1) - log q(u = 0)`` of every page, given s = P(same) of its pairs.
+
+        Parameters
+        ----------
+        sessions
+            The pages of workers that the answers lie on.
+        label
+            The answers.
+        rates
+            t of the workers' sites, or its expectations.
+        same
+            s of every answer.
+        """
+        worker, page = sessions.worker, sessions.of_answer
+        looks, lapses = rates["attention"].index_select(0, worker).unbind(-1)
+        attentive = self.attentive.answer(same, rates, worker.index_select(0, page))
+        pages = page, len(worker), self.outcomes.num_outcomes
+        at_random = log_without_looking(self.outcomes.places(label), *pages)
+        return log_attention(looks - lapses, attentive.log_prob(label), at_random, page)
 
 
 class SessionCoupling:
@@ -187,25 +204,19 @@ class SessionCoupling:
         weighted: bool = False,
         together: Float[Tensor, "cluster cluster"] | None = None,
     ) -> None:
-        label = batch.needed_label
         self.num_items = batch.num_paired
         self._ends, self._together = (batch.left, batch.right), together
-        self._of_answer, self._dtype = sessions.of_answer, dtype
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, label)
+        self._annotators, self._rates, self._dtype = annotators, rates, dtype
+        self._sessions, self._label = sessions, batch.needed_label
+        ratio = annotators.log_likelihood_ratio(rates, batch.worker, self._label)
         self._ratio = ratio * batch.pair_weight if weighted else ratio
-        self._if_same, self._if_different = (
-            annotators.attentive.answer(same, rates, batch.worker).log_prob(label)
-            for same in (torch.ones_like(ratio), torch.zeros_like(ratio))
-        )
-        self._first = annotators.log_odds_before_looking(sessions, label, rates)
 
     @torch.no_grad()
     def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:
         """``log q(u = 1) - log q(u = 0)`` of every page of a worker, given q(z)."""
-        paired = assignments[: self.num_items].to(self._if_same.dtype)
+        paired = assignments[: self.num_items].to(self._ratio.dtype)
         same = agreement(paired, *self._ends, self._together)
-        looked = torch.lerp(self._if_different, self._if_same, same)
-        return self._first.index_add(0, self._of_answer, looked)
+        return self._annotators.log_odds(self._sessions, self._label, self._rates, same)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What every paired item hears, shape ``[num_items, K]``."""
@@ -223,7 +234,7 @@ class SessionCoupling:
     def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
         """``w q(u = 1)`` of every answer."""
         attention = self.log_odds(assignments).sigmoid()
-        return self._ratio * attention.index_select(0, self._of_answer)
+        return self._ratio * attention.index_select(0, self._sessions.of_answer)
 
     def _coupling(self, weight: Float[Tensor, " pair"]) -> PairCoupling:
         return PairCoupling(*self._ends, weight.to(self._dtype), self.num_items, self._together)

@@ -14,6 +14,7 @@ from torch.distributions import Gamma
 
 from pyro_crowdclust.distributions.class_labels import CommunityDirichlet
 from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 
 class LearnedRows(nn.Module):
@@ -101,5 +102,5 @@ def draw_log_shares(
 ) -> Float[Tensor, "*batch share"]:
     """``log p`` of draws ``p ~ Dir(a)``."""
     # Below this a draw of the Gamma is zero to a computer, and its logarithm would not be finite.
-    gamma = np.maximum(rng.standard_gamma(concentration), 1e-300)
+    gamma = np.maximum(rng.standard_gamma(concentration), SMALLEST_PROBABILITY)
     return torch.from_numpy(np.log(gamma / gamma.sum(-1, keepdims=True)))

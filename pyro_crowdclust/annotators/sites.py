@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyro
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -63,6 +64,14 @@ def sample_rates(
         return {}
     with FullPlate("workers", annotators.num_workers):
         return {name: pyro.sample(name, sites[name].distribution()) for name in annotators.priors()}
+
+
+@torch.no_grad()
+def rate_statistics(
+    annotators: PairAnnotators | SortedPages | None, sites: WorkerSites
+) -> dict[str, Tensor]:
+    """E[t] of the workers' rates, or t at points, by site; of no annotators there are none."""
+    return {} if annotators is None else {name: sites[name].mean() for name in annotators.priors()}
 
 
 def sample_answers(

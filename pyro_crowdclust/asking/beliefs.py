@@ -20,6 +20,7 @@ from pyro_crowdclust.asking.evidence import component_gain, expert_gain
 from pyro_crowdclust.asking.information import entropy, mutual_information
 from pyro_crowdclust.asking.partitions import draw_roots
 from pyro_crowdclust.distributions.pairs import components_together
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.mixture.nearness import near_shares, standardize
 from pyro_crowdclust.protocols import FittedModel, SupportsMixture
 from pyro_crowdclust.results.coordinates import component_coordinates
@@ -252,7 +253,7 @@ def _near_larger(
     if isinstance(result.guide, SupportsMixture):
         shares = np.tril(near_shares(result.guide.mixture())[np.ix_(order, order)], -1)
     shares = np.where(shares.sum(1, keepdims=True) > 0, shares, even)
-    return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
+    return shares / np.maximum(shares.sum(1, keepdims=True), SMALLEST_PROBABILITY)
 
 
 def _depth(

@@ -10,11 +10,11 @@ from jaxtyping import Bool, Float, Int
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.drawn_clusters import DrawnClusters
 from pyro_crowdclust.asking.information import entropy
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Components of which a page is chosen: those of whose clusters there is most to tell.
 _MOST_COMPONENTS = 40
 _FAINT = 1e-9
-_TINY = 1e-300
 
 
 class ItemsTeaching:
@@ -208,8 +208,8 @@ class PageTeaching:
         for joint in parts:
             mass = joint[..., : self._drawn.numbers[0]].sum(-1, keepdims=True)
             apart = mass * self._share
-            ratio = strength * joint / np.maximum(apart, _TINY) + (1 - strength)
-            terms = terms + apart * ratio * np.log(np.maximum(ratio, _TINY))
+            ratio = strength * joint / np.maximum(apart, SMALLEST_PROBABILITY) + (1 - strength)
+            terms = terms + apart * ratio * np.log(np.maximum(ratio, SMALLEST_PROBABILITY))
             seen = seen + (mass > 0)
         chance = strength**2 * (seen - 1) * (self._drawn.numbers - 1) / (2 * len(self.draws))
         return self._drawn.sums(terms) - chance

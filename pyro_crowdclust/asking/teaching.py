@@ -11,12 +11,12 @@ from scipy.special import xlogy
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.drawn_clusters import DrawnClusters
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Questions whose tables are in memory at a time.
 _AT_A_TIME = 512
 # Pairs of components of which a batch is chosen: those whose answers tell most.
 _MOST_PAIRS = 400
-_TINY = 1e-300
 
 
 class Teaching(Protocol):
@@ -155,10 +155,10 @@ class PairTeaching:
         noise = np.zeros(len(pair))
         for label in range(channels.shape[2]):
             apart, gap = channels[:, 0, label], channels[:, 1, label] - channels[:, 0, label]
-            total = np.maximum(apart + gap * one, _TINY)
+            total = np.maximum(apart + gap * one, SMALLEST_PROBABILITY)
             # Not below 0, as rounding may have it where an answer never is that of a draw.
             said = np.maximum(apart[:, None] * marginal + gap[:, None] * joint, 0.0)
-            ratio = said / np.maximum(total[:, None] * marginal, _TINY)
+            ratio = said / np.maximum(total[:, None] * marginal, SMALLEST_PROBABILITY)
             told += self._drawn.sums(xlogy(said, ratio))
             noise += gap**2 * one * (1 - one) / total
         # Miller 1955, for an answer that follows the draw as far as it does.

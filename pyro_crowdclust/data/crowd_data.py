@@ -6,6 +6,7 @@ workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -282,6 +283,11 @@ class CrowdData:
     def features_in_memory(self) -> np.ndarray | Tensor | None:
         """The features, unless they are read from where they are stored; None then, or if none."""
         return None if isinstance(self.features, StoredFeatures) else self.features
+
+    @property
+    def num_features(self) -> int:
+        """Numbers in the features of an item, such as pixels; 0 without features."""
+        return 0 if self.features is None else math.prod(self.features.shape[1:])
 
     @property
     def has_gaps(self) -> bool:

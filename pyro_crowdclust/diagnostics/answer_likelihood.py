@@ -35,6 +35,7 @@ from pyro_crowdclust.diagnostics.draws import (
     sites_with_density,
 )
 from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
+from pyro_crowdclust.distributions.lapses import page_counts, share_without_looking
 from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.inference.enumeration import unscaled_log_density
 from pyro_crowdclust.minibatches.batch import Batch
@@ -170,23 +171,21 @@ def left_out_on_pages(
     assert answers.page is not None  # as the caller has seen
     sessions = Sessions.of(answers.page, answers.worker)
     place, own = workers.outcomes.places(answers.label), sessions.of_answer[chosen]
-    counts = torch.zeros(len(sessions.worker), workers.outcomes.num_outcomes, dtype=torch.float64)
-    counts.index_put_((sessions.of_answer, place), counts.new_ones(()), accumulate=True)
-    others = counts.shape[1] + counts[own].sum(1) - 1
-    not_looked = counts[own, place[chosen]].log() - others.log()
+    number = workers.outcomes.num_outcomes
+    counts = page_counts(place, sessions.of_answer, len(sessions.worker), number)[own]
+    others = counts - torch.nn.functional.one_hot(place[chosen], number)
+    not_looked = share_without_looking(others, place[chosen]).log()
     agree = torch.as_tensor(same, dtype=torch.float64).clamp(0, 1)
+    worker, label = answers.worker[chosen], answers.label[chosen]
     rows = []
     for draw in range(draws.num_draws):
         drawn = draws.at(draw)
         rates = {name: drawn[name].cpu() for name in workers.priors()}
         if_same, if_different = (
-            workers.attentive.answer(s, rates, answers.worker).log_prob(answers.label)
-            for s in (torch.ones_like(agree), torch.zeros_like(agree))
+            workers.attentive.answer(s, rates, worker).log_prob(label)[None]
+            for s in (torch.ones_like(agree[chosen]), torch.zeros_like(agree[chosen]))
         )
-        said = torch.lerp(if_different, if_same, agree)
-        odds = workers.log_odds_before_looking(sessions, answers.label, rates)
-        odds = odds.index_add(0, sessions.of_answer, said)[own]
-        if_same, if_different = if_same[None, chosen], if_different[None, chosen]
+        odds = workers.log_odds(sessions, answers.label, rates, agree)[own]
         looked = left_out_answers(if_same, if_different, same[chosen.numpy()])[0]
         logsigmoid = torch.nn.functional.logsigmoid
         rows.append(-torch.logaddexp(logsigmoid(odds) - looked, logsigmoid(-odds) - not_looked))

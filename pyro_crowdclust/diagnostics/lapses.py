@@ -22,13 +22,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
-from scipy.special import betaln, expit, logit
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Answers, Sessions
+from pyro_crowdclust.distributions.lapses import log_attention, log_without_looking
 from pyro_crowdclust.protocols import FittedModel, part_of
 
 # Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
@@ -99,7 +99,8 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
             "answers and more"
         )
     else:
-        careless, says_same = _careless(yes, same, of_page, worker, data.num_workers)
+        said_same, agree = torch.from_numpy(yes), torch.from_numpy(same).double()
+        careless, says_same = _careless(said_same, agree, sessions, data.num_workers)
     count = np.bincount(of_page, told, len(page))
     said, expected = (
         np.bincount(of_page, told * part, len(page)) / np.where(count, count, np.nan)
@@ -127,9 +128,7 @@ def _posterior(
     sessions = Sessions.of(answers.page, answers.worker)
     rates = {name: result.guide.posteriors[name].mean().cpu() for name in workers.priors()}
     agree = torch.as_tensor(same).double()
-    looked = workers.attentive.answer(agree, rates, answers.worker).log_prob(answers.label)
-    log_odds = workers.log_odds_before_looking(sessions, answers.label, rates)
-    log_odds = log_odds.index_add(0, sessions.of_answer, looked)
+    log_odds = workers.log_odds(sessions, answers.label, rates, agree)
     says = workers.outcomes.labels(torch.arange(workers.outcomes.num_grades))  # of who can tell
     channels = attentive_channels(result.guide.workers())
     shares = _shares(workers, rates, says) if channels is None else channels.mean
@@ -159,31 +158,28 @@ def _shares(
 
 
 def _careless(
-    yes: np.ndarray,
-    same: Float[np.ndarray, " answer"],
-    page: np.ndarray,
-    worker: np.ndarray,
+    yes: Bool[Tensor, " answer"],
+    same: Float[Tensor, " answer"],
+    sessions: Sessions,
     num_workers: int,
 ) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
     """P(careless) of every page, and P(same is said) of every answer with attention."""
-    own = worker[page]
-    num_pages = len(worker)
-    number, said = np.bincount(page), np.bincount(page, yes)
-    at_random = betaln(1 + said, 1 + number - said)
-    prior = _CARELESS / (_CARELESS + _ATTENTIVE)
-    careless = np.full(num_pages, prior)
-    pages_of = np.bincount(worker, minlength=num_workers)
+    _, worker, page = sessions
+    own, num_pages = worker[page], len(worker)
+    at_random = log_without_looking(yes.long(), page, num_pages, 2)
+    careless = same.new_full((num_pages,), _CARELESS / (_CARELESS + _ATTENTIVE))
+    pages_of = worker.bincount(minlength=num_workers)
 
-    def rate(right: np.ndarray, weight: np.ndarray) -> Float[np.ndarray, " worker"]:
-        total = np.bincount(own, weight, num_workers)
-        return (np.bincount(own, weight * right, num_workers) + _RIGHT) / (total + _RIGHT + _WRONG)
+    def rate(right: Tensor, weight: Tensor) -> Float[Tensor, " worker"]:
+        total = own.bincount(weight, num_workers)
+        return (own.bincount(weight * right, num_workers) + _RIGHT) / (total + _RIGHT + _WRONG)
 
     for _ in range(_ROUNDS):
         heard = 1 - careless[page]
         sensitivity, specificity = rate(yes, heard * same), rate(~yes, heard * (1 - same))
         says_same = same * sensitivity[own] + (1 - same) * (1 - specificity[own])
-        attentive = np.bincount(page, np.log(np.where(yes, says_same, 1 - says_same)), num_pages)
-        share = np.bincount(worker, careless, num_workers) + _CARELESS
-        odds = logit(share / (pages_of + _CARELESS + _ATTENTIVE))
-        careless = expit(odds[worker] + at_random - attentive)
-    return careless, says_same
+        attentive = torch.where(yes, says_same, 1 - says_same).log()
+        share = worker.bincount(careless, num_workers) + _CARELESS
+        odds = (share / (pages_of + _CARELESS + _ATTENTIVE)).logit()
+        careless = log_attention(-odds[worker], attentive, at_random, page).neg().sigmoid()
+    return careless.numpy(), says_same.numpy()

@@ -8,7 +8,13 @@ from pyro_crowdclust.distributions.likelihoods import Assignment, ComponentObser
 from pyro_crowdclust.distributions.pairs import EnumeratedAgreement, SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
-from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
+from pyro_crowdclust.distributions.priors import (
+    ConjugatePosterior,
+    ConjugatePrior,
+    conjugate_posteriors,
+    detached,
+    sample_sites,
+)
 from pyro_crowdclust.distributions.row_sites import (
     OfItems,
     RowComponent,
@@ -48,6 +54,8 @@ __all__ = [
     "TwoCoinAnswer",
     "WorkerSummary",
     "common_noise",
+    "conjugate_posteriors",
+    "detached",
     "emitted_rows",
     "named_draws",
     "sample_sites",

@@ -14,6 +14,20 @@ from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.distributions.statistics import StatisticValued
 
 
+def page_counts(
+    outcome: Int[Tensor, " answer"], page: Int[Tensor, " answer"], num_pages: int, num_outcomes: int
+) -> Float[Tensor, "page outcome"]:
+    """``n_c``: how often every page has each answer c.
+
+    Examples
+    --------
+    >>> page_counts(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 1]), 2, 2).tolist()
+    [[0.0, 1.0], [1.0, 1.0]]
+    """
+    counts = torch.zeros(num_pages, num_outcomes, dtype=torch.float64, device=page.device)
+    return counts.index_put_((page, outcome), counts.new_ones(len(page)), accumulate=True)
+
+
 def log_without_looking(
     outcome: Int[Tensor, " answer"], page: Int[Tensor, " answer"], num_pages: int, num_outcomes: int
 ) -> Float[Tensor, " page"]:
@@ -28,11 +42,60 @@ def log_without_looking(
     >>> log_without_looking(outcome, page, 2, 2).exp().round(decimals=4)
     tensor([0.5000, 0.1667], dtype=torch.float64)
     """
-    counts = torch.zeros(num_pages, num_outcomes, dtype=torch.float64, device=page.device)
-    counts.index_put_((page, outcome), counts.new_ones(len(page)), accumulate=True)
-    alpha = 1 + counts
+    alpha = 1 + page_counts(outcome, page, num_pages, num_outcomes)
     uniform = alpha.new_tensor(float(num_outcomes)).lgamma()
     return alpha.lgamma().sum(-1) - alpha.sum(-1).lgamma() + uniform
+
+
+def share_without_looking(
+    counts: Float[Tensor, "answer outcome"], outcome: Int[Tensor, " answer"]
+) -> Float[Tensor, " answer"]:
+    """``(1 + n_L) / (C + n)``: how likely an answer L is without looking, given others on its page.
+
+    Parameters
+    ----------
+    counts
+        n_c of the others on the page of every answer.
+    outcome
+        L.
+
+    Examples
+    --------
+    >>> share_without_looking(torch.tensor([[0.0, 2.0], [0.0, 0.0]]), torch.tensor([1, 1])).tolist()
+    [0.75, 0.5]
+    """
+    alpha = 1 + counts
+    return alpha.gather(-1, outcome.unsqueeze(-1)).squeeze(-1) / alpha.sum(-1)
+
+
+def log_attention(
+    prior: Float[Tensor, " page"],
+    attentive: Float[Tensor, " answer"],
+    at_random: Float[Tensor, " page"],
+    page: Int[Tensor, " answer"],
+) -> Float[Tensor, " page"]:
+    """``log q(u = 1) - log q(u = 0) = r_p + sum_{a in p} log p(L_a | u = 1) - log p(L_p | u = 0)``.
+
+    Parameters
+    ----------
+    prior
+        r: the log odds that a page was looked at, before its answers.
+    attentive
+        ``log p(L | u = 1)`` of every answer.
+    at_random
+        ``log p(L_p | u = 0)`` of every page, as of ``log_without_looking``.
+    page
+        Which page every answer lies on.
+
+    Examples
+    --------
+    >>> looked = torch.tensor([0.9, 0.9, 0.1]).log()
+    >>> page = torch.tensor([0, 0, 1])
+    >>> at_random = log_without_looking(torch.tensor([1, 1, 1]), page, 2, 2).float()
+    >>> log_attention(torch.zeros(2), looked, at_random, page).sigmoid().round(decimals=2)
+    tensor([0.7100, 0.1700])
+    """
+    return (prior - at_random).index_add(0, page, attentive)
 
 
 class LapsingAnswer(StatisticValued):

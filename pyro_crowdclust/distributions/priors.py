@@ -118,6 +118,22 @@ class ConjugatePosterior(nn.Module):
         return self.family.expected_statistics(self.natural_parameters)
 
     @torch.no_grad()
+    def log_expected(self) -> Float[Tensor, "*plate size"]:
+        """``log E_q[exp t]``, entry by entry: of Betas and Dirichlets the logarithm of the mean.
+
+        Examples
+        --------
+        >>> from pyro_crowdclust.families import Beta
+        >>> beta = Beta().natural(torch.tensor(3.0), torch.tensor(1.0))
+        >>> ConjugatePosterior(ConjugatePrior(Beta(), beta)).log_expected().exp()
+        tensor([0.7500, 0.2500], dtype=torch.float64)
+        """
+        family, eta = self.family, self.natural_parameters
+        steps = torch.eye(family.size, dtype=eta.dtype)
+        higher = family.log_normalizer(eta.unsqueeze(-2) + steps)
+        return higher - family.log_normalizer(eta).unsqueeze(-1)
+
+    @torch.no_grad()
     def standard(self) -> Any:
         """Standard parameters of q, a named tuple of the family."""
         return self.family.standard(self.natural_parameters.detach())
@@ -145,6 +161,11 @@ class ConjugatePosterior(nn.Module):
         self.natural_parameters.copy_(natural_parameters)
 
 
+def conjugate_posteriors(priors: Mapping[str, ConjugatePrior]) -> nn.ModuleDict:
+    """A posterior for each of these priors, by the names of the sites."""
+    return nn.ModuleDict({name: ConjugatePosterior(prior) for name, prior in priors.items()})
+
+
 def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> dict[str, Tensor]:
     """Run a Pyro site for each of them, in a plate ``NAME_plate`` where there are many thetas.
 
@@ -159,3 +180,8 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
         with plate:
             values[name] = pyro.sample(name, distribution)
     return values
+
+
+def detached(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Values of sites, through which no gradient goes back."""
+    return {name: value.detach() for name, value in values.items()}

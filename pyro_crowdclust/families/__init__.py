@@ -7,6 +7,7 @@ a new family is tested by being added here.
 from pyro_crowdclust.families.beta import Beta, BetaParameters
 from pyro_crowdclust.families.beta_bernoulli import BetaBernoulli
 from pyro_crowdclust.families.categorical import (
+    SMALLEST_PROBABILITY,
     Categorical,
     CategoricalParameters,
     softmax_without_denormals,
@@ -66,6 +67,7 @@ REGISTRY: dict[str, ExponentialFamily] = {
 
 __all__ = [
     "REGISTRY",
+    "SMALLEST_PROBABILITY",
     "Beta",
     "BetaBernoulli",
     "BetaParameters",

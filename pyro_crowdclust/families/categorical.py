@@ -22,6 +22,9 @@ from torch import Tensor
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary
 
+# In place of 0 where a logarithm is taken of a probability, or one divides by a sum of these.
+SMALLEST_PROBABILITY = 1e-300
+
 
 def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
     """Softmax whose entries below the cube root of the smallest normal number are zero.

@@ -12,6 +12,7 @@ from pyro_crowdclust.inference.enumeration import (
     trace_sites,
     unscaled_log_density,
 )
+from pyro_crowdclust.inference.importance import LogRatios
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     ExponentialAnnealing,
@@ -19,6 +20,7 @@ from pyro_crowdclust.inference.loss_terms import (
     LossTerms,
     RecognitionTerm,
     add_loss_term,
+    anneal,
 )
 from pyro_crowdclust.inference.messages import (
     AmortizedConditionals,
@@ -41,6 +43,7 @@ __all__ = [
     "LocalConditionals",
     "LocalPosterior",
     "LocalSolver",
+    "LogRatios",
     "LossTerms",
     "ObservedConditionals",
     "PairCoupling",
@@ -51,6 +54,7 @@ __all__ = [
     "ViewOrItself",
     "ViewPool",
     "add_loss_term",
+    "anneal",
     "averaged",
     "check_drawn_items",
     "create_plates",

@@ -212,6 +212,13 @@ class ConsistencyTerm:
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
+def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
+    """Set the epoch of terms of the loss; None is a term that a guide does without."""
+    for term in terms:
+        if term is not None:
+            term.epoch = epoch
+
+
 @dataclass(frozen=True)
 class ExponentialAnnealing:
     """``c(epoch) = max(initial decay^epoch, floor)``.

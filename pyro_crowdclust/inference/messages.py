@@ -24,6 +24,12 @@ class SumCoupling:
         self._couplings = couplings
         self.num_items = max(coupling.num_items for coupling in couplings)
 
+    @classmethod
+    def of(cls, *couplings: Coupling | None) -> SumCoupling | None:
+        """The sum of those that there are; None if there are none."""
+        found = [coupling for coupling in couplings if coupling is not None]
+        return cls(*found) if found else None
+
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """What each of the first ``num_items`` items hears from all."""
         total = torch.zeros_like(assignments[: self.num_items])
@@ -354,3 +360,25 @@ class LocalSolver:
             logits = (1 - self.damping) * target + self.damping * logits
             assignments = softmax_without_denormals(logits)
         return logits, assignments
+
+    def exchanged(
+        self,
+        alone: Float[Tensor, "item cluster"],
+        coupling: Coupling,
+        before: Float[Tensor, "paired cluster"] | None = None,
+    ) -> Float[Tensor, "item cluster"]:
+        """Log q(z) of all items after rounds of messages among those of a coupling.
+
+        Parameters
+        ----------
+        alone
+            log q(z) of all items without any messages.
+        coupling
+            The messages.
+        before
+            log q(z) where the rounds begin; by default that without messages.
+        """
+        paired, others = alone[: coupling.num_items], alone[coupling.num_items :]
+        first = paired if before is None else before
+        heard, _ = self.exchange(paired, first, softmax_without_denormals(first), coupling)
+        return torch.cat([heard, others])

@@ -8,6 +8,7 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from pyro_crowdclust.distributions.summaries import MixtureSummary
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Components with less weight are empty: they lie where the prior puts them, and are near nobody.
 _EMPTY = 1e-6
@@ -56,4 +57,4 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
     if scale == 0:
         return np.where(others, 1.0, 0.0) / np.maximum(others.sum(1, keepdims=True), 1)
     shares = np.exp(-_FALL * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
-    return shares / np.maximum(shares.sum(1, keepdims=True), 1e-300)
+    return shares / np.maximum(shares.sum(1, keepdims=True), SMALLEST_PROBABILITY)

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.functional import hessian, jacobian
 
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
@@ -74,7 +75,7 @@ class PitmanYor(nn.Module):
     def log_join(self, num_items: int) -> list[float]:
         """``log(n - d)``."""
         others = torch.arange(num_items + 1, dtype=torch.float64)
-        return (others - self.discount).clamp_min(1e-300).log().tolist()
+        return (others - self.discount).clamp_min(SMALLEST_PROBABILITY).log().tolist()
 
     def log_alone(self, num_clusters: int, num_items: int) -> float:
         """``log(theta + d K)``."""

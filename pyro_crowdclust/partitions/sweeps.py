@@ -15,7 +15,7 @@ was compared with somebody.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.numbering import without_gaps
 from pyro_crowdclust.partitions.protocols import PartitionPrior
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.partitions.gibbs import Chain, Weights
 
 # Of so many clusters fewer, and more, the weight of being alone is known to a sweep beforehand.
 _WINDOW = 16
@@ -79,15 +82,17 @@ def sweep_chains(
     labels, choices
         New labels, numbered without gaps; what items could choose in the last chain.
     """
-    from pyro_crowdclust.partitions.gibbs import visit_items
+    from pyro_crowdclust.partitions.gibbs import Comparisons, Offers, visit_items
 
     first, others, pair = (of_edge.numpy() for of_edge in pairs.edges)
     evidence = (weights + prior.asked - prior.closure).numpy()[:, pair]
     visits = np.zeros((2, len(pairs.asked)), dtype=np.int64)
     offered = np.zeros((2, len(others)), dtype=np.int64)
+    offers = Offers(*visits, *offered)
 
-    def visit(chain: int, *of_chain: Any) -> int:
-        return visit_items((first, others, evidence[chain]), *of_chain, (*visits, *offered))
+    def visit(number: int, begin: int, chain: Chain, weights: Weights) -> int:
+        compared = Comparisons(first, others, evidence[number])
+        return visit_items(compared, offers, begin, chain, weights)
 
     drawn = visited(labels, pairs, prior, visit, generator)
     return drawn, Choices(*offered[:, : visits[0].sum()], *visits)
@@ -111,8 +116,8 @@ def visited(
     prior
         What sizes clusters have.
     visit
-        Goes through the items of a chain, whose number it gets first: ``visit_items``, or another,
-        of what is said of them.
+        Goes through the items of a chain, by the number of the chain, the place to begin at, the
+        chain and the weights of the prior: ``visit_items``, or another, with evidence about them.
     generator
         Source of chance; default torch's own.
 
@@ -120,35 +125,25 @@ def visited(
     -------
     New labels, numbered without gaps.
     """
-    from pyro_crowdclust.partitions.gibbs import clusters_of
+    from pyro_crowdclust.partitions.gibbs import Chain, Weights, clusters_of
 
     (num_chains, num_items), asked = labels.shape, connections.asked.numpy()
     part = connections.part.numpy()
     log_join = np.array(prior.log_join(num_items))
     join = np.exp(log_join)
     join[0] = 0.0
-    weights = log_join, join, prior.closure, prior.joins_strangers
+    of_sizes = log_join, join, prior.closure, prior.joins_strangers
     chance = torch.rand(num_chains, 2, num_items, generator=generator, dtype=torch.float64).numpy()
     order = torch.rand(num_chains, len(asked), generator=generator).argsort(1).numpy()
     # Clusters of one part each.
     number = np.arange(num_chains)[:, None]
     z = without_gaps(number, part * (int(labels.max()) + 1) + labels.numpy())
-    for chain in range(num_chains):
-        clusters, place = clusters_of(z[chain], asked, part, join), 0
+    for each in range(num_chains):
+        clusters, place = clusters_of(z[each], asked, part, join), 0
+        chain = Chain(asked[order[each]], z[each], part, clusters, chance[each])
         while place < len(asked):
-            beside = int(clusters[-1][0])
+            beside = int(clusters.num_clusters[0])
             window = range(max(beside - _WINDOW, 0), beside + _WINDOW)
             log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
-            place = visit(
-                chain,
-                asked[order[chain]],
-                place,
-                z[chain],
-                part,
-                clusters,
-                weights,
-                log_alone,
-                window.start,
-                chance[chain],
-            )
+            place = visit(each, place, chain, Weights(*of_sizes, log_alone, window.start))
     return torch.from_numpy(without_gaps(number, z))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import visited
+
+if TYPE_CHECKING:
+    from pyro_crowdclust.partitions.gibbs import Chain, Weights
 
 # A finite spread beside which no number of items counts.
 ANYWHERE = 1e12
@@ -238,14 +241,14 @@ def sweep_pages(
     -------
     New labels, numbered without gaps.
     """
-    from pyro_crowdclust.partitions.gibbs import visit_paged_items
+    from pyro_crowdclust.partitions.gibbs import SortedItems, visit_paged_items
 
     spread = spreads.clamp(max=ANYWHERE).contiguous().numpy()
     # Nothing is on a page without groups.
     each = spread / paged.pages.num_groups.clamp_min(1).numpy()
 
-    def visit(chain: int, *of_chain: Any) -> int:
-        said = *paged.by_item, *paged.by_page, each[chain], spread[chain]
-        return visit_paged_items(said, *of_chain)
+    def visit(number: int, begin: int, chain: Chain, weights: Weights) -> int:
+        pages = SortedItems(*paged.by_item, *paged.by_page, each[number], spread[number])
+        return visit_paged_items(pages, begin, chain, weights)
 
     return visited(labels, paged.connections, prior, visit)

@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
@@ -35,7 +36,7 @@ def temper(
     >>> temper(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
     [[0.667, 0.333]]
     """
-    logits = np.log(np.clip(probabilities, 1e-300, None)) / temperature
+    logits = np.log(np.clip(probabilities, SMALLEST_PROBABILITY, None)) / temperature
     return torch.from_numpy(logits).softmax(-1).numpy()
 
 
@@ -82,12 +83,13 @@ class HeldOutLabels(NamedTuple):
         counts = counts.double().unsqueeze(-1)
         if result.guide.moderated:
             log_unheard = (named / total).log()
-            log_item = torch.tensor(result.probabilities)[batch.items].clamp_min(1e-300).log()
+            of_items = torch.tensor(result.probabilities)[batch.items]
+            log_item = of_items.clamp_min(SMALLEST_PROBABILITY).log()
         else:
             values = {name: posterior.mean() for name, posterior in posteriors.items()}
             heard = annotators.log_answers(values)[worker, label].cpu()
             log_unheard = named.digamma() - total.digamma()
-            log_item = of_bound.clamp_min(1e-300).log()
+            log_item = of_bound.clamp_min(SMALLEST_PROBABILITY).log()
             log_item = log_item.index_add(0, item, counts * (log_unheard - heard))
         has_others = labels.counts[item] > 1
         log_others = log_item[item] - counts * log_unheard

@@ -39,6 +39,7 @@ from jaxtyping import Bool, Float, Int
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
@@ -166,7 +167,7 @@ def weight_of_copies(
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:
         log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
-        points = answers.states(log_shares, np.log(rows.clip(1e-300)))
+        points = answers.states(log_shares, np.log(rows.clip(SMALLEST_PROBABILITY)))
         unexplained.append(answers.unexplained(points, rows, alone, rows))
     return max(0.0, math.tanh(min(unexplained) - discounted.unexplained))
 
@@ -203,7 +204,7 @@ def gain_by_features(
         log_shares = log_shares_of(q)
         named = answers.states(log_shares, worth[:, None, None] * np.log(rows))
         ratios = (by_features / np.exp(log_shares) * named).sum(1)[asked]
-        return np.log(ratios.clip(1e-300))
+        return np.log(ratios.clip(SMALLEST_PROBABILITY))
 
     found = log_ratios(discounted.probabilities, discounted.rows, discounted.worth)
     return float((found - log_ratios(*answers.classes(probabilities, alone), alone)).sum())

@@ -28,6 +28,7 @@ from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
@@ -101,7 +102,7 @@ class DrawnClasses:
 
 
 def _shares(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row state"]:
-    return states / states.sum(-1, keepdims=True).clip(1e-300)
+    return states / states.sum(-1, keepdims=True).clip(SMALLEST_PROBABILITY)
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.errors import check_arguments
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
@@ -571,7 +572,7 @@ class Fitted:
         )
         if self._numbers.owners is not None:
             share = summary.weights.double().cpu().unsqueeze(1) * self._numbers.owners
-            location = (share / share.sum(0).clamp_min(1e-300)).mT @ location
+            location = (share / share.sum(0).clamp_min(SMALLEST_PROBABILITY)).mT @ location
         return components_table(self._numbers.in_order(location.numpy(force=True)), labels)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:

@@ -17,12 +17,10 @@ from jaxtyping import Float
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.stopping import whole
-
-# In place of a probability of zero.
-_TINY = 1e-300
 
 
 def held_out_log_probability(
@@ -117,7 +115,7 @@ def log_probabilities_by_item(result: Fitted, held: ClassLabels) -> Float[np.nda
     named = result.answer_probabilities(items[place], worker, label)
     said = np.zeros((len(items), named.shape[1]))
     # Two trusted workers who contradict each other leave no class.
-    np.add.at(said, place, np.log(named.clip(_TINY)))
+    np.add.at(said, place, np.log(named.clip(SMALLEST_PROBABILITY)))
     largest = said.max(1)
     of_items = np.asarray(result.probabilities)[items]
-    return np.log((of_items @ np.exp(said.T - largest)).clip(_TINY)) + largest
+    return np.log((of_items @ np.exp(said.T - largest)).clip(SMALLEST_PROBABILITY)) + largest

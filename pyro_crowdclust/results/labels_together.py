@@ -17,6 +17,7 @@ from scipy.special import softmax
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
 _RIGHT, _WRONG = 4.0, 2.0
@@ -169,7 +170,7 @@ class LabelsTogether:
         answers, pair, workers, common = self.together
         # States first, since sums over a long last axis are the fast ones.
         named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
-        log_q = np.log(q.clip(1e-300)).T[:, self.item]
+        log_q = np.log(q.clip(SMALLEST_PROBABILITY)).T[:, self.item]
         spread = (1 - np.square(said).sum(-1)).T[:, self.worker]
         both = (said[workers[0]] * said[workers[1]]).sum(-1).T
         sums = np.zeros((4, len(common)))

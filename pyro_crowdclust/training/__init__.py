@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import EnumeratedELBO, PlainELBO, default_elbo
+from pyro_crowdclust.training.held_steps import held_steps
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro
 from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, whole
 from pyro_crowdclust.training.trainer import Trainer
@@ -16,6 +17,7 @@ __all__ = [
     "Stopping",
     "Trainer",
     "default_elbo",
+    "held_steps",
     "is_interrupted",
     "whole",
 ]

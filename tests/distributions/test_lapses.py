@@ -13,7 +13,10 @@ from pyro_crowdclust.distributions import TwoCoinAnswer
 from pyro_crowdclust.distributions.lapses import (
     AnswerOfUnknownAttention,
     LapsingAnswer,
+    log_attention,
     log_without_looking,
+    page_counts,
+    share_without_looking,
 )
 
 YES_NO = Outcomes(2, 2)
@@ -43,6 +46,29 @@ def test_the_same_of_grades():
     orders = scipy.stats.multinomial.logpmf(counts, 6, np.full(5, 0.2)) - 6 * np.log(0.2)
     expected = scipy.stats.dirichlet_multinomial.logpmf(counts, np.ones(5), 6) - orders
     np.testing.assert_allclose(found[0], expected, rtol=1e-8)
+
+
+def test_the_share_of_an_answer_is_what_it_adds_to_its_page():
+    page = torch.tensor([0, 0, 0, 1, 1])
+    outcome = torch.tensor([2, 2, 0, 1, 1])
+    counts = page_counts(outcome, page, 3, 3)[[0, 1, 2]]
+    asked = torch.tensor([2, 0, 1])
+    found = share_without_looking(counts, asked).log()
+    more = torch.cat([outcome, asked]), torch.cat([page, torch.arange(3)])
+    change = log_without_looking(*more, 3, 3) - log_without_looking(outcome, page, 3, 3)
+    torch.testing.assert_close(found, change)
+
+
+def test_attention_is_as_likely_as_bayes_rule_says():
+    page, yes = torch.tensor([0, 0, 1]), torch.tensor([1, 0, 1])
+    prior = torch.tensor([0.9, 0.6, 0.3], dtype=torch.float64)
+    attentive = torch.tensor([0.8, 0.5, 0.1], dtype=torch.float64)
+    at_random = log_without_looking(yes, page, 3, 2)
+    found = log_attention(prior.logit(), attentive.log(), at_random, page).sigmoid()
+    # One of each has B(2, 2) = 1 / 6; of the last page nothing is known.
+    looks = prior * torch.tensor([0.4, 0.1, 1.0])
+    lapses = (1 - prior) * torch.tensor([1 / 6, 1 / 2, 1.0])
+    torch.testing.assert_close(found, looks / (looks + lapses))
 
 
 def test_a_page_is_answered_with_attention_or_without():

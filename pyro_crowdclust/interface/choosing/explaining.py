@@ -32,6 +32,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.some_items import some_items, without_features
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.families.summaries import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PairRegressionGuide, PartitionGuide, drawn_partitions
@@ -57,7 +58,6 @@ _BLAMED = 0.75
 # Of more items draws take long.
 _MOST_ITEMS = 1000
 _WEIGHTS = (*WEIGHTS, 0.02)
-_LEAST = 1e-300
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,8 @@ def log_evidence(result: Fitted, heard: Batch) -> float:
     (alone,) = item_batches(result.data, len(heard.items), heard.items.cpu())
     by_features = guide.infer(alone.to(result.device, torch.float64)).assignments
     q = guide.infer(heard).assignments
-    odds = by_features.clamp_min(_LEAST).log() - q.clamp_min(_LEAST).log()
+    log_features, log_q = (p.clamp_min(SMALLEST_PROBABILITY).log() for p in (by_features, q))
+    odds = log_features - log_q
     statistics = {name: guide.posteriors[name].mean() for name in annotators.priors()}
     same = same_cluster(q, owned_together(result), heard)
     said = annotators.answer(same, statistics, heard.worker)

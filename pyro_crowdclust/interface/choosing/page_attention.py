@@ -13,10 +13,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.special import expit, logit
 
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, Sessions
-from pyro_crowdclust.distributions.lapses import log_without_looking
+from pyro_crowdclust.distributions.lapses import (
+    log_attention,
+    log_without_looking,
+    page_counts,
+    share_without_looking,
+)
 
 
 def heard_on_pages(
@@ -45,10 +49,9 @@ def heard_on_pages(
     _, worker, place = Sessions.of(pages, workers)
     of_known, of_other = place.split([known.num_pairs, other.num_pairs])
     said, asked = outcomes.places(known.label), outcomes.places(other.label)
-    looked = np.bincount(of_known, np.log(attentive[0]), len(worker))
-    at_random = log_without_looking(said, of_known, len(worker), outcomes.num_outcomes).numpy()
-    looks = expit(logit(attention)[worker.numpy()] + looked - at_random)[of_other]
-    counts = np.ones((len(worker), outcomes.num_outcomes))
-    np.add.at(counts, (of_known.numpy(), said.numpy()), 1.0)
-    shares = counts / counts.sum(1, keepdims=True)
-    return looks * attentive[1] + (1 - looks) * shares[of_other.numpy(), asked.numpy()]
+    on_pages = said, of_known, len(worker), outcomes.num_outcomes
+    prior = torch.from_numpy(attention).logit()[worker]
+    looked, at_random = torch.from_numpy(attentive[0]).log(), log_without_looking(*on_pages)
+    looks = log_attention(prior, looked, at_random, of_known).sigmoid()[of_other]
+    shares = share_without_looking(page_counts(*on_pages)[of_other], asked)
+    return torch.lerp(shares, torch.from_numpy(attentive[1]), looks).numpy()
