@@ -54,6 +54,10 @@ CORE = {
     "pyro_crowdclust/training/natural_gradient.py": ["tests/training/test_natural_gradient.py"],
     "pyro_crowdclust/inference": [_BOUNDS, "tests/inference", "tests/guides"],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/inference/answer_evidence.py": [
+        *("tests/inference/test_answer_evidence.py", "tests/interface/choosing/test_explaining.py"),
+    ],
+    "pyro_crowdclust/inference/workers.py": ["tests/interface/choosing/test_rereading.py"],
     "pyro_crowdclust/distributions": [
         *(_BOUNDS, "tests/distributions", "tests/annotators", "tests/models", "tests/guides"),
     ],
@@ -186,7 +190,6 @@ CORE = {
     "pyro_crowdclust/interface/choosing/told_by_answers.py": [
         "tests/interface/choosing/test_told_by_answers.py"
     ],
-    "pyro_crowdclust/interface/choosing/chance.py": ["tests/interface/choosing/test_chance.py"],
     "pyro_crowdclust/interface/choosing/trials.py": [
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
@@ -214,6 +217,7 @@ CORE = {
     "pyro_crowdclust/results/cluster_classes.py": [
         *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),
     ],
+    "pyro_crowdclust/results/comparison.py": ["tests/results/test_comparison.py"],
     "pyro_crowdclust/results/decisions.py": ["tests/results/test_decisions.py"],
     "pyro_crowdclust/results/discounted_classes.py": ["tests/results/test_discounted_classes.py"],
     "pyro_crowdclust/results/labels_together.py": ["tests/results/test_discounted_classes.py"],
@@ -235,6 +239,8 @@ CORE = {
     ],
     "pyro_crowdclust/mixture/memory.py": ["tests/mixture/test_memory.py"],
     "pyro_crowdclust/mixture/nearness.py": ["tests/callbacks/test_nearby_owners.py"],
+    "pyro_crowdclust/mixture/orders.py": ["tests/mixture/test_orders.py"],
+    "pyro_crowdclust/mixture/overlap.py": ["tests/mixture/test_overlap.py"],
     "pyro_crowdclust/mixture/ownership.py": ["tests/mixture/test_ownership.py"],
     "pyro_crowdclust/mixture/sites.py": [_BOUNDS, "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/mixture/softmax_regression.py": [

@@ -21,7 +21,7 @@ LITTLE = {
     "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.choosing.told_by_answers.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MOST_RIVALS": 1,
-    "pyro_crowdclust.interface.choosing.trials.WEIGHTS": (1.0, 0.5, 0.1),
+    "pyro_crowdclust.interface.candidates.weights.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.said_alone._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,

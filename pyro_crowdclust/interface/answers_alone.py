@@ -27,7 +27,7 @@ from pyro_crowdclust.interface.trials_alone import (
     varied,
 )
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of

@@ -6,7 +6,6 @@ unlike in the rest of the library.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
@@ -39,10 +38,10 @@ from pyro_crowdclust.interface.tables_of_rows import (
     labels_among,
     warn_if_cut,
 )
-from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.feature_density import mean_log_density
 from pyro_crowdclust.training import Ending, Stopping
 
 
@@ -294,19 +293,7 @@ class CrowdClusterer(
                 "clusters are regressed on the features here, which has no density of these to "
                 "score: give components, or compare fits by answers that they did not hear"
             )
-        data = result.data
-        unknown = None if data.known is None else torch.full((new.num_items,), -1)
-        batch = dataclasses.replace(full_batch(new), num_workers=data.num_workers, known=unknown)
-        once, twice = (
-            result.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
-            for weight in (1.0, 2.0)
-        )
-        # The bound is linear in the items' weight, and what does not depend on it is global.
-        per_item = (twice - once) / new.num_items
-        emission = result.model.emission
-        if emission.observes_latent and batch.features is not None:
-            per_item += float(emission.log_volume(batch.features).mean())
-        return per_item
+        return mean_log_density(result, new)
 
     def _new_items(self, X: ArrayLike) -> CrowdData:
         check_is_fitted(self)

@@ -16,7 +16,7 @@ from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.interface.said_alone import SaidAlone
 from pyro_crowdclust.partitions import AskedPairs
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
 
 # Standard errors by which answers held out are clearly likelier under one prior than another: the

@@ -17,12 +17,15 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
 from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results.chosen import Chosen
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import (
+    errors_of_the_luckiest,
+    gain_by_a_part,
+    is_clearly_better,
+)
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt

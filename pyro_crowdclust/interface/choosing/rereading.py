@@ -7,29 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
-from pyro_crowdclust.annotators.suited import expected_counts
-from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.callbacks import LearnedPrior
-from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.inference import LocalSolver
+from pyro_crowdclust.inference.workers import refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
-from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import PairAnnotators, part_of
+from pyro_crowdclust.protocols import PairAnnotators
 
 # Joined clusters are sure: log q(c_k) of the owner less that of any other.
 _SURE = 50.0
-# Rounds of items and workers in turn.
-_ROUNDS = 20
 # Rounds of messages from what features say to what answers do.
 _FAR = 30
 
@@ -109,7 +104,8 @@ def judged(result: Fitted) -> Fitted:
     """
     heard = answered_batch(result.data)
     if heard is not None and isinstance(result.model.annotators, TwoCoin | GradedPairs):
-        judge_workers(result, heard.to(result.device, torch.float64))
+        batch = heard.to(result.device, torch.float64)
+        refit_workers(result.guide, result.model.annotators, batch)
     return result
 
 
@@ -143,7 +139,7 @@ def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 1.0) -> Fitted:
     """The result of a mixture without answers, in which they move their items and judge workers.
 
-    Components stay those of the features alone, and ``judge_workers`` moves the items that were
+    Components stay those of the features alone, and ``refit_workers`` moves the items that were
     asked about. (A cut, as of Plummer 2015: no answer has a part in the components, so that no
     other item moves.)
 
@@ -165,57 +161,12 @@ def with_answers_heard(result: Fitted, data: CrowdData, feature_weight: float = 
     read = _read_by(
         result, result.model.ownership, feature_weight, annotators, prior_weight=feature_weight
     )
-    judge_workers(read, heard.to(None, torch.float64))
+    refit_workers(read.guide, annotators, heard.to(None, torch.float64))
     # With more answers, by ``update``, these say which components are one cluster.
     hearing, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(hearing, TrainingOptions):
         hearing = replace(hearing, callbacks=[LearnedPrior(), *moves])
     return replace(read, data=data, train_on=reweighted(hearing, feature_weight))
-
-
-@torch.no_grad()
-def judge_workers(result: Fitted, batch: Batch) -> None:
-    """Update workers, who begin as trusted, and the items of a batch in turn; nothing else moves.
-
-    With ``s_ij = q(z_i, z_j of one cluster)``, answers heard, of worker m
-
-        alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
-
-    over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
-
-    Parameters
-    ----------
-    result
-        Of a mixture whose workers are two coins or graders; its guide learns.
-    batch
-        All answers, in double precision.
-    """
-    model, guide, label = result.model, result.guide, batch.label
-    assert label is not None  # there are answers
-    together = owned_together(result)
-    for name, trusted in model.annotators.with_trust(TRUSTED).priors().items():
-        guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
-    for _ in range(_ROUNDS):
-        same = same_cluster(guide.infer(batch).assignments, together, batch)
-        counts = expected_counts(model.annotators, same, batch.worker, label.double())
-        for name, prior in model.annotators.priors().items():
-            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
-
-
-def owned_together(result: Fitted) -> Float[Tensor, "component component"]:
-    """Probability that two components are one cluster; each is its own where none own several."""
-    if part_of(result.model, "ownership", Ownership) is None:
-        return torch.eye(result.model.num_clusters, dtype=torch.float64, device=result.device)
-    return components_together(result.guide.posteriors["owners"].mean()).double()
-
-
-def same_cluster(
-    assignments: Float[Tensor, "item component"],
-    together: Float[Tensor, "component component"],
-    batch: Batch,
-) -> Float[Tensor, " pair"]:
-    """Probability that both items of every answer of a batch share a cluster, by their q(z)."""
-    return agreement(assignments, batch.left, batch.right, together).clamp(0, 1)
 
 
 def _read_by(

@@ -19,7 +19,7 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
-from pyro_crowdclust.interface.choosing.chance import gain_by_a_part, is_clear
+from pyro_crowdclust.interface.candidates.weights import WEIGHTS, weights_for
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
@@ -36,17 +36,12 @@ from pyro_crowdclust.interface.choosing.told_by_answers import (
     clusters_told,
     partition_tells,
 )
-from pyro_crowdclust.interface.choosing.trials import (
-    WEIGHTS,
-    Trial,
-    elbo_error,
-    log_orders,
-    weights_for,
-    worth_another_split,
-)
+from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.results.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 

@@ -13,9 +13,9 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, PartitionGuide, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_alone import TRIAL_EPOCHS
-from pyro_crowdclust.interface.choosing.chance import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
 from pyro_crowdclust.interface.said_alone import PairsAlone
+from pyro_crowdclust.results.comparison import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.isolation import generator_of
 
