@@ -192,8 +192,8 @@ class PairRegressionGuide(nn.Module):
 
     def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
         if len(self.heard):
-            told = self.model.is_told(batch)
-            self.heard[batch.items[told]] = logits[told]
+            rows = self.model.has_evidence(batch)
+            self.heard[batch.items[rows]] = logits[rows]
         counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
         total = counts.sum(0)
         self.shares.copy_(total / total.sum())
@@ -208,7 +208,7 @@ class PairRegressionGuide(nn.Module):
         """
         statistics = self.posteriors["coefficients"].mean()
         prior = self.model.log_classes(statistics, batch)
-        rest = (~self.model.is_told(batch)).nonzero().squeeze(1)
+        rest = (~self.model.has_evidence(batch)).nonzero().squeeze(1)
         moderated = self.model.regression.log_moderated(
             statistics, self.model.coordinates(batch)[rest]
         )

@@ -187,15 +187,15 @@ CORE = {
     "pyro_crowdclust/interface/choosing/explaining.py": [
         "tests/interface/choosing/test_explaining.py",
     ],
-    "pyro_crowdclust/interface/choosing/told_by_answers.py": [
-        "tests/interface/choosing/test_told_by_answers.py"
+    "pyro_crowdclust/interface/choosing/answer_predictiveness.py": [
+        "tests/interface/choosing/test_answer_predictiveness.py"
     ],
     "pyro_crowdclust/interface/choosing/trials.py": [
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
-    "pyro_crowdclust/interface/choosing/class_search.py": [
-        "tests/interface/choosing/test_class_search.py",
+    "pyro_crowdclust/interface/class_choice/search.py": [
+        "tests/interface/class_choice/test_search.py",
         "tests/interface/test_classification.py",
     ],
     "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],

@@ -30,8 +30,8 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PairRegressionGuide, PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import read_at, reweighted
-from pyro_crowdclust.interface.choosing.told_by_answers import answers_tell
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -89,7 +89,7 @@ def with_answers_explained(result: Fitted) -> Fitted:
     draws = drawn.guide.partition_draws()
     if not are_blamed or explains(found, draws, annotators, asked.answers):
         return result
-    if not answers_tell(asked, result.seed):
+    if not answers_predict_each_other(asked, result.seed):
         return result
     most = _weight_of(result)  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
