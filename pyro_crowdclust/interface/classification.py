@@ -24,7 +24,6 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
-from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.interface.class_choice.candidates import class_candidates
 from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_copies
 from pyro_crowdclust.interface.class_choice.search import ClassSearch
@@ -37,6 +36,7 @@ from pyro_crowdclust.interface.class_labels import (
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.results.sharpness import read_at
 from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.options import check_values
 
@@ -173,7 +173,7 @@ def classify(
         each = (given._replace(num_communities=number, worth=worth) for number in numbers)
         own = options | {"progress": progress}
         fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
-        return weighted(best_first(fits)[0], winner.sharpness)
+        return read_at(best_first(fits)[0], winner.sharpness)
 
     result = fitted()
     worth = None if is_interrupted(result) else worth_of_copies(result)

@@ -28,7 +28,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import in_pandas, to_index
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.interface.tables_of_rows import (
@@ -39,7 +38,6 @@ from pyro_crowdclust.interface.tables_of_rows import (
     warn_if_cut,
 )
 from pyro_crowdclust.mixture import Components
-from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.feature_density import mean_log_density
 from pyro_crowdclust.training import Ending, Stopping
@@ -286,14 +284,7 @@ class CrowdClusterer(
         ValueError
             If clusters are regressed on the features, of which there is then no density.
         """
-        new = self._new_items(X)
-        result = at_full_weight(self.result_)
-        if isinstance(result.model, PairRegression):
-            raise ValueError(
-                "clusters are regressed on the features here, which has no density of these to "
-                "score: give components, or compare fits by answers that they did not hear"
-            )
-        return mean_log_density(result, new)
+        return mean_log_density(self.result_, self._new_items(X))
 
     def _new_items(self, X: ArrayLike) -> CrowdData:
         check_is_fitted(self)

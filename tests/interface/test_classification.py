@@ -320,7 +320,7 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     labels = crowd(kind, 3)
     result = classify(rng.normal(size=(60, 3)), labels, item_ids=range(60), **QUICK)
     alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [0, 1], **OF_TRIALS)
-    alone = dataclasses.replace(alone, guide=alone.guide.sharpened(1.0, moderated=True))
+    alone = dataclasses.replace(alone, guide=alone.guide.read_at(1.0, moderated=True))
     asked = labels["item"].unique()
     assert result.chosen.winner.startswith("labels alone")
     assert result.probabilities[asked] == pytest.approx(alone.probabilities[asked], abs=1e-6)

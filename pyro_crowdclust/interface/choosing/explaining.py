@@ -27,11 +27,11 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.families.summaries import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.guides import PairRegressionGuide, PartitionGuide, drawn_partitions
+from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
-from pyro_crowdclust.interface.choosing.rereading import read_at, reweighted
+from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -91,10 +91,10 @@ def with_answers_explained(result: Fitted) -> Fitted:
         return result
     if not answers_predict_each_other(asked, result.seed):
         return result
-    most = _weight_of(result)  # which answers held out have preferred to more
+    most = result.guide.sharpness  # which answers held out have preferred to more
     weights = [weight for weight in _WEIGHTS if weight <= most]
     rates = _rates_of(drawn.guide)
-    reads = [_judged_by(rates, read_at(result, weight)) for weight in weights]
+    reads = [_judged_by(rates, tempered(result, weight)) for weight in weights]
     answered = answered_batch(data)
     assert answered is not None
     (alone,) = item_batches(data, len(answered.items), answered.items)
@@ -109,14 +109,6 @@ def worth_of_answers(result: Fitted) -> float:
     """What an answer counts on average, in nats: the mean of ``|E[weight]|`` over the answers."""
     worth, answers = (result.workers[name].to_numpy() for name in ("weight", "answers"))
     return float(np.average(np.abs(worth), weights=answers))
-
-
-def _weight_of(result: Fitted) -> float:
-    """How much features count in what is read of a mixture or a regression."""
-    guide = result.guide
-    if isinstance(guide, PairRegressionGuide):
-        return guide.sharpness
-    return result.model.feature_weight
 
 
 def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:

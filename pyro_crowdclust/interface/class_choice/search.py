@@ -16,7 +16,6 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
@@ -26,6 +25,7 @@ from pyro_crowdclust.results.comparison import (
     is_clearly_better,
 )
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.results.sharpness import read_at
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
@@ -174,7 +174,7 @@ class ClassSearch:
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
             result = whole(candidate.fit(seen, options, self._workers))
-            read = (weighted(result, sharpness) for sharpness in candidate.sharpness)
+            read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
             of_others.append(_of_others(found))
