@@ -10,8 +10,8 @@ from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface import recipe_for
+from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.choosing.rereading import judged, weighted
-from pyro_crowdclust.interface.said_alone import PairsAlone
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -85,4 +85,4 @@ def dawid_skene(data: CrowdData, seed: int) -> Fitted:
 
 def answered_partition(data: CrowdData, seed: int) -> Fitted:
     """Clusters of all sizes, from answers alone."""
-    return PairsAlone(data).recipe(PitmanYor()).fit(epochs=60, seed=seed, progress=False)
+    return PairsOnly(data).recipe(PitmanYor()).fit(epochs=60, seed=seed, progress=False)

@@ -82,7 +82,7 @@ def drawn_groups(
 
 def _told(data: CrowdData) -> CrowdData:
     """Pages that share no items as pairs, and of pairs those of which anybody could tell."""
-    data = data.as_heard()
+    data = data.with_unshared_pages_as_pairs()
     if data.answers is None:
         return data
     told = ~data.answers.label.isnan()

@@ -30,7 +30,7 @@ from pyro_crowdclust.distributions import (
     sample_sites,
 )
 from pyro_crowdclust.families import PosteriorSummary
-from pyro_crowdclust.files import described
+from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsVotes
@@ -161,16 +161,10 @@ class ClassLabelGuide(nn.Module):
             logits = logits + evidence.to(logits)
         return LocalPosterior(logits, None)
 
-    def sharpened(self, sharpness: float, moderated: bool | None = None) -> ClassLabelGuide:
+    def read_at(self, sharpness: float, moderated: bool | None = None) -> ClassLabelGuide:
         """The same posterior, read with another sharpness, and perhaps moderated or not."""
-        other = type(self)(
-            self.model,
-            self.start_items,
-            self.start_steps,
-            self.points,
-            sharpness=sharpness,
-            moderated=self.moderated if moderated is None else moderated,
-        )
+        moderated = self.moderated if moderated is None else moderated
+        other = rebuilt(self, sharpness=sharpness, moderated=moderated)
         other.load_state_dict(self.state_dict())
         return other
 

@@ -20,7 +20,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, detached
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
-from pyro_crowdclust.files import described
+from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import (
     AmortizedConditionals,
@@ -279,6 +279,32 @@ class MessagePassingGuide(ConjugateGuide):
         asked = logits[: coupling.num_items]
         asked.copy_(self.solver.solve(ObservedConditionals(asked), coupling)[1].logits)
         return LocalPosterior(logits, None)
+
+    @property
+    def sharpness(self) -> float:
+        """tau, the power by which observed features count, as the model says."""
+        return self.model.feature_weight
+
+    def read_at(self, sharpness: float) -> MessagePassingGuide:
+        """The same posterior under a model with ``p(x | z)^tau``, and the prior of z as it is."""
+        return self.for_model(rebuilt(self.model, feature_weight=sharpness, prior_weight=1.0))
+
+    def tempered(self, sharpness: float, solver: LocalSolver) -> MessagePassingGuide:
+        """The same posterior under a model with ``(pi_z p(x | z))^tau``, by another solver."""
+        model = rebuilt(self.model, feature_weight=sharpness, prior_weight=sharpness)
+        return self.for_model(model, solver)
+
+    def for_model(
+        self,
+        model: SemiCrowdsourcedMixture,
+        solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
+    ) -> MessagePassingGuide:
+        """The same posterior of another model; sites that only this one has are at their prior."""
+        other = rebuilt(self, model=model, solver=solver)
+        own = self.state_dict()
+        own = {name: value for name, value in own.items() if not name.startswith("model.")}
+        other.load_state_dict(own, strict=False)
+        return other
 
     def start_at_partition(
         self,

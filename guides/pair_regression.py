@@ -29,7 +29,7 @@ from pyro_crowdclust.distributions import (
     sample_sites,
 )
 from pyro_crowdclust.families import Categorical
-from pyro_crowdclust.files import described
+from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.answer_draws import drawn_groups
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
@@ -185,8 +185,8 @@ class PairRegressionGuide(nn.Module):
 
     def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
         if len(self.heard):
-            told = self.model.is_told(batch)
-            self.heard[batch.items[told]] = logits[told]
+            rows = self.model.has_evidence(batch)
+            self.heard[batch.items[rows]] = logits[rows]
         counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
         total = counts.sum(0)
         self.shares.copy_(total / total.sum())
@@ -201,7 +201,7 @@ class PairRegressionGuide(nn.Module):
         """
         statistics = self.posteriors["coefficients"].mean()
         prior = self.model.log_classes(statistics, batch)
-        rest = (~self.model.is_told(batch)).nonzero().squeeze(1)
+        rest = (~self.model.has_evidence(batch)).nonzero().squeeze(1)
         moderated = self.model.regression.log_moderated(
             statistics, self.model.coordinates(batch)[rest]
         )
@@ -211,15 +211,13 @@ class PairRegressionGuide(nn.Module):
         labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
 
-    def sharpened(self, sharpness: float, solver: LocalSolver | None = None) -> PairRegressionGuide:
-        """The same posterior, read with another sharpness, and perhaps in other rounds."""
-        other = type(self)(
-            self.model,
-            solver=solver or self.solver,
-            start_steps=self.start_steps,
-            num_items=len(self.heard),
-            sharpness=sharpness,
-        )
+    def read_at(self, sharpness: float) -> PairRegressionGuide:
+        """The same posterior, read with another sharpness."""
+        return self.tempered(sharpness, self.solver)
+
+    def tempered(self, sharpness: float, solver: LocalSolver) -> PairRegressionGuide:
+        """The same posterior, read with another sharpness, and in the rounds of this solver."""
+        other = rebuilt(self, sharpness=sharpness, solver=solver)
         other.load_state_dict(self.state_dict())
         return other
 

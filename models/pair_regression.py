@@ -124,24 +124,24 @@ class PairRegression(nn.Module):
         """x of all items."""
         return coordinates_of(self.emission, batch)
 
-    def is_told(self, batch: Batch) -> Bool[Tensor, " item"]:
-        """Which items anything is said of: by answers, on pages, by labels or links."""
-        told = torch.arange(len(batch.items), device=batch.items.device) < batch.num_paired
+    def has_evidence(self, batch: Batch) -> Bool[Tensor, " item"]:
+        """Which items there is evidence of beside features: answers, pages, labels or links."""
+        found = torch.arange(len(batch.items), device=batch.items.device) < batch.num_paired
         if batch.known is not None:
-            told = told | (batch.known >= 0)
-        return told if batch.neighbors is None else told | batch.neighbors.linked
+            found = found | (batch.known >= 0)
+        return found if batch.neighbors is None else found | batch.neighbors.linked
 
     def log_classes(
         self, statistics: Float[Tensor, "cluster size"], batch: Batch
     ) -> Float[Tensor, "item cluster"]:
-        """A lower bound of ``E[log p(z_i = k | x_i)]``; of items not told of the prediction itself.
+        """A lower bound of ``E[log p(z_i = k | x_i)]``; without evidence the prediction itself.
 
-        Such an item is a leaf: where model and guide say the same of it, it adds nothing to the
-        bound.
+        An item without evidence is a leaf: where model and guide say the same of it, it adds
+        nothing to the bound.
         """
-        x, told = self.coordinates(batch), self.is_told(batch).nonzero().squeeze(1)
+        x, rows = self.coordinates(batch), self.has_evidence(batch).nonzero().squeeze(1)
         alone = self.regression.log_prediction(statistics.detach(), x)
-        return alone.index_copy(0, told, self.regression.log_classes(statistics, x[told]))
+        return alone.index_copy(0, rows, self.regression.log_classes(statistics, x[rows]))
 
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the clusters z."""

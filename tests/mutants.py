@@ -58,6 +58,10 @@ CORE = {
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
     ],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/inference/answer_evidence.py": [
+        *("tests/inference/test_answer_evidence.py", "tests/interface/choosing/test_explaining.py"),
+    ],
+    "pyro_crowdclust/inference/workers.py": ["tests/interface/choosing/test_rereading.py"],
     "pyro_crowdclust/distributions": [
         *(_BOUNDS, "tests/distributions", "tests/annotators", "tests/models", "tests/guides"),
     ],
@@ -187,16 +191,15 @@ CORE = {
     "pyro_crowdclust/interface/choosing/explaining.py": [
         "tests/interface/choosing/test_explaining.py",
     ],
-    "pyro_crowdclust/interface/choosing/told_by_answers.py": [
-        "tests/interface/choosing/test_told_by_answers.py"
+    "pyro_crowdclust/interface/choosing/answer_predictiveness.py": [
+        "tests/interface/choosing/test_answer_predictiveness.py"
     ],
-    "pyro_crowdclust/interface/choosing/chance.py": ["tests/interface/choosing/test_chance.py"],
     "pyro_crowdclust/interface/choosing/trials.py": [
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
-    "pyro_crowdclust/interface/choosing/class_search.py": [
-        "tests/interface/choosing/test_class_search.py",
+    "pyro_crowdclust/interface/class_choice/search.py": [
+        "tests/interface/class_choice/test_search.py",
         "tests/interface/test_classification.py",
     ],
     "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],
@@ -218,6 +221,7 @@ CORE = {
     "pyro_crowdclust/results/cluster_classes.py": [
         *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),
     ],
+    "pyro_crowdclust/results/comparison.py": ["tests/results/test_comparison.py"],
     "pyro_crowdclust/results/decisions.py": ["tests/results/test_decisions.py"],
     "pyro_crowdclust/results/discounted_classes.py": ["tests/results/test_discounted_classes.py"],
     "pyro_crowdclust/results/labels_together.py": ["tests/results/test_discounted_classes.py"],
@@ -239,6 +243,8 @@ CORE = {
     ],
     "pyro_crowdclust/mixture/memory.py": ["tests/mixture/test_memory.py"],
     "pyro_crowdclust/mixture/nearness.py": ["tests/callbacks/test_nearby_owners.py"],
+    "pyro_crowdclust/mixture/orders.py": ["tests/mixture/test_orders.py"],
+    "pyro_crowdclust/mixture/overlap.py": ["tests/mixture/test_overlap.py"],
     "pyro_crowdclust/mixture/ownership.py": ["tests/mixture/test_ownership.py"],
     "pyro_crowdclust/mixture/sites.py": [_BOUNDS, "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/mixture/softmax_regression.py": [

@@ -15,14 +15,14 @@ from pyro_crowdclust.training import Stopping
 
 # Where the library says how much is tried and drawn, and what is enough here.
 LITTLE = {
-    "pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS": 8,
-    "pyro_crowdclust.interface.answers_alone._MOST_PARTS": 1,
+    "pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS": 8,
+    "pyro_crowdclust.interface.answers_only.search._MOST_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
     "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.5, 0.1),
-    "pyro_crowdclust.interface.choosing.told_by_answers.TRIAL_EPOCHS": 20,
+    "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MOST_RIVALS": 1,
-    "pyro_crowdclust.interface.choosing.trials.WEIGHTS": (1.0, 0.5, 0.1),
-    "pyro_crowdclust.interface.said_alone._PAGE_CHAINS": 4,
+    "pyro_crowdclust.interface.candidates.weights.WEIGHTS": (1.0, 0.5, 0.1),
+    "pyro_crowdclust.interface.answers_only.kinds._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
     "pyro_crowdclust.guides.pair_evidence._FIRST_ROUNDS": 10,
@@ -50,7 +50,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
 
 def settle_early(patch: pytest.MonkeyPatch) -> None:
     """Let fits to class labels begin where priors have settled for fewer steps."""
-    for module in ("class_labels", "choosing.class_candidates", "choosing.class_search"):
+    for module in ("class_labels", "class_choice.candidates", "class_choice.search"):
         patch.setattr(f"pyro_crowdclust.interface.{module}.ClassLabelGuide", EARLY_SETTLED)
 
 

@@ -274,17 +274,35 @@ def test_rooms_import_earlier_ones(room):
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("room", "later"),
-    [("candidates", "choosing"), ("candidates", "command_line"), ("choosing", "command_line")],
+# Folders and files of the interface, lowest first; those of one row know nothing of each other.
+ROOMS_OF_THE_SKIN = (
+    {"options", "recipe", "tables_of_rows"},
+    {"candidates", "networks"},
+    {"answers_only"},
+    {"choosing", "class_choice", "mixtures"},
+    {"class_labels"},
+    {"classification", "clustering"},
+    {"estimator"},
+    {"command_line"},
 )
-def test_rooms_of_the_skin_import_earlier_ones(room, later):
-    start = f"pyro_crowdclust.interface.{later}"
-    for file in (SKIN / room).glob("*.py"):
-        names = imported_names(
-            file.read_text(encoding="utf-8"), f"pyro_crowdclust.interface.{room}"
-        )
-        assert not [name for name in names if name.startswith(start)], file
+
+
+def test_every_room_of_the_skin_has_a_place():
+    found = {path.stem for path in SKIN.glob("*.py")} - {"__init__", "__main__"}
+    found |= {file.parent.name for file in SKIN.glob("*/__init__.py")}
+    assert sorted(found) == sorted(room for row in ROOMS_OF_THE_SKIN for room in row)
+
+
+@pytest.mark.parametrize("room", sorted(room for row in ROOMS_OF_THE_SKIN for room in row))
+def test_rooms_of_the_skin_import_earlier_ones(room):
+    (place,) = (place for place, row in enumerate(ROOMS_OF_THE_SKIN) if room in row)
+    earlier = {room}.union(*ROOMS_OF_THE_SKIN[:place])
+    start = "pyro_crowdclust.interface."
+    for file in [*SKIN.glob(f"{room}.py"), *(SKIN / room).glob("*.py")]:
+        package = ".".join(file.relative_to(ROOT).parent.parts)
+        names = imported_names(file.read_text(encoding="utf-8"), package)
+        rooms_of = {name.removeprefix(start).split(".")[0] for name in names if start in name}
+        assert rooms_of <= earlier, file
 
 
 def imported_files():

@@ -17,7 +17,7 @@ import numpy as np
 import pyro
 import scipy  # whose parts are loaded when they are used
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
@@ -27,7 +27,7 @@ from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
 from pyro_crowdclust.families.summaries import summary_of_moments
-from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.files.parts import described, rebuilt
 
 
 def check_sizes(num_workers: int, num_classes: int) -> None:
@@ -143,6 +143,14 @@ class ConfusionMatrices(nn.Module):
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
         self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> ConfusionMatrices:
+        """The same for so many workers, those of before in these rows; new ones count as one."""
+        if self.worth is None:
+            return rebuilt(self, num_workers=number)
+        worth = torch.ones(number, dtype=torch.float64)
+        worth[rows] = self.worth.cpu()
+        return rebuilt(self, num_workers=number, worth=tuple(worth.tolist()))
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {"confusion": self.confusion}

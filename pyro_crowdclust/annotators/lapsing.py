@@ -26,6 +26,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.more_workers import with_workers
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
@@ -38,7 +39,7 @@ from pyro_crowdclust.distributions.lapses import (
 from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
-from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.files.parts import described, rebuilt
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
 
@@ -102,6 +103,11 @@ class LapsingWorkers(nn.Module):
         if isinstance(attentive, SupportsTrust):
             attentive = attentive.with_trust(trust)
         return LapsingWorkers(attentive, self.attention)
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> LapsingWorkers | None:
+        """The same for so many workers, those of before in these rows."""
+        attentive = with_workers(self.attentive, rows, number)
+        return None if attentive is None else rebuilt(self, attentive=attentive)
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites of the workers, by name."""

@@ -13,15 +13,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.label_sites import log_unheard
+from pyro_crowdclust.annotators.more_workers import with_workers
 from pyro_crowdclust.annotators.sources import Truth
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import PosteriorSummary
-from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.files.parts import described, rebuilt
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 
 
@@ -77,6 +78,12 @@ class TrustedWorkers(nn.Module):
     def worth(self) -> Float[Tensor, " worker"] | None:
         """As how many independent workers each of the others counts."""
         return getattr(self.others, "worth", None)
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> TrustedWorkers | None:
+        """The same for so many workers, those of before in these rows; new ones may err."""
+        others = with_workers(self.others, rows, number)
+        trusted = rows[self.is_trusted.cpu()].tolist()
+        return None if others is None else rebuilt(self, others=others, trusted=trusted)
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
         return self.others.priors()

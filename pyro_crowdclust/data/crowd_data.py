@@ -402,7 +402,7 @@ class CrowdData:
             return self
         return self.with_answers(pairs_of(self.placements)).with_parts(placements=None)
 
-    def as_heard(self) -> CrowdData:
+    def with_unshared_pages_as_pairs(self) -> CrowdData:
         """The same data with sorted pages as pairs where they share no items.
 
         By an item that is on one page nothing tells whether its sorter looked.

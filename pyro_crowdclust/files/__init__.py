@@ -1,7 +1,8 @@
 """Values as JSON and tensors, and the files that hold them."""
 
-from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.files.parts import described, rebuilt
 
 __all__ = [
     "described",
+    "rebuilt",
 ]

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 PACKAGE = __name__.partition(".")[0]
 _Class = TypeVar("_Class", bound=type)
+_Part = TypeVar("_Part")
 
 
 def described(cls: _Class) -> _Class:
@@ -53,6 +54,28 @@ def arguments_of(part: Any) -> dict[str, Any]:
     """
     found: dict[str, Any] = vars(part).get("constructor_arguments", {})
     return found
+
+
+def rebuilt(part: _Part, **changes: Any) -> _Part:
+    """A described part, made anew of the arguments that it was constructed with, but for changes.
+
+    Parts among the arguments are shared, and so is what these have learned; what the part itself
+    has learned is not kept.
+
+    Raises
+    ------
+    TypeError
+        If the part does not remember its arguments.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.annotators import TwoCoin
+    >>> rebuilt(TwoCoin(3, specificity=(4.0, 1.0)), num_workers=5).num_workers
+    5
+    """
+    if "constructor_arguments" not in vars(part):
+        raise TypeError(f"{type(part).__name__} does not remember how it was constructed")
+    return type(part)(**arguments_of(part) | changes)
 
 
 def public_name(cls: type) -> str:

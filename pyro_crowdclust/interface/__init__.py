@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.interface.answers_alone import AnswersAlone, SearchOptions
+    from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchOptions
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
@@ -53,7 +53,7 @@ __all__ = [
 
 # Loaded when they are first asked for, so that the command line can say how it is used at once.
 _HOMES = {
-    "AnswersAlone": "answers_alone",
+    "AnswersAlone": "answers_only.search",
     "Choice": "choosing.choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
@@ -63,7 +63,7 @@ _HOMES = {
     "Networks": "networks",
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
-    "SearchOptions": "answers_alone",
+    "SearchOptions": "answers_only.search",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",

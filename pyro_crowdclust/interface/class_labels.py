@@ -19,7 +19,6 @@ from pyro_crowdclust.annotators import (
     ConfusionMatrices,
     Habit,
     ItemTrait,
-    TrustedWorkers,
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
@@ -27,6 +26,7 @@ from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
@@ -165,7 +165,7 @@ def infer_classes(
     if codes and any(num_communities):  # it can be learned that others err in the same way
         num_communities = [number for number in num_communities if number]
     return best_first(
-        partial(_with_communities, data, number, codes, worth, _DEFAULTS | options)
+        partial(_fit_workers, data, Workers(number, worth, codes), _DEFAULTS | options)
         for number in num_communities
     )[0]
 
@@ -212,20 +212,8 @@ def warn_of_contradictions(trusted: tuple[int, ...], data: CrowdData) -> None:
         )
 
 
-def _with_communities(
-    data: CrowdData,
-    number: int,
-    trusted: tuple[int, ...],
-    worth: Sequence[float] | None,
-    options: dict[str, Any],
-) -> Fitted:
-    size = data.num_workers, data.num_classes
-    annotators: ClassAnnotators = ConfusionMatrices(*size, worth=worth)
-    if number:
-        annotators = CommunityConfusion(*size, number, worth=worth)
-    if trusted:
-        annotators = TrustedWorkers(annotators, trusted)
-    model = DawidSkene(annotators)
+def _fit_workers(data: CrowdData, workers: Workers, options: dict[str, Any]) -> Fitted:
+    model = DawidSkene(workers.annotators(data))
     return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 

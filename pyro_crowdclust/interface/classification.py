@@ -24,10 +24,10 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
-from pyro_crowdclust.interface.choosing.class_candidates import class_candidates
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers
-from pyro_crowdclust.interface.choosing.copies import in_words, worth_of_copies
-from pyro_crowdclust.interface.choosing.rereading import weighted
+from pyro_crowdclust.interface.class_choice.candidates import class_candidates
+from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_copies
+from pyro_crowdclust.interface.class_choice.search import ClassSearch
+from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.class_labels import (
     codes_of_workers,
     infer_classes,
@@ -36,6 +36,7 @@ from pyro_crowdclust.interface.class_labels import (
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.results.sharpness import read_at
 from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.options import check_values
 
@@ -168,11 +169,11 @@ def classify(
 
     def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
         # Where somebody is trusted, it can be learned that all others err in the same way.
-        priors = (True,) if given.trusted else (True, False)
-        each = (given._replace(learned=learned, worth=worth) for learned in priors)
+        numbers = (1,) if given.trusted else (1, 0)
+        each = (given._replace(num_communities=number, worth=worth) for number in numbers)
         own = options | {"progress": progress}
         fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
-        return weighted(best_first(fits)[0], winner.sharpness)
+        return read_at(best_first(fits)[0], winner.sharpness)
 
     result = fitted()
     worth = None if is_interrupted(result) else worth_of_copies(result)

@@ -7,7 +7,8 @@ from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.interface.answers_alone import AnswersAlone
+from pyro_crowdclust.interface.answers_only.records import are_records
+from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
@@ -17,7 +18,6 @@ from pyro_crowdclust.interface.recipe import (
     as_answered,
     is_supervised,
 )
-from pyro_crowdclust.interface.records import are_records
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.supervision import Supervision
 
@@ -164,13 +164,13 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "every page has one item alone, so that nobody said which items belong together: pass "
             "pages of several items, or features"
         )
-    heard = data.as_heard()
-    if heard.placements is None and heard.num_pairs < 2:
+    as_fitted = data.with_unshared_pages_as_pairs()
+    if as_fitted.placements is None and as_fitted.num_pairs < 2:
         raise ValueError(
             "there is one answer alone, and of answers without features some are held out: collect "
             "more, or pass features"
         )
-    if heard.placements is None and heard.is_sorted and len(data.page_ids) < 2:
+    if as_fitted.placements is None and as_fitted.is_sorted and len(data.page_ids) < 2:
         raise ValueError(
             "there is one page alone, and of sorted pages without features some are held out: "
             "collect more, or pass features"

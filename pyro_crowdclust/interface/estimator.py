@@ -6,7 +6,6 @@ unlike in the rest of the library.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral, Real
@@ -29,7 +28,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import in_pandas, to_index
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.interface.choosing.rereading import at_full_weight
 from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.networks import Networks
 from pyro_crowdclust.interface.tables_of_rows import (
@@ -39,10 +37,9 @@ from pyro_crowdclust.interface.tables_of_rows import (
     labels_among,
     warn_if_cut,
 )
-from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components
-from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.feature_density import mean_log_density
 from pyro_crowdclust.training import Ending, Stopping
 
 
@@ -287,26 +284,7 @@ class CrowdClusterer(
         ValueError
             If clusters are regressed on the features, of which there is then no density.
         """
-        new = self._new_items(X)
-        result = at_full_weight(self.result_)
-        if isinstance(result.model, PairRegression):
-            raise ValueError(
-                "clusters are regressed on the features here, which has no density of these to "
-                "score: give components, or compare fits by answers that they did not hear"
-            )
-        data = result.data
-        unknown = None if data.known is None else torch.full((new.num_items,), -1)
-        batch = dataclasses.replace(full_batch(new), num_workers=data.num_workers, known=unknown)
-        once, twice = (
-            result.elbo_of(dataclasses.replace(batch, item_weight=weight * batch.item_weight))
-            for weight in (1.0, 2.0)
-        )
-        # The bound is linear in the items' weight, and what does not depend on it is global.
-        per_item = (twice - once) / new.num_items
-        emission = result.model.emission
-        if emission.observes_latent and batch.features is not None:
-            per_item += float(emission.log_volume(batch.features).mean())
-        return per_item
+        return mean_log_density(self.result_, self._new_items(X))
 
     def _new_items(self, X: ArrayLike) -> CrowdData:
         check_is_fitted(self)

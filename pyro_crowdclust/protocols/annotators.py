@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -56,6 +56,14 @@ class SupportsTrust(Protocol):
 
     def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
         """The same workers with these pseudo-counts of right and wrong answers."""
+
+
+@runtime_checkable
+class SupportsMoreWorkers(Protocol):
+    """Annotators of which arguments are about single workers, or hold others: for ``update``."""
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> Any | None:
+        """The same for so many workers, those of before in these rows; None if it cannot be."""
 
 
 class ClassAnnotators(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -28,6 +28,22 @@ class SupportsMixture(Protocol):
 
     def mixture(self) -> MixtureSummary:
         """Weights, and what the components look like."""
+
+
+@runtime_checkable
+class SupportsSharpness(Protocol):
+    """A guide whose q(z) can be read, once trained, with features that count less, or more."""
+
+    @property
+    def model(self) -> Any:
+        """The model whose posterior this is."""
+
+    @property
+    def sharpness(self) -> float:
+        """tau, the power by which features count."""
+
+    def read_at(self, sharpness: float) -> SupportsSharpness:
+        """The same posterior with another tau, of another model where that has it, too."""
 
 
 @runtime_checkable

@@ -28,7 +28,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.results.calibration import TEMPERATURES, temper
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: answers held out may be few, and they choose who predicts answers, not classes.

@@ -73,7 +73,7 @@ class HeldOutLabels(NamedTuple):
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # which the fit was of
         annotators = result.model.annotators
-        counted = replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+        counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]
         named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
         item, worker, label = labels.item, labels.worker, labels.label

@@ -158,7 +158,7 @@ def _result(
     train_on: Callable[..., Fitted] | None,
 ) -> Fitted:
     if data is not None:
-        data = _as_heard(data, known)
+        data = _as_fitted(data, known)
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
         if model is None and guide is None:
@@ -226,8 +226,8 @@ def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
     return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
 
 
-def _as_heard(data: CrowdData, known: CrowdData) -> CrowdData:
-    """The data as the fit heard them.
+def _as_fitted(data: CrowdData, known: CrowdData) -> CrowdData:
+    """The data as the fit took them.
 
     A first call takes pairs on sorted pages for pages, pages that share no items or tell nothing
     for pairs, features of records for numbers of pairs, and counts for numbers like others.

@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 import pyro
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
+from pyro_crowdclust.annotators import more_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import are_among, count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
-from pyro_crowdclust.files.parts import arguments_of
+from pyro_crowdclust.files.parts import arguments_of, rebuilt
 from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
 from pyro_crowdclust.training.copies import copied
 
@@ -113,7 +113,7 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
             "not: make model and guide for all workers, and fit them to all answers"
         )
     rows = torch.from_numpy(after.get_indexer(before))
-    grown: Any = _of_workers(annotators, rows, len(after))
+    grown: Any = more_workers.with_workers(annotators, rows, len(after))
     posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
@@ -153,7 +153,7 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
     arguments = {} if supervision is None else arguments_of(supervision)
     if arguments.get("num_items", num_items) == num_items:
         return
-    grown = type(supervision)(**arguments | {"num_items": num_items})
+    grown = rebuilt(supervision, num_items=num_items)
     found = grown.state_dict()
     for name, old in supervision.state_dict().items():
         found[name][: len(old)] = old
@@ -186,21 +186,3 @@ def _exchange(model: Any, name: str, part: Any) -> None:
     arguments = arguments_of(model)
     if name in arguments:
         arguments[name] = part
-
-
-def _of_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> Any | None:
-    """The same annotators, or those that they are made of, in these rows of so many workers."""
-    arguments = arguments_of(annotators)
-    if "num_workers" in arguments:
-        arguments = arguments | {"num_workers": number}
-        if arguments.get("worth") is not None:
-            worth = torch.ones(number, dtype=torch.float64)
-            worth[rows] = torch.tensor(arguments["worth"], dtype=torch.float64)
-            arguments["worth"] = tuple(worth.tolist())
-        return type(annotators)(**arguments)
-    if "trusted" in arguments:
-        arguments = arguments | {"trusted": rows[[*arguments["trusted"]]].tolist()}
-    for name in {"attentive", "others"} & arguments.keys():
-        grown = _of_workers(arguments[name], rows, number)
-        return None if grown is None else type(annotators)(**arguments | {name: grown})
-    return None

@@ -11,7 +11,7 @@ import pytest
 
 import pyro_crowdclust
 from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.files.parts import public_name
+from pyro_crowdclust.files.parts import arguments_of, public_name, rebuilt
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 
 
@@ -33,6 +33,18 @@ DESCRIBED = sorted(
 def test_there_are_described_classes():
     assert GaussianComponents in DESCRIBED
     assert len(DESCRIBED) >= 40
+
+
+def test_a_part_is_made_anew_of_all_its_arguments_but_for_changes():
+    weights = DirichletWeights(3, concentration=0.5)
+    again = rebuilt(weights, num_clusters=4)
+    assert arguments_of(again) == {"num_clusters": 4, "concentration": 0.5}
+
+    class Own(DirichletWeights):
+        """Of which nobody knows what else it is made of."""
+
+    with pytest.raises(TypeError, match="Own does not remember"):
+        rebuilt(Own(3))
 
 
 @pytest.mark.parametrize("cls", DESCRIBED, ids=public_name)

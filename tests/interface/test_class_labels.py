@@ -166,7 +166,7 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
 
 def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, log=digamma) -> float:
     labels = full_batch(result.data).class_labels
-    plain = dataclasses.replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+    plain = dataclasses.replace(result, guide=result.guide.read_at(1.0, moderated=False))
     q = plain.probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
@@ -227,7 +227,7 @@ def test_answers_that_explain_themselves_raise_the_temperature():
     frame["label"] = np.where(right, truth[frame["item"]], rng.integers(12, size=len(frame)))
     data = CrowdData(None, labels=frame, item_ids=range(150))
     read = infer_classes(data, num_communities=[0])
-    result = dataclasses.replace(read, guide=read.guide.sharpened(1.0, moderated=False))
+    result = dataclasses.replace(read, guide=read.guide.read_at(1.0, moderated=False))
     assert result.probabilities.max(1).mean() > 0.99
     assert best_temperature(result) > 2
     calibrated = calibrated_class_probabilities(result).to_numpy()

@@ -15,8 +15,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classification, classify, infer_classes
-from pyro_crowdclust.interface.choosing import class_candidates, class_search
-from pyro_crowdclust.interface.choosing.class_search import ClassSearch, Workers, WorkersStart
+from pyro_crowdclust.interface.class_choice import candidates, search
+from pyro_crowdclust.interface.class_choice.search import ClassSearch, WorkersStart
+from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.class_labels import codes_of_workers
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 
@@ -41,8 +42,8 @@ def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
 
 def only(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Try this kind of model alone, where which one is chosen is not the question."""
-    monkeypatch.setattr(class_candidates, "_KINDS", {kind: class_candidates._KINDS[kind]})
-    monkeypatch.setattr(class_candidates, "PROCESSES", {})
+    monkeypatch.setattr(candidates, "_KINDS", {kind: candidates._KINDS[kind]})
+    monkeypatch.setattr(candidates, "PROCESSES", {})
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +207,11 @@ def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
 
 def test_workers_begin_where_a_start_of_their_own_takes_them(iris, monkeypatch):
     """The workers' priors settle at the vote whatever the features are."""
-    for module in (class_candidates, class_search):  # in as many steps as it takes
+    for module in (candidates, search):  # in as many steps as it takes
         monkeypatch.setattr(module, "ClassLabelGuide", ClassLabelGuide)
     features, _, labels, _ = iris
     data = CrowdData(features, labels=labels)
-    candidate = class_candidates.class_candidates(data)[2]
+    candidate = candidates.class_candidates(data)[2]
     fits = [
         candidate.fit(data, {"epochs": 1, "batch_size": None, "progress": False} | start, Workers())
         for start in ({}, {"initialize": WorkersStart(data, Workers(), 0)})
@@ -229,7 +230,7 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
     said = np.where(rng.random(600) < 0.7, kind[item], rng.integers(8, size=600))
     data = CrowdData(features, labels={"item": item, "worker": worker, "label": said})
     seen, held = held_out_parts(data, 2, 0)[0]
-    candidate = class_candidates.class_candidates(data)[3]
+    candidate = candidates.class_candidates(data)[3]
     assert candidate.kind == "regression"
     own, shared = (
         np.diagonal(
@@ -259,7 +260,7 @@ def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
 
 def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
     features, _, labels, _ = iris
-    press_control_c(monkeypatch, class_search, "log_probabilities_by_item", 2 + 1)
+    press_control_c(monkeypatch, search, "log_probabilities_by_item", 2 + 1)
     result = classify(features, labels, **QUICK)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert result.chosen.winner.startswith("labels alone")
@@ -282,7 +283,7 @@ def test_ctrl_c_waits_while_torch_imports_what_it_loads_late(iris, monkeypatch):
         made.append(True)
 
     monkeypatch.setattr(torch.optim.Adam, "__init__", pressed)
-    monkeypatch.setattr(class_search, "held_out_parts", lambda data, *_: [(data, None)])
+    monkeypatch.setattr(search, "held_out_parts", lambda data, *_: [(data, None)])
     with pytest.raises(KeyboardInterrupt):
         classify(iris[0], iris[2], **QUICK)
     assert made == [True]
@@ -319,7 +320,7 @@ def test_features_that_tell_nothing_do_no_harm(monkeypatch):
     labels = crowd(kind, 3)
     result = classify(rng.normal(size=(60, 3)), labels, item_ids=range(60), **QUICK)
     alone = infer_classes(CrowdData(None, labels=labels, item_ids=range(60)), [0, 1], **OF_TRIALS)
-    alone = dataclasses.replace(alone, guide=alone.guide.sharpened(1.0, moderated=True))
+    alone = dataclasses.replace(alone, guide=alone.guide.read_at(1.0, moderated=True))
     asked = labels["item"].unique()
     assert result.chosen.winner.startswith("labels alone")
     assert result.probabilities[asked] == pytest.approx(alone.probabilities[asked], abs=1e-6)

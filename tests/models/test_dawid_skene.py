@@ -430,7 +430,7 @@ def test_classes_are_read_with_the_rates_of_other_items_integrated_out():
     data = CrowdData(None, labels=said)
     model = DawidSkene(ConfusionMatrices(2, 3))
     plain = fit_plain(model, ClassLabelGuide(model), data, epochs=9)
-    read = dataclasses.replace(plain, guide=plain.guide.sharpened(1.0, moderated=True))
+    read = dataclasses.replace(plain, guide=plain.guide.read_at(1.0, moderated=True))
     again = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=9)
     assert again.elbo == plain.elbo
     np.testing.assert_allclose(again.probabilities, read.probabilities)
@@ -459,7 +459,7 @@ def test_moderated_labels_count_what_their_workers_are_worth():
     data, worth = CrowdData(None, labels=said), torch.tensor([1.0, 0.5], dtype=torch.float64)
     model = DawidSkene(ConfusionMatrices(2, 2, worth=worth.tolist()))
     result = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=30)
-    plain = dataclasses.replace(result, guide=result.guide.sharpened(1.0, moderated=False))
+    plain = dataclasses.replace(result, guide=result.guide.read_at(1.0, moderated=False))
     alpha = result.guide.posteriors["confusion"].standard().concentration.view(2, 2, 2)
     evidence = 0.0
     for who, label in ((0, 0), (1, 1)):

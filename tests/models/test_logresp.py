@@ -339,7 +339,7 @@ def test_predictions_are_read_more_or_less_surely():
     model = LogResp(SoftmaxRegression(2, 1), ConfusionMatrices(data.num_workers, 2))
     options = {"batch_size": None, "epochs": 5, "progress": False}
     plain = fit(model, ClassLabelGuide(model), data, **options)
-    sure = dataclasses.replace(plain, guide=plain.guide.sharpened(2.0))
+    sure = dataclasses.replace(plain, guide=plain.guide.read_at(2.0))
     new = np.linspace(-2, 2, 5).reshape(-1, 1)
     expected = plain.predict_proba(new) ** 2
     expected /= expected.sum(1, keepdims=True)

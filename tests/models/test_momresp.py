@@ -200,7 +200,7 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     truth, words = truth[truth < 2], words[truth < 2]
     data = CrowdData(words, labels=labels_of(truth, range(20), 0))
     plain = train(data)
-    sharp = dataclasses.replace(plain, guide=plain.guide.sharpened(0.3))
+    sharp = dataclasses.replace(plain, guide=plain.guide.read_at(0.3))
     weaker = MomResp(plain.model.components, plain.model.annotators, feature_weight=0.3)
     guide = ClassLabelGuide(weaker)
     guide.load_state_dict(plain.guide.state_dict())
@@ -226,4 +226,4 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     assert loaded.update(labels=more, epochs=1).guide.sharpness == 0.3
     for wrong in (0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"sharpness is {wrong}"):
-            plain.guide.sharpened(wrong)
+            plain.guide.read_at(wrong)

@@ -171,7 +171,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(1))
     options = OPTIONS | {"epochs": 3}
     plain = fit(model, PairRegressionGuide(model, num_items=5), data, seed=0, **options)
-    guide = plain.guide.sharpened(2.0)
+    guide = plain.guide.read_at(2.0)
     sure = dataclasses.replace(plain, guide=guide)
     expected = plain.probabilities[4] ** 2
     np.testing.assert_allclose(sure.probabilities[4], expected / expected.sum())
@@ -184,7 +184,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     more = {"left": [0], "right": [4], "worker": ["a"], "label": [1]}
     assert loaded.update(more, progress=False).guide.sharpness == 2
     with pytest.raises(ValueError, match="sharpness is 0"):
-        guide.sharpened(0)
+        guide.read_at(0)
 
 
 def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():

@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import class_labels, cluster, infer_classes
-from pyro_crowdclust.interface.choosing.copies import worth_of_copies
+from pyro_crowdclust.interface.class_choice.copies import worth_of_copies
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.results import (

@@ -153,15 +153,17 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     regression = SoftmaxRegression(
         num_clusters, points.shape[1], scale=_SCORES / spread if spread > 0 else None
     )
-    return _told_by_answers(data, regression, emission)
+    return _learned_from_answers(data, regression, emission)
 
 
 def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
     """Clusters that the answers make; other items are what these are as often as these are it."""
-    return _told_by_answers(data, SoftmaxRegression(num_clusters, 0, scale=1.0), emission)
+    return _learned_from_answers(data, SoftmaxRegression(num_clusters, 0, scale=1.0), emission)
 
 
-def _told_by_answers(data: CrowdData, regression: SoftmaxRegression, emission: Identity) -> Recipe:
+def _learned_from_answers(
+    data: CrowdData, regression: SoftmaxRegression, emission: Identity
+) -> Recipe:
     supervision = supervision_of(data, regression.num_classes)
     model = PairRegression(regression, annotators_on_pages(data), emission, supervision)
     options = {

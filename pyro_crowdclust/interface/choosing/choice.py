@@ -20,7 +20,8 @@ from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
-from pyro_crowdclust.interface.answers_alone import AnswersAlone
+from pyro_crowdclust.interface.answers_only.records import may_be_records
+from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
@@ -41,7 +42,6 @@ from pyro_crowdclust.interface.recipe import (
     labels_alone,
     seeds_of,
 )
-from pyro_crowdclust.interface.records import may_be_records
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from pyro_crowdclust.interface.choosing.chance import error_of
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
-    SMALLEST_EVIDENCE,
     SMALLEST_GAIN,
     Trial,
     fewest_components,
     is_within_error,
 )
+from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE, error_of
 
 
 class Ranking:

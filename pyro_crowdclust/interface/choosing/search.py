@@ -19,7 +19,12 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
-from pyro_crowdclust.interface.choosing.chance import gain_by_a_part, is_clear
+from pyro_crowdclust.interface.candidates.weights import WEIGHTS, weights_for
+from pyro_crowdclust.interface.choosing.answer_predictiveness import (
+    Draws,
+    clusters_supported_by_answers,
+    partition_predicts_best,
+)
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
@@ -31,22 +36,12 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     unlike_items,
 )
-from pyro_crowdclust.interface.choosing.told_by_answers import (
-    Draws,
-    clusters_told,
-    partition_tells,
-)
-from pyro_crowdclust.interface.choosing.trials import (
-    WEIGHTS,
-    Trial,
-    elbo_error,
-    log_orders,
-    weights_for,
-    worth_another_split,
-)
+from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.results.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -105,7 +100,7 @@ class Search:
         best, reason = self.best_heard()
         if self.plan.may_be_records:
             by_features = partial(self.whole_fit_of, best)
-            self.found_records = partition_tells(self.data, self.seed, by_features)
+            self.found_records = partition_predicts_best(self.data, self.seed, by_features)
             if self.found_records:
                 return best, reason
         if silent is None:
@@ -206,7 +201,7 @@ class Search:
 
     def of_answers(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
         """Clusters of the answers alone, if they predict answers that features' clusters do not."""
-        number = clusters_told(self.data, self.draws, by_features)
+        number = clusters_supported_by_answers(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
     def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:

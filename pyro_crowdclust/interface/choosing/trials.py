@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
-from torch import Tensor
 
-from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
-from pyro_crowdclust.results.clearly_better import error_of_mean
+from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.weights import weights_for
+from pyro_crowdclust.results.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
 SMALLEST_GAIN = 0.005
-# A difference of ELBOs, in nats, below which none is strong evidence: odds of 20 to one (Kass and
-# Raftery 1995).
-SMALLEST_EVIDENCE = 3.0
-# Features may count so much, from as they are to next to nothing: no model is the truth, and that
-# of many features is the surest of itself.
-WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
-# Regressions may be too sure as well, or not sure enough.
-SHARPNESS = (1.0, 0.5, 0.7, 1.4, 2.0)
 # Of candidates that answers cannot tell apart so many are tried on another split.
 MOST_RIVALS = 4
 
@@ -102,35 +92,6 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
             "chosen": [trial is best for trial in trials],
         }
     )
-
-
-def weights_for(form: Form) -> tuple[float, ...]:
-    """How much features may count in what a candidate of some form says of an item, 1 first."""
-    if form.of_features:
-        return WEIGHTS
-    return WEIGHTS[:1] if form == ANSWERS else SHARPNESS
-
-
-def log_orders(assignments: Float[Tensor, "item component"]) -> float:
-    """``log K! / (K - U)!``: what an ELBO gains from all orders of K components, U of them in use.
-
-    With G orders pi of the components that are as likely a priori, q and every ``q_pi`` have the
-    same ELBO, and their average ``q' = 1/G sum_pi q_pi`` has
-
-        ELBO(q') = ELBO(q) + E_q[log q - log q'] <= ELBO(q) + log G,
-
-    with equality where no two of them overlap, as when each component has items of its own (Bishop
-    2006, 10.2.4). Orders of components without items are one and the same q. So an ELBO of one
-    order is too low, by more the more components there are.
-
-    Examples
-    --------
-    >>> import torch
-    >>> round(log_orders(torch.eye(3)[[0, 0, 1]]), 3)  # log 6
-    1.792
-    """
-    number, used = assignments.shape[1], len(assignments.argmax(1).unique())
-    return math.lgamma(number + 1) - math.lgamma(number - used + 1)
 
 
 def elbo_error(one: Trial, other: Trial) -> float:

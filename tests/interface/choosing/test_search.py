@@ -13,12 +13,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choosing.chance import error_of
+from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.rereading import weighted
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.trials import WEIGHTS, Trial, worth_another_split
+from pyro_crowdclust.interface.choosing.trials import Trial, worth_another_split
+from pyro_crowdclust.results.comparison import error_of
 from pyro_crowdclust.transforms import Projected
 
 from ...control_c import press_control_c, press_in_start

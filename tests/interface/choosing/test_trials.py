@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
-from pyro_crowdclust.interface.choosing.trials import (
-    SHARPNESS,
-    WEIGHTS,
-    Trial,
-    elbo_error,
-    log_orders,
-    weights_for,
-)
+from pyro_crowdclust.interface.candidates.weights import SHARPNESS, WEIGHTS, weights_for
+from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _short_searches(_few_draws):
     """Not here, where which trial is better is what is tested."""
-
-
-@pytest.mark.parametrize("used", [1, 2, 3, 4])
-def test_an_elbo_gains_from_every_order_that_is_another_posterior(used):
-    q = torch.eye(4)[torch.arange(8) % used]
-    orders = {tuple(q[:, order].flatten().tolist()) for order in itertools.permutations(range(4))}
-    assert log_orders(q) == pytest.approx(math.log(len(orders)))
 
 
 MIXTURE = Form("columns", "full Gaussians", None, None)

@@ -74,7 +74,7 @@ def test_a_crowd_that_guesses():
 @pytest.mark.long
 def test_a_crowd_that_sees_what_features_do_not_show_is_not_blamed(monkeypatch):
     """Whether or not so few answers tell each other."""
-    monkeypatch.setattr(explaining, "answers_tell", lambda *_: True)
+    monkeypatch.setattr(explaining, "answers_predict_each_other", lambda *_: True)
     kinds = np.random.default_rng(1).integers(3, size=len(FEATURES))
     seen = simulate_pairs(kinds, [0.9] * 4, [0.9] * 4, pairs_per_worker=50, seed=1)
     (sentence,) = advice(chosen(FEATURES, seen, 2, 3))

@@ -9,7 +9,7 @@ import numpy as np
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.interface.choosing.trials import SMALLEST_EVIDENCE
+from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results.discounted_classes import (
     discounts_of,
     gain_by_features,

@@ -10,15 +10,14 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.interface.recipe import Recipe, seeds_of
-from pyro_crowdclust.interface.records import hears_features
-from pyro_crowdclust.interface.said_alone import (
+from pyro_crowdclust.interface.answers_only.kinds import (
     EPOCHS,
-    SaidAlone,
-    items_spoken_of,
-    said_alone,
+    AnswersOnly,
+    items_with_answers,
+    kind_of_answers,
 )
-from pyro_crowdclust.interface.trials_alone import (
+from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features
+from pyro_crowdclust.interface.answers_only.trials import (
     CLEAR,
     PriorTrial,
     most_agreeing,
@@ -26,8 +25,9 @@ from pyro_crowdclust.interface.trials_alone import (
     trial_of,
     varied,
 )
+from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
@@ -56,7 +56,7 @@ _ON_FEW_PAGES = (
 _BY_PAIRS = "pages held out are hardly likelier than by chance, and all are heard by their pairs"
 
 
-class _Search(NamedTuple):
+class _Compared(NamedTuple):
     """What was tried, and what is to be fitted; the rest as of ``Chosen``."""
 
     data: CrowdData
@@ -71,11 +71,11 @@ class _Search(NamedTuple):
         """The recipe of what is chosen on all data, and how it was chosen."""
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        said = self.chosen.said.about(self.data)
-        recipe = said.recipe(said.priors[self.chosen.prior]())
+        answers = self.chosen.answers.about(self.data)
+        recipe = answers.recipe(answers.priors[self.chosen.prior]())
         return recipe, Chosen(table, self.why, self.chance, self.is_clear)
 
-    def others(self) -> Iterator[_Search]:
+    def others(self) -> Iterator[_Compared]:
         """The same with each of the others that tell and say as many answers, the likeliest first.
 
         For where a fit to all answers has other clusters than those that were compared.
@@ -128,7 +128,7 @@ class AnswersAlone:
         """
         return self._searched(seed, epochs).outcome()
 
-    def _searched(self, seed: int, epochs: int) -> _Search:
+    def _searched(self, seed: int, epochs: int) -> _Compared:
         """All that was compared, until Ctrl-C.
 
         Pages of which held-out ones are hardly likelier than by chance are heard by their pairs. On
@@ -142,11 +142,11 @@ class AnswersAlone:
             return search
         return self._by_pairs(_BY_PAIRS, seed, epochs)
 
-    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Search:
+    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Compared:
         search = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
         return search._replace(why=f"{why}; {search.why}")
 
-    def _compared(self, seed: int, epochs: int) -> _Search:
+    def _compared(self, seed: int, epochs: int) -> _Compared:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
                 'every answer is "can\'t tell", which says of no two items whether they are the '
@@ -154,13 +154,15 @@ class AnswersAlone:
             )
         tried: list[PriorTrial] = []
         try:
-            return _Search(self.data, tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS)))
+            return _Compared(
+                self.data, tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
+            )
         except KeyboardInterrupt:
             if not tried:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
-            return _Search(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
+            return _Compared(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
 
     def _compare(
         self, tried: list[PriorTrial], seed: int, epochs: int
@@ -169,13 +171,13 @@ class AnswersAlone:
 
         Notes what it tries.
         """
-        said = said_alone(items_spoken_of(self.data))
+        answers = kind_of_answers(items_with_answers(self.data))
         generator = generator_of(seed)
-        parts = said.parts(self.share, _MOST_PARTS, generator)
+        parts = answers.parts(self.share, _MOST_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
-        def attempt(prior: str, said: SaidAlone) -> PriorTrial:
-            trial = trial_of(said, parts, prior, options)
+        def attempt(prior: str, answers: AnswersOnly) -> PriorTrial:
+            trial = trial_of(answers, parts, prior, options)
             # Of the first of all what there is until Ctrl-C, of others only what is whole.
             if trial.is_whole or not tried:
                 tried.append(trial)
@@ -183,16 +185,16 @@ class AnswersAlone:
                 raise KeyboardInterrupt
             return trial
 
-        for prior in said.priors:
-            attempt(prior, said)
+        for prior in answers.priors:
+            attempt(prior, answers)
         # Where what a pair looks like is no matter of what it is, answers are predicted, and no
         # question is answered.
         telling = [trial for trial in tried if trial.tells] or tried
         likeliest = max(telling, key=lambda trial: trial.held_out)
-        chance = said.by_chance(parts)
+        chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            as_close = _AS_CLOSE_ALIKE if said.look_alike else _AS_CLOSE
+            as_close = _AS_CLOSE_ALIKE if answers.look_alike else _AS_CLOSE
             chosen = simplest(telling, likeliest, as_close)
             reason = f"answers held out are likeliest under {chosen.prior}"
             if chosen is not likeliest:
@@ -211,13 +213,13 @@ class AnswersAlone:
             # What else items may be is asked under one prior only. Items that are alike are a case
             # of hard ones, so that these have nothing to prove, but where features say how alike
             # items are.
-            errors = 1.0 if hears_features(self.data) else 0.0
+            errors = 1.0 if takes_likeness_of_features(self.data) else 0.0
             chosen, likelier_if = varied(chosen, attempt, errors)
             reason += likelier_if
         else:
             # Then they cannot tell priors apart, either. Pages are heard by their pairs, instead.
             are_pairs = self.data.placements is None
-            chosen = most_agreeing(said, tried, options) if are_pairs else tried[0]
+            chosen = most_agreeing(answers, tried, options) if are_pairs else tried[0]
             of_many = _GUESSES.format(prior=chosen.prior)
             reason = f"{_UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
         return chosen, reason, float(chance.mean()), is_clear
@@ -240,7 +242,7 @@ class AnswersAlone:
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
 
-        def fitted_to_all(search: _Search, **own: Any) -> Fitted:
+        def fitted_to_all(search: _Compared, **own: Any) -> Fitted:
             recipe, chosen = search.outcome()
             result = recipe.fit(num_starts=num_starts, seed=seed, **options | own)
             return replace(result, chosen=chosen)

@@ -1,4 +1,4 @@
-"""Whether answers tell each other what the clusters of the features do not."""
+"""Whether answers predict each other, and better than the clusters of the features do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, PartitionGuide, drawn_groups, drawn_partitions
-from pyro_crowdclust.interface.answers_alone import TRIAL_EPOCHS
-from pyro_crowdclust.interface.choosing.chance import dyadic_error, gain_by_a_part, is_clear
+from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
-from pyro_crowdclust.interface.said_alone import PairsAlone
+from pyro_crowdclust.results.comparison import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -51,7 +51,7 @@ class Draws:
         return start
 
 
-def clusters_told(
+def clusters_supported_by_answers(
     data: CrowdData,
     draws: Draws,
     by_features: Callable[[CrowdData], Fitted] | None,
@@ -88,11 +88,11 @@ def clusters_told(
     return number if is_clear(found - heard, ends, 1) else None
 
 
-def answers_tell(data: CrowdData, seed: int) -> bool:
+def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
     """Whether draws of a partition by the answers alone predict others clearly better than chance.
 
-    What is held out is as of ``clusters_told``, also of few answers. It is asked after the first
-    parts, and of all of them.
+    What is held out is as of ``clusters_supported_by_answers``, also of few answers. It is asked
+    after the first parts, and of all of them.
 
     Parameters
     ----------
@@ -129,12 +129,14 @@ def _is_hopeless(gain: Float[np.ndarray, " pair"], ends: Int[np.ndarray, "2 pair
     return gain.mean() < dyadic_error(gain, ends)
 
 
-def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]) -> bool:
+def partition_predicts_best(
+    data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]
+) -> bool:
     """Whether a partition of the items into clusters of any number and size predicts answers best.
 
     Features say in it how alike two items look, and nearest neighbours may be one. What is held out
-    is as of ``clusters_told``; a part of it says under which prior of the sizes. By the others it
-    must be clearly better than chance, and than the clusters of the features.
+    is as of ``clusters_supported_by_answers``; a part of it says under which prior of the sizes. By
+    the others it must be clearly better than chance, and than the clusters of the features.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def partition_tells(data: CrowdData, seed: int, by_features: Callable[[CrowdData
         return False
     first, *others = splits
     heard = first.log_probability(by_features(first.data)).mean()
-    under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsAlone.priors}
+    under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsOnly.priors}
     prior = max(under, key=lambda prior: under[prior])
     if under[prior] <= heard:
         return False
@@ -170,8 +172,8 @@ def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:
 def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
     """The same by partitions of which features say how alike two items look."""
     data, ends = _asked_about(one)
-    said = PairsAlone(data, near_items=True).about(data).for_trials()
-    recipe = said.recipe(said.priors[prior]())
+    answers = PairsOnly(data, near_items=True).about(data).for_trials()
+    recipe = answers.recipe(answers.priors[prior]())
     fitted = whole(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
     return _log_probability(fitted, one, ends)
 

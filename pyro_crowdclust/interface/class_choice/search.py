@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,16 +14,18 @@ from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.choosing.chance import errors_of_the_luckiest, gain_by_a_part
-from pyro_crowdclust.interface.choosing.rereading import weighted
+from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.protocols import ClassAnnotators
 from pyro_crowdclust.results.chosen import Chosen
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import (
+    errors_of_the_luckiest,
+    gain_by_a_part,
+    is_clearly_better,
+)
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.results.sharpness import read_at
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
@@ -34,32 +36,6 @@ _STEPS = 10
 _FEWEST, _GAIN = 20, 0.5
 # Beside n held-out items features are taken to have misled about so many more.
 _MISLED = 0.5
-
-
-class Workers(NamedTuple):
-    """What is taken for granted of the workers.
-
-    Attributes
-    ----------
-    learned
-        Whether what they have in common is learned.
-    worth
-        As how many independent workers each counts; None: each as one.
-    trusted
-        Codes of those who are always right.
-    """
-
-    learned: bool = True
-    worth: tuple[float, ...] | None = None
-    trusted: tuple[int, ...] = ()
-
-    def annotators(self, data: CrowdData) -> ClassAnnotators:
-        """Their confusion matrices."""
-        size = data.num_workers, data.num_classes
-        found: ClassAnnotators = ConfusionMatrices(*size, worth=self.worth)
-        if self.learned:
-            found = CommunityConfusion(*size, 1, worth=self.worth)
-        return TrustedWorkers(found, self.trusted) if self.trusted else found
 
 
 @dataclass(frozen=True)
@@ -198,7 +174,7 @@ class ClassSearch:
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
             result = whole(candidate.fit(seen, options, self._workers))
-            read = (weighted(result, sharpness) for sharpness in candidate.sharpness)
+            read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
             of_others.append(_of_others(found))

@@ -1,7 +1,7 @@
 """Answers about pairs, or sorted pages, where nothing else is known of the items.
 
 Both say which priors of sizes are compared, what a fit under one of them is, and which parts of
-what is said can be held out of it.
+the answers can be held out of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
+from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness
 from pyro_crowdclust.interface.recipe import Recipe
-from pyro_crowdclust.interface.records import hears_features, with_likeness
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import (
     AskedPairs,
@@ -43,14 +43,14 @@ _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 _FEWEST_PAIRS, _FEWEST_PAGES = 300, 30
 
 
-class SaidAlone(Protocol):
+class AnswersOnly(Protocol):
     """All that is known of some items.
 
     Attributes
     ----------
     priors
         By name, those of the sizes of clusters that are compared. The first is taken where too
-        little is said to tell.
+        there are too few answers to tell.
     """
 
     priors: ClassVar[dict[str, Any]]
@@ -67,19 +67,19 @@ class SaidAlone(Protocol):
     def near_items(self) -> bool:
         """Whether nearest neighbours may be one whom nobody was asked about."""
 
-    def with_hard_items(self) -> SaidAlone | None:
+    def with_hard_items(self) -> AnswersOnly | None:
         """The same where some items may be hard to recognize; None where that is not asked."""
 
-    def with_near_items(self) -> SaidAlone | None:
+    def with_near_items(self) -> AnswersOnly | None:
         """The same where nearest neighbours may be one, too, whom nobody was asked about.
 
         None where that is not asked.
         """
 
-    def for_trials(self) -> SaidAlone:
+    def for_trials(self) -> AnswersOnly:
         """The same, of which fits are only compared with each other."""
 
-    def about(self, data: CrowdData) -> SaidAlone:
+    def about(self, data: CrowdData) -> AnswersOnly:
         """The same where these are the data."""
 
     def recipe(self, prior: Any) -> Recipe:
@@ -88,20 +88,20 @@ class SaidAlone(Protocol):
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        """Shares of what is said, each held out of a fit; so many that they can tell."""
+        """Shares of the answers, each held out of a fit; so many that they can tell."""
 
-    def without(self, out: Bool[Tensor, " unit"]) -> SaidAlone:
+    def without(self, out: Bool[Tensor, " unit"]) -> AnswersOnly:
         """All but a part; items, workers and pages keep their codes."""
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
-        """``log p`` of a part that a fit has not heard."""
+        """``log p`` of a part that was held out of a fit."""
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """The same of who knows nothing of any item."""
 
 
 @dataclass(frozen=True)
-class PairsAlone:
+class PairsOnly:
     """Answers about pairs.
 
     Of pages that are sorted, whose pairs follow from each other, whole ones are held out.
@@ -135,20 +135,20 @@ class PairsAlone:
         pairs = AskedPairs.of(self._answers.items, self.data.num_items)
         return self._answers.page is None and closes_triangles(pairs)
 
-    def with_hard_items(self) -> PairsAlone:
+    def with_hard_items(self) -> PairsOnly:
         return replace(self, hard_items=True)
 
-    def with_near_items(self) -> PairsAlone | None:
-        if not hears_features(self.data):
+    def with_near_items(self) -> PairsOnly | None:
+        if not takes_likeness_of_features(self.data):
             return None
         return replace(self, near_items=True).about(self.data)
 
-    def about(self, data: CrowdData) -> PairsAlone:
-        if hears_features(data):
+    def about(self, data: CrowdData) -> PairsOnly:
+        if takes_likeness_of_features(data):
             data = with_likeness(data, near=self.near_items)
         return replace(self, data=data)
 
-    def for_trials(self) -> PairsAlone:
+    def for_trials(self) -> PairsOnly:
         return replace(self, max_chains=_TRIAL_CHAINS)
 
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
@@ -184,7 +184,7 @@ class PairsAlone:
         pages = _parts(number, fewest, share, max_parts, generator)
         return [out[self._page] for out in pages]
 
-    def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
+    def without(self, out: Bool[Tensor, " unit"]) -> PairsOnly:
         kept = self.data.with_answers(self._answers.at(~out))
         return replace(self, data=kept)
 
@@ -197,8 +197,8 @@ class PairsAlone:
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the shares of the labels."""
         label = self._answers.label.nan_to_num(nan=-1.0)
-        said, place, count = label.unique(return_inverse=True, return_counts=True)
-        chance = ((count + 1) / (len(label) + len(said))).double().log()[place]
+        values, place, count = label.unique(return_inverse=True, return_counts=True)
+        chance = ((count + 1) / (len(label) + len(values))).double().log()[place]
         return torch.cat([self._of_units(chance[out], out) for out in parts])
 
     def _of_units(
@@ -212,7 +212,7 @@ class PairsAlone:
 
 
 @dataclass(frozen=True)
-class PagesAlone:
+class PagesOnly:
     """Sorted pages, of which whole ones are held out.
 
     Attributes
@@ -237,10 +237,10 @@ class PagesAlone:
     def with_near_items(self) -> None:
         return None
 
-    def about(self, data: CrowdData) -> PagesAlone:
-        return PagesAlone(data)
+    def about(self, data: CrowdData) -> PagesOnly:
+        return PagesOnly(data)
 
-    def for_trials(self) -> PagesAlone:
+    def for_trials(self) -> PagesOnly:
         return self
 
     def recipe(self, prior: FewClusters | PitmanYor) -> Recipe:
@@ -259,8 +259,8 @@ class PagesAlone:
     ) -> list[Bool[Tensor, " unit"]]:
         return _parts(self._placements.num_pages, _FEWEST_PAGES, share, max_parts, generator)
 
-    def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
-        return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))
+    def without(self, out: Bool[Tensor, " unit"]) -> PagesOnly:
+        return PagesOnly(self.data.with_parts(placements=self._placements.of_pages(~out)))
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """Of pages, nats a placement."""
@@ -274,17 +274,17 @@ class PagesAlone:
         return torch.cat([-self._placements.num_groups[out].double().log() for out in parts])
 
 
-def said_alone(data: CrowdData) -> PairsAlone | PagesAlone:
-    """What is said of the items of some data: on sorted pages, or about pairs."""
+def kind_of_answers(data: CrowdData) -> PairsOnly | PagesOnly:
+    """The answers of some data, of their kind: sorted pages, or answers about pairs."""
     if data.placements is not None:
-        return PagesAlone(data)
-    return PairsAlone(data).about(data)
+        return PagesOnly(data)
+    return PairsOnly(data).about(data)
 
 
-def items_spoken_of(data: CrowdData) -> CrowdData:
+def items_with_answers(data: CrowdData) -> CrowdData:
     """The items that people were asked about, or of which it is known how alike they are.
 
-    Of others there is nothing to predict, and what is said of these is as likely without them.
+    Of others there is nothing to predict, and answers about these are as likely without them.
     """
     items = data.annotated_items
     if data.likeness is not None:

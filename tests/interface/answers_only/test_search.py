@@ -12,14 +12,14 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
+from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.trials import PriorTrial, trial_of
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.said_alone import PairsAlone
-from pyro_crowdclust.interface.trials_alone import PriorTrial, trial_of
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 
-from ..control_c import press_control_c, press_in_start
+from ...control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
@@ -54,7 +54,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 5)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 5)
     result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
     assert "more are needed" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
@@ -69,7 +69,7 @@ def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 3000)
     pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
     prior = ManySmall() if number == 800 else FewClusters()
-    said = PairsAlone(CrowdData(None, pairs))
+    said = PairsOnly(CrowdData(None, pairs))
     guides = [some.recipe(prior).guide for some in (said, said.for_trials())]
     assert [len(guide.draws) for guide in guides] == [100 * chains, 100 * min(chains, 2)]
 
@@ -90,15 +90,15 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     heard = {"few clusters": 0.5, "many small clusters": 0.4}
     sizes = {"many small clusters": np.array([2, 1, 1])}
 
-    def trial(said, parts, prior, options):
+    def trial(answers, parts, prior, options):
         # With hard items answers are likelier still, and nothing is the same again.
-        number = heard.get(prior, 0.3) + 0.2 * said.hard_items
+        number = heard.get(prior, 0.3) + 0.2 * answers.hard_items
         numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
-        tells = prior in sizes and not said.hard_items
-        heard_same, size = (0.8, sizes[prior]) if tells else (0.01, silent)
-        return PriorTrial(prior, said, numbers, size, 0.0, heard_same=heard_same)
+        tells = prior in sizes and not answers.hard_items
+        share_joined, size = (0.8, sizes[prior]) if tells else (0.01, silent)
+        return PriorTrial(prior, answers, numbers, size, 0.0, share_joined=share_joined)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", trial)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", trial)
     data = CrowdData(None, answers())
     chosen = AnswersAlone(data).run()[1]
     assert chosen.winner == "many small clusters"
@@ -110,13 +110,13 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
 def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(monkeypatch):
     likely = {"many small clusters": 0.5, "clusters of all sizes": 0.4, "few clusters": 0.45}
 
-    def trial(said, parts, prior, options):
-        number = likely.get(prior, 0.3) - 0.4 * said.hard_items
+    def trial(answers, parts, prior, options):
+        number = likely.get(prior, 0.3) - 0.4 * answers.hard_items
         numbers = torch.full((int(parts[0].sum()),), number, dtype=torch.float64)
         sizes = np.ones(3, dtype=int) if prior == "few clusters" else np.array([2, 1])
-        return PriorTrial(prior, said, numbers, sizes, 0.0, heard_same=0.8)
+        return PriorTrial(prior, answers, numbers, sizes, 0.0, share_joined=0.8)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", trial)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", trial)
     others = {ManySmall}
     holds_in = lambda _, result: type(result.model.prior) not in others  # noqa: E731
     monkeypatch.setattr(PriorTrial, "holds_in", holds_in)
@@ -138,17 +138,17 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
         .T.tolist()
     )
     pairs = {"left": left, "right": right, "worker": ["a"] * 150, "label": [0, 1] * 75}
-    assert PairsAlone(CrowdData(None, pairs)).look_alike
+    assert PairsOnly(CrowdData(None, pairs)).look_alike
     pages = pairs | {"page": [place // 15 for place in range(150)]}
-    assert not PairsAlone(CrowdData(None, pages)).look_alike
-    assert not PairsAlone(CrowdData(None, answers())).look_alike
+    assert not PairsOnly(CrowdData(None, pages)).look_alike
+    assert not PairsOnly(CrowdData(None, answers())).look_alike
 
 
 @pytest.mark.long
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 30)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone._MOST_PARTS", 2)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 30)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 2)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
     left, right = np.triu_indices(len(truth), 1)
@@ -165,7 +165,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
 def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatch):
     """Here of another than the first, as of records whose pairs have one answer each."""
     monkeypatch.setattr(
-        "pyro_crowdclust.interface.answers_alone.most_agreeing", lambda _, tried, __: tried[1]
+        "pyro_crowdclust.interface.answers_only.search.most_agreeing", lambda _, tried, __: tried[1]
     )
     rng = np.random.default_rng(0)
     said = {"left": rng.integers(20, size=30), "right": 20 + rng.integers(20, size=30)}
@@ -178,7 +178,7 @@ def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatc
 @pytest.mark.long
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.TRIAL_EPOCHS", 12)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 12)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(16), [30, 25, 20, 15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1])
     left, right = np.triu_indices(len(truth), 1)
@@ -200,7 +200,7 @@ def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch
 
 @pytest.mark.long
 def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.EPOCHS", 7)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.EPOCHS", 7)
     result = cluster(None, answers(), epochs=None, progress=False)
     assert len(result.history) == 7
 
@@ -208,7 +208,7 @@ def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
     for number, most in ((100, 5), (1500, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
-        answered = PairsAlone(CrowdData(None, pairs))
+        answered = PairsOnly(CrowdData(None, pairs))
         parts = answered.parts(0.1, 5, torch.Generator().manual_seed(0))
         assert len(parts) == most
         heard = torch.stack(parts).sum(0)
@@ -295,7 +295,7 @@ def test_an_update_ends_where_a_fresh_fit_ends():
 
 
 def test_workers_are_thought_right_of_four_pairs_in_five():
-    found = PairsAlone(CrowdData(None, answers())).recipe(FewClusters())
+    found = PairsOnly(CrowdData(None, answers())).recipe(FewClusters())
     for prior in found.model.annotators.priors().values():
         np.testing.assert_allclose(prior.natural_parameters + 1, [[4.0, 1.0]] * 3)
 
@@ -315,12 +315,12 @@ def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
 
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
-    def press_control_c(said, parts, prior, *others):
+    def press_control_c(answers, parts, prior, *others):
         if prior == "clusters of all sizes":
             raise KeyboardInterrupt
-        return trial_of(said, parts, prior, *others)
+        return trial_of(answers, parts, prior, *others)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.trial_of", press_control_c)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", press_control_c)
     result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     table = result.chosen.table
@@ -398,7 +398,7 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
     """Of pages that share no items, which are heard as pairs; nats an answer of every page."""
     kind = np.arange(48) % 3
     pages = simulate_placements(kind, accuracy=[0.9] * 2, pages_per_worker=2, page_size=12, seed=0)
-    said = PairsAlone(CrowdData(None, placements=pages).as_pairs())
+    said = PairsOnly(CrowdData(None, placements=pages).as_pairs())
     parts = said.parts(0.1, 10, torch.Generator())
     assert torch.stack(parts).sum(0).eq(1).all()
     page = said.data.answers.page

@@ -12,15 +12,19 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
+from pyro_crowdclust.interface.answers_only.records import (
+    are_records,
+    may_be_records,
+    with_likeness,
+)
 from pyro_crowdclust.interface.candidates.one_normal import normal_of
-from pyro_crowdclust.interface.choosing import told_by_answers
+from pyro_crowdclust.interface.choosing import answer_predictiveness
 from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.records import are_records, may_be_records, with_likeness
 from pyro_crowdclust.metrics import adjusted_rand_index
 
-from ..short_searches import shorten
-from .small_choices import small
+from ...short_searches import shorten
+from ..small_choices import small
 
 DIM = 5
 
@@ -98,7 +102,7 @@ def _short_search(monkeypatch):
     """Of ten parts of the answers six are held out in turn, which is enough here."""
     shorten(monkeypatch)
     monkeypatch.setattr(
-        told_by_answers,
+        answer_predictiveness,
         "splits_of_pairs",
         lambda *given, **least: splits_of_pairs(*given, **least)[:6],
     )
@@ -133,8 +137,8 @@ def test_where_a_part_alone_can_be_held_out_nothing_is_compared(of_several, monk
     def one_part(*given):
         return splits_of_pairs(*given)[:1]
 
-    monkeypatch.setattr(told_by_answers, "splits_of_pairs", one_part)
-    assert not told_by_answers.partition_tells(of_several[0], 0, pytest.fail)
+    monkeypatch.setattr(answer_predictiveness, "splits_of_pairs", one_part)
+    assert not answer_predictiveness.partition_predicts_best(of_several[0], 0, pytest.fail)
 
 
 @pytest.mark.long

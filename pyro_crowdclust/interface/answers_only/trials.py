@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.interface.said_alone import SaidAlone
+from pyro_crowdclust.interface.answers_only.kinds import AnswersOnly
 from pyro_crowdclust.partitions import AskedPairs
-from pyro_crowdclust.results.clearly_better import is_clearly_better
+from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
 
 # Standard errors by which answers held out are clearly likelier under one prior than another: the
@@ -27,12 +27,12 @@ _LEAST_SAME = 0.05
 # Of the answers that clusters on trial say, a fit to all that has found others may miss so many.
 _MISSED = 0.1
 
-_VARIANTS: tuple[tuple[Callable[[SaidAlone], SaidAlone | None], str], ...] = (
+_VARIANTS: tuple[tuple[Callable[[AnswersOnly], AnswersOnly | None], str], ...] = (
     (
-        lambda said: said.with_near_items(),
+        lambda answers: answers.with_near_items(),
         "nearest neighbours may be one whom nobody was asked about",
     ),
-    (lambda said: said.with_hard_items(), "some items are hard to recognize"),
+    (lambda answers: answers.with_hard_items(), "some items are hard to recognize"),
 )
 
 
@@ -40,19 +40,19 @@ class PriorTrial(NamedTuple):
     """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
 
     prior: str
-    said: SaidAlone
+    answers: AnswersOnly
     log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
     is_whole: bool = True
     agreement: float = 0.0
     joined: int = 0
-    heard_same: float = 1.0
+    share_joined: float = 1.0
 
     @property
     def name(self) -> str:
-        hard = ", hard items" * self.said.hard_items
-        return self.prior + hard + ", near items" * self.said.near_items
+        hard = ", hard items" * self.answers.hard_items
+        return self.prior + hard + ", near items" * self.answers.near_items
 
     @property
     def held_out(self) -> float:
@@ -64,16 +64,16 @@ class PriorTrial(NamedTuple):
 
     @property
     def tells(self) -> bool:
-        """Whether items are the same, and so those of which people said it."""
-        return _tells(self.sizes, self.heard_same)
+        """Whether items are one, among them those that people called the same."""
+        return _tells(self.sizes, self.share_joined)
 
     def holds_in(self, result: Fitted) -> bool:
-        """Whether a fit to all that is said has found clusters that say of it what these do.
+        """Whether a fit to all answers has found clusters that agree with as many of them.
 
         The posterior has several modes, of which it may find another than the fits on trial.
         """
-        agreeing, _, heard_same = agreement(result)
-        tells = _tells(np.bincount(result.assignments), heard_same) or not self.tells
+        agreeing, _, share_joined = agreement(result)
+        tells = _tells(np.bincount(result.assignments), share_joined) or not self.tells
         return tells and self.says_no_more_than(agreeing)
 
     def says_no_more_than(self, agreeing: float) -> bool:
@@ -87,7 +87,7 @@ class PriorTrial(NamedTuple):
 
 
 def trial_of(
-    said: SaidAlone,
+    answers: AnswersOnly,
     parts: list[Bool[Tensor, " unit"]],
     prior: str,
     options: dict[str, Any],
@@ -95,19 +95,19 @@ def trial_of(
     """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
     started, log_probabilities, is_whole = time.perf_counter(), [], True
     for out in parts:
-        told = said.without(out).for_trials()
-        result = told.recipe(said.priors[prior]()).fit(**options)
-        log_probabilities.append(said.log_probability(result, out))
+        kept = answers.without(out).for_trials()
+        result = kept.recipe(answers.priors[prior]()).fit(**options)
+        log_probabilities.append(answers.log_probability(result, out))
         if is_interrupted(result):
             is_whole = False
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
-    heard, said_of = torch.cat(log_probabilities), agreement(result)
-    return PriorTrial(prior, said, heard, sizes, seconds, is_whole, *said_of)
+    held_out = torch.cat(log_probabilities)
+    return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *agreement(result))
 
 
 def varied(
-    chosen: PriorTrial, attempt: Callable[[str, SaidAlone], PriorTrial], errors: float
+    chosen: PriorTrial, attempt: Callable[[str, AnswersOnly], PriorTrial], errors: float
 ) -> tuple[PriorTrial, str]:
     """The likelier of the variants of a trial, and then the others beside it; and why it is.
 
@@ -116,16 +116,16 @@ def varied(
     chosen
         What is varied.
     attempt
-        Tries what is said under a prior.
+        Tries the answers under a prior.
     errors
         Standard errors by which held-out answers have to be likelier.
     """
     reason, left = "", list(_VARIANTS)
     while left:
         trials = [
-            (attempt(chosen.prior, said), variant)
+            (attempt(chosen.prior, answers), variant)
             for variant in left
-            if (said := variant[0](chosen.said)) is not None
+            if (answers := variant[0](chosen.answers)) is not None
         ]
         better = [
             (trial, variant)
@@ -141,18 +141,20 @@ def varied(
     return chosen, reason
 
 
-def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, Any]) -> PriorTrial:
+def most_agreeing(
+    answers: AnswersOnly, tried: list[PriorTrial], options: dict[str, Any]
+) -> PriorTrial:
     """Of trials that held-out answers cannot tell apart the one whose clusters say what answers do.
 
     Of pairs that were asked about once, and share no item, no answer tells another, and priors
-    differ in whether they believe them. So each is fitted to all that is said: the first, unless
+    differ in whether they believe them. So each is fitted to all answers: the first, unless
     the answers agree with the clusters of another clearly more often. One cluster of all items
     stays, as others than that explain single errors.
 
     Parameters
     ----------
-    said
-        All that is said, which is answers about pairs.
+    answers
+        All of them, which are about pairs.
     tried
         The trials.
     options
@@ -165,7 +167,7 @@ def most_agreeing(said: SaidAlone, tried: list[PriorTrial], options: dict[str, A
     """
     found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
-        result = whole(said.for_trials().recipe(said.priors[trial.prior]()).fit(**options))
+        result = whole(answers.for_trials().recipe(answers.priors[trial.prior]()).fit(**options))
         if not found and len(np.unique(result.assignments)) == 1:
             return tried[0]
         assert result.data.answers is not None  # about pairs
@@ -183,9 +185,9 @@ def _agreeing(
     return agreeing[~agreeing.isnan()]
 
 
-def _tells(sizes: Int[np.ndarray, " cluster"], heard_same: float) -> bool:
-    """Whether clusters of such sizes join items, and those of which people said it."""
-    return len(sizes) < int(sizes.sum()) and heard_same >= _LEAST_SAME
+def _tells(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> bool:
+    """Whether clusters of such sizes join items, among them those that people called the same."""
+    return len(sizes) < int(sizes.sum()) and share_joined >= _LEAST_SAME
 
 
 def agreement(result: Fitted) -> tuple[float, int, float]:
@@ -201,9 +203,9 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     pairs = AskedPairs.of(answers.items, result.data.num_items)
     together = pairs.together(labels)
     said_same = answers.label.nansum()
-    heard_same = (answers.label * together[pairs.pair]).nansum() / said_same if said_same else 1.0
+    share_joined = (answers.label * together[pairs.pair]).nansum() / said_same if said_same else 1.0
     joined = pairs.num_within(labels) - int(together.sum())
-    return float(_agreeing(answers, labels).mean()), joined, float(heard_same)
+    return float(_agreeing(answers, labels).mean()), joined, float(share_joined)
 
 
 def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:
@@ -215,9 +217,9 @@ def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) ->
     asked about pairs that look alike; where pairs are random it agrees with fewer. How near is
     ``as_close``.
     """
-    heard = likeliest.log_probabilities
+    best = likeliest.log_probabilities
     as_good = [
-        trial for trial in tried if not is_clearly_better(heard, trial.log_probabilities, CLEAR)
+        trial for trial in tried if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
     saying_less = [

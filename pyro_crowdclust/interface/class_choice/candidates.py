@@ -30,8 +30,9 @@ from pyro_crowdclust.interface.candidates.directions import (
     projected,
 )
 from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
-from pyro_crowdclust.interface.choosing.class_search import ClassCandidate, Workers
-from pyro_crowdclust.interface.choosing.trials import WEIGHTS
+from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.class_choice.search import ClassCandidate
+from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.said_alone import PairsAlone
-from pyro_crowdclust.interface.trials_alone import (
+from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.trials import (
     PriorTrial,
     agreement,
     most_agreeing,
@@ -20,7 +20,7 @@ from pyro_crowdclust.interface.trials_alone import (
     varied,
 )
 
-SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
+SAID = PairsOnly(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 
 
 def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
@@ -141,7 +141,7 @@ def test_where_nothing_else_tells_clusters_say_what_most_answers_say(first, seco
 
 
 @pytest.mark.parametrize(
-    ("assignments", "agreement", "heard_same", "expected"),
+    ("assignments", "agreement", "share_joined", "expected"),
     [
         ([0, 0, 0, 1], 0.5, 1.0, True),
         ([0, 1, 2, 3], 0.5, 1.0, False),
@@ -153,7 +153,7 @@ def test_where_nothing_else_tells_clusters_say_what_most_answers_say(first, seco
     ids=["same", "nobody joined", "others joined", "nor on trial", "nearly", "contradicted"],
 )
 def test_a_trial_holds_in_a_fit_whose_clusters_say_as_much(
-    assignments, agreement, heard_same, expected
+    assignments, agreement, share_joined, expected
 ):
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
     data = CrowdData(None, pairs=pairs, item_ids=[0, 1, 2, 3])
@@ -162,6 +162,6 @@ def test_a_trial_holds_in_a_fit_whose_clusters_say_as_much(
     trial = PriorTrial(
         *("few clusters", SAID, torch.zeros(2), sizes, 0.0),
         agreement=agreement,
-        heard_same=heard_same,
+        share_joined=share_joined,
     )
     assert trial.holds_in(result) == expected

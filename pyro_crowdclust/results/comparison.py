@@ -1,10 +1,45 @@
-"""What chance does: errors of means over answers that share items, and what guesses gain."""
+"""Whether one prediction of the same answers, or items, is better than another, or than chance.
+
+Standard errors are of independent answers (``error_of_mean``), of blocks of them (``error_of``), or
+of answers that share items (``dyadic_error``).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.stats import norm
+from scipy.special import ndtri
+from torch import Tensor
+
+# A difference of ELBOs, in nats, below which none is strong evidence: odds of 20 to one (Kass and
+# Raftery 1995).
+SMALLEST_EVIDENCE = 3.0
+
+
+def is_clearly_better(
+    one: Float[np.ndarray, " answer"] | Float[Tensor, " answer"],
+    other: Float[np.ndarray, " answer"] | Float[Tensor, " answer"],
+    errors: float = 2.0,
+) -> bool:
+    """Whether the mean of one is larger by more than so many standard errors of the difference.
+
+    Answers are taken as independent: of those that share items the error is larger.
+
+    Examples
+    --------
+    >>> other = np.zeros(4)
+    >>> is_clearly_better(other + [0.2, 0.0, 0.2, 0.0], other)  # .1 with an error of .05
+    False
+    >>> is_clearly_better(other + [0.2, 0.0, 0.2, 0.0], other, errors=1.5)
+    True
+    """
+    gains = np.asarray(one - other)
+    return bool(gains.mean() > errors * error_of_mean(gains))
+
+
+def error_of_mean(values: Float[np.ndarray, " answer"]) -> float:
+    """Standard error of a mean of independent values."""
+    return float(values.std() / np.sqrt(len(values)))
 
 
 def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, " answer"]) -> float:
@@ -80,7 +115,7 @@ def errors_of_the_luckiest(num_candidates: int) -> float:
     >>> round(errors_of_the_luckiest(1), 2), round(errors_of_the_luckiest(6), 2)
     (1.64, 2.39)
     """
-    return float(norm.isf(0.05 / num_candidates))
+    return float(-ndtri(0.05 / num_candidates))
 
 
 def dyadic_error(

@@ -11,9 +11,13 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
-from pyro_crowdclust.interface.choosing import told_by_answers
+from pyro_crowdclust.interface.choosing import answer_predictiveness
+from pyro_crowdclust.interface.choosing.answer_predictiveness import (
+    Draws,
+    answers_predict_each_other,
+    clusters_supported_by_answers,
+)
 from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
-from pyro_crowdclust.interface.choosing.told_by_answers import Draws, answers_tell, clusters_told
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -25,7 +29,7 @@ from ..small_choices import answered, misleading, small
 def _short_search(monkeypatch):
     """Of ten parts of the answers four are held out in turn, which is enough here."""
     monkeypatch.setattr(
-        told_by_answers,
+        answer_predictiveness,
         "splits_of_pairs",
         lambda *given, **least: splits_of_pairs(*given, **least)[:4],
     )
@@ -84,8 +88,8 @@ def test_fewer_answers_than_a_search_holds_out_tell_each_other_or_not(tells):
         said["label"] = np.random.default_rng(1).integers(0, 2, len(said))
     data = CrowdData(None, said)
     assert splits_of_pairs(data, torch.Generator().manual_seed(0)) == []
-    assert answers_tell(data, 0) is tells
-    assert not answers_tell(CrowdData(None, said[:40]), 0)
+    assert answers_predict_each_other(data, 0) is tells
+    assert not answers_predict_each_other(CrowdData(None, said[:40]), 0)
 
 
 @pytest.mark.long
@@ -98,5 +102,5 @@ def test_answers_alone_have_to_know_more_than_the_features_if_these_show_cluster
     def as_good(part: CrowdData) -> Fitted:
         return ANSWERS.recipe(part, 3).fit(progress=False)
 
-    assert clusters_told(data, draws, None) == 3
-    assert clusters_told(data, draws, as_good) is None
+    assert clusters_supported_by_answers(data, draws, None) == 3
+    assert clusters_supported_by_answers(data, draws, as_good) is None

@@ -71,11 +71,11 @@ def are_records(data: CrowdData) -> bool:
 def _said_same(answers: Answers, num_items: int) -> tuple[AskedPairs, Bool[Tensor, " pair"]]:
     """The pairs that people were asked about, and of which most said that they are the same."""
     pairs = AskedPairs.of(answers.items, num_items)
-    told = (~answers.label.isnan()).double()
-    return pairs, pairs.total(answers.label.double().nan_to_num()) > pairs.total(told) / 2
+    sure = (~answers.label.isnan()).double()
+    return pairs, pairs.total(answers.label.double().nan_to_num()) > pairs.total(sure) / 2
 
 
-def hears_features(data: CrowdData) -> bool:
+def takes_likeness_of_features(data: CrowdData) -> bool:
     """Whether features are to say how alike items are: there are some, and nothing else says so."""
     of_features = data.likeness is None or data.likeness_names.equals(_NUMBERS)
     return data.features is not None and data.answers is not None and of_features

@@ -1,0 +1,64 @@
+"""Workers refitted to the clusters of a mixture or a regression, in which all else stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pyro_crowdclust.annotators.suited import expected_counts
+from pyro_crowdclust.annotators.two_coin import TRUSTED
+from pyro_crowdclust.distributions.pairs import agreement, components_together
+from pyro_crowdclust.minibatches.batch import Batch
+
+# Rounds of items and workers in turn.
+_ROUNDS = 20
+
+
+@torch.no_grad()
+def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
+    """Update workers, who begin as trusted, and the items of a batch in turn; nothing else moves.
+
+    With ``s_ij = q(z_i, z_j of one cluster)``, given the answers, of worker m
+
+        alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
+
+    over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
+
+    Parameters
+    ----------
+    guide
+        Of a mixture; its posteriors of the workers change.
+    annotators
+        The model of the workers, who are two coins or graders.
+    batch
+        All answers, in double precision.
+    """
+    label = batch.label
+    assert label is not None  # there are answers
+    together = owned_together(guide)
+    for name, trusted in annotators.with_trust(TRUSTED).priors().items():
+        guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
+    for _ in range(_ROUNDS):
+        same = same_cluster(guide.infer(batch).assignments, together, batch)
+        counts = expected_counts(annotators, same, batch.worker, label.double())
+        for name, prior in annotators.priors().items():
+            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
+
+
+def owned_together(guide: Any) -> Float[Tensor, "component component"] | None:
+    """Probability that two components are one cluster; None where each is a cluster."""
+    if "owners" not in guide.posteriors:
+        return None
+    return components_together(guide.posteriors["owners"].mean()).double()
+
+
+def same_cluster(
+    assignments: Float[Tensor, "item component"],
+    together: Float[Tensor, "component component"] | None,
+    batch: Batch,
+) -> Float[Tensor, " pair"]:
+    """Probability that both items of every answer of a batch share a cluster, by their q(z)."""
+    return agreement(assignments, batch.left, batch.right, together).clamp(0, 1)

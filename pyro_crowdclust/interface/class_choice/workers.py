@@ -1,0 +1,44 @@
+"""The annotators of class labels, by what is taken for granted of the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
+from pyro_crowdclust.protocols import ClassAnnotators
+
+
+class Workers(NamedTuple):
+    """What is taken for granted of the workers.
+
+    Attributes
+    ----------
+    num_communities
+        Communities of workers, whose confusion matrices are learned; 0: each worker has a prior
+        that is not learned.
+    worth
+        As how many independent workers each counts; None: each as one.
+    trusted
+        Codes of those who are always right.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 1], "worker": list("aba"), "label": list("xxy")}
+    >>> annotators = Workers(trusted=(1,)).annotators(CrowdData(None, labels=said))
+    >>> type(annotators).__name__, type(annotators.others).__name__
+    ('TrustedWorkers', 'CommunityConfusion')
+    """
+
+    num_communities: int = 1
+    worth: Sequence[float] | None = None
+    trusted: tuple[int, ...] = ()
+
+    def annotators(self, data: CrowdData) -> ClassAnnotators:
+        """Their confusion matrices."""
+        size = data.num_workers, data.num_classes
+        found: ClassAnnotators = ConfusionMatrices(*size, worth=self.worth)
+        if self.num_communities:
+            found = CommunityConfusion(*size, self.num_communities, worth=self.worth)
+        return TrustedWorkers(found, self.trusted) if self.trusted else found

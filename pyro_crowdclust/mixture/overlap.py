@@ -1,0 +1,46 @@
+"""Which components of a mixture overlap so far that they are mistaken for each other."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+def groups_by_overlap(
+    assignments: Float[Tensor, "item component"], threshold: float = 0.2
+) -> Int[Tensor, " component"]:
+    """Groups of components that are mistaken for each other, by the number of one of each group.
+
+    With ``z^ = argmax_k q(z_i = k)``, the share of the items of k that would be given to l is
+
+        p_kl = sum_{i: z^_i = l} q(z_i = k) / sum_i q(z_i = k)
+
+    While the largest of them is at least the threshold its two components are joined, and q and p
+    computed anew (Hennig 2010, DEMP).
+
+    Parameters
+    ----------
+    assignments
+        q(z).
+    threshold
+        In (0, 1].
+
+    Examples
+    --------
+    >>> q = torch.tensor([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    >>> groups_by_overlap(q)
+    tensor([1, 1, 2])
+    """
+    q = assignments.double().clone()
+    group = torch.arange(q.shape[1])
+    while True:
+        given = nn.functional.one_hot(q.argmax(1), q.shape[1]).double()
+        overlap = (q.mT @ given) / q.sum(0).clamp_min(1e-9).unsqueeze(1)
+        overlap.fill_diagonal_(0)
+        first, second = divmod(int(overlap.argmax()), len(overlap))
+        if overlap[first, second] < threshold:
+            return group
+        q[:, second] += q[:, first]
+        q[:, first] = 0
+        group[group == first] = second

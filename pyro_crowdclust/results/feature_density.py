@@ -1,0 +1,55 @@
+"""How likely the features of items are under a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.mixture import Components
+from pyro_crowdclust.protocols import SupportsSharpness, part_of
+from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.results.sharpness import read_at
+
+
+def mean_log_density(result: Fitted, new: CrowdData) -> float:
+    """Mean over items of ``E_q[log p(o, x, z) - log q(x, z)] <= log p(o)``, in nats.
+
+    At the posterior of weights and components, in the units of the features, which count in full.
+    The bound is linear in the items' weight, and what does not depend on it is global:
+
+        (ELBO at twice the weight - ELBO at the weight) / N
+
+    Parameters
+    ----------
+    result
+        A fit of a mixture.
+    new
+        N items, of which nothing but the features counts.
+
+    Raises
+    ------
+    ValueError
+        If the model has no components, and features no density.
+    """
+    if part_of(result.model, "components", Components) is None:
+        raise ValueError(
+            "clusters are regressed on the features here, which has no density of these to "
+            "score: give components, or compare fits by answers that they did not hear"
+        )
+    if isinstance(result.guide, SupportsSharpness):
+        result = read_at(result, 1.0)
+    data = result.data
+    unknown = None if data.known is None else torch.full((new.num_items,), -1)
+    batch = replace(full_batch(new), num_workers=data.num_workers, known=unknown)
+    once, twice = (
+        result.elbo_of(replace(batch, item_weight=weight * batch.item_weight))
+        for weight in (1.0, 2.0)
+    )
+    per_item = (twice - once) / new.num_items
+    emission = result.model.emission
+    if emission.observes_latent and batch.features is not None:
+        per_item += float(emission.log_volume(batch.features).mean())
+    return per_item

@@ -1,0 +1,25 @@
+"""Results read with features that count less, or more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyro_crowdclust.protocols import SupportsSharpness
+from pyro_crowdclust.results.fitted import Fitted
+
+
+def read_at(result: Fitted, sharpness: float) -> Fitted:
+    """The result, read with features that count by a power tau; itself if it is read so already.
+
+    Parameters
+    ----------
+    result
+        Of a guide that ``SupportsSharpness``.
+    sharpness
+        tau.
+    """
+    guide: SupportsSharpness = result.guide
+    if guide.sharpness == sharpness:
+        return result
+    other = guide.read_at(sharpness)
+    return replace(result, model=other.model, guide=other)
