@@ -10,11 +10,10 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.inference.workers import owned_together, same_cluster
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators
-
-_LEAST = 1e-300
 
 
 def log_marginal_likelihood(
@@ -105,7 +104,9 @@ def log_evidence_bound(guide: Any, annotators: PairAnnotators, alone: Batch, bat
     assert batch.label is not None  # there are answers
     by_features = guide.infer(alone).assignments
     q = guide.infer(batch).assignments
-    odds = by_features.clamp_min(_LEAST).log() - q.clamp_min(_LEAST).log()
+    odds = (
+        by_features.clamp_min(SMALLEST_PROBABILITY).log() - q.clamp_min(SMALLEST_PROBABILITY).log()
+    )
     statistics = {name: guide.posteriors[name].mean() for name in annotators.priors()}
     same = same_cluster(q, owned_together(guide), batch)
     likelihood = annotators.answer(same, statistics, batch.worker)

@@ -25,7 +25,6 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.families.summaries import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
