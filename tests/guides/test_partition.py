@@ -222,7 +222,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
         assert not guide.hard_draws.any()
         for name, natural_parameters in workers.items():
             assert torch.equal(guide.posteriors[name].natural_parameters, natural_parameters)
-            assert torch.equal(guide.get_buffer(f"given_{name}")[0], natural_parameters)
+            assert torch.equal(guide.given[name][0], natural_parameters)
         for steps in range(2, 8):
             before = guide.draws.clone()
             told = [{name: one.clone() for name, one in p.state_dict().items()} for p in priors]
@@ -232,7 +232,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
             kept = torch.arange(4) != place
             assert torch.equal(guide.draws[kept], before[kept])
             assert len(guide.partition_draws()) == min(steps, 4)
-            looks = guide.get_buffer("given_looks")[place] - model.looks.natural_parameters
+            looks = guide.given["looks"][place] - model.looks.natural_parameters
             assert float(looks.sum()) == pytest.approx(total)
             for prior, was in zip(priors, told, strict=True):
                 state = prior.state_dict().items()
@@ -263,8 +263,8 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(mon
         places, others = [2 * step % 6, 2 * step % 6 + 1], torch.ones(6, dtype=torch.bool)
         assert torch.equal(guide.draws[places], guide.replica_labels[[3, 7]])
         for name in names:
-            given = guide.get_buffer(f"given_{name}")[places]
-            assert torch.equal(given, guide.get_buffer(f"replica_{name}")[[3, 7]])
+            given = guide.given[name][places]
+            assert torch.equal(given, guide.replica_given[name][[3, 7]])
         others[places] = False
         assert torch.equal(guide.draws[others], before[others])
         # The posteriors move to a draw of each chain in turn.
@@ -294,7 +294,7 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
     guide, rates = PartitionGuide(model, 9, num_draws=1, num_chains=2), {}
     for name in guide.posteriors:
         # So many counts that what is drawn is known.
-        counts = guide.get_buffer(f"replica_{name}")
+        counts = guide.replica_given[name]
         counts.copy_(1e12 * (0.2 + torch.rand_like(counts)))
         rates[name] = counts / counts.sum(-1, keepdim=True)
     guide.replica_hard = (torch.arange(18).view(2, 9) % 3 == 0).long() * hard_items
@@ -344,9 +344,9 @@ def test_rates_of_workers_are_those_of_draws(request, hard_items):
     result = request.getfixturevalue("blurred" if hard_items else "result")
     sites = {}
     for name, posterior in result.guide.posteriors.items():
-        given = result.guide.get_buffer(f"given_{name}")
+        given = result.guide.given[name]
         sites[name] = posterior.family.sample(given.repeat(2000, 1, 1))
-    counts = result.guide.get_buffer("given_looks") - result.model.looks.natural_parameters
+    counts = result.guide.given["looks"] - result.model.looks.natural_parameters
     counts = counts.sum(-1).unflatten(1, (-1, 2))
     weights = (counts / counts.sum(1, keepdim=True)).repeat(2000, 1, 1).unsqueeze(-1)
     looks = (weights * sites["looks"].unflatten(1, (-1, 2))).sum(1)
