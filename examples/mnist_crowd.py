@@ -270,8 +270,8 @@ def held_out_log_loss(result: Fitted, held: pd.DataFrame) -> float:
     return float(log_loss(held["label"], says_same, labels=[0, 1]))
 
 
-def main(arguments: list[str] | None = None) -> dict[str, float | None]:
-    """Run the experiment; returns what it prints as JSON."""
+def read_options(arguments: list[str] | None) -> argparse.Namespace:
+    """The flags, and for those that are left out the settings of the variant."""
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(default))
@@ -314,8 +314,12 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     options = parser.parse_args(arguments)
     usual = SETTINGS[options.variant, options.answers]
     given = {name: value for name, value in vars(options).items() if value is not None}
-    options = argparse.Namespace(**{**vars(options), **usual, **given})
+    return argparse.Namespace(**{**vars(options), **usual, **given})
 
+
+def main(arguments: list[str] | None = None) -> dict[str, float | None]:
+    """Run the experiment; returns what it prints as JSON."""
+    options = read_options(arguments)
     has_answers = options.answers == "yes"
     data, held, train_labels, test, test_labels = load(
         options.data, has_answers, options.items, options.held_out_pages

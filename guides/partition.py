@@ -37,6 +37,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
 from pyro_crowdclust.files import described
+from pyro_crowdclust.guides.named_buffers import NamedBuffers
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
@@ -112,10 +113,9 @@ class PartitionGuide(nn.Module):
         number = num_chains * len(model.prior.powers)
         self.register_buffer("replica_labels", torch.arange(num_items).repeat(number, 1))
         self.register_buffer("replica_hard", torch.zeros(number, num_items, dtype=torch.int64))
-        for name, prior in priors.items():
-            eta = prior.natural_parameters
-            for part, count in (("given", num_draws), ("replica", number)):
-                self.register_buffer(f"{part}_{name}", eta.repeat(count, *[1] * eta.ndim))
+        first = {name: prior.natural_parameters for name, prior in priors.items()}
+        self.given = NamedBuffers(_repeated(first, num_draws))
+        self.replica_given = NamedBuffers(_repeated(first, number))
         self._first_means = {
             name: prior.family.expected_statistics(prior.natural_parameters)
             for name, prior in model.annotators.priors().items()
@@ -171,23 +171,20 @@ class PartitionGuide(nn.Module):
             of_last.repeat(len(self.draws), 1)
             for of_last in (self.replica_labels[-1], self.replica_hard[-1])
         )
-        for name, eta in first.items():
-            setattr(self, f"given_{name}", eta.repeat(len(self.draws), *[1] * eta.ndim))
+        self.given.set(_repeated(first, len(self.draws)))
         self.steps.fill_(1)
 
     def _replicas(self) -> Replicas:
         """All replicas, the last of each chain with all that the answers say."""
-        given = {name: self.get_buffer(f"replica_{name}") for name in self.posteriors}
-        return Replicas(self.replica_labels, self.replica_hard, given)
+        return Replicas(self.replica_labels, self.replica_hard, self.replica_given.by_name())
 
     def _set_replicas(self, replicas: Replicas) -> None:
         self.replica_labels, self.replica_hard = replicas.labels, replicas.hard
-        for name, given in replicas.given.items():
-            setattr(self, f"replica_{name}", given)
+        self.replica_given.set(replicas.given)
 
     def _given(self, name: str) -> Float[Tensor, "draw *plate size"]:
         """Natural parameters of a site given each draw of the partition and of the looks."""
-        return self.get_buffer(f"given_{name}")
+        return self.given[name]
 
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
@@ -321,3 +318,8 @@ class PartitionGuide(nn.Module):
         if {*rates} == {"sensitivity", "specificity"}:
             return WorkerSummary(rates, *weight_of(**rates))
         return WorkerSummary(rates, found.weight, found.weight_sd)
+
+
+def _repeated(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:
+    """So many copies of each, along a first axis."""
+    return {name: one.repeat(number, *[1] * one.ndim) for name, one in tensors.items()}

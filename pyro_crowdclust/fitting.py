@@ -172,55 +172,32 @@ def fit(
     >>> sorted(torch.bincount(torch.as_tensor(result.assignments)).tolist())
     [50, 50]
     """
-    check_callable(model, guide)
-    check_same_model(model, guide)
-    of_batches: dict[str, Any] = {"batch_size": batch_size, "answer_sampling": answer_sampling}
-    of_steps: dict[str, Any] = {
-        "optim": optim,
-        "step_size": step_size,
-        "elbo": elbo,
-        "dtype": dtype,
-    }
-    options = of_batches | of_steps
-    check_values(
-        data,
+    options = TrainingOptions(
         epochs=epochs,
-        seed=seed,
-        device=device,
-        callbacks=callbacks,
-        initialize=initialize,
+        batch_size=batch_size,
+        optim=optim,
+        step_size=step_size,
+        elbo=elbo,
         stopping=stopping,
+        answer_sampling=answer_sampling,
+        dtype=dtype,
+        callbacks=callbacks,
         trainer=trainer,
-        checkpoint=checkpoint,
-        **options,
     )
+    of_call: dict[str, Any] = {"seed": seed, "initialize": initialize, "device": device}
+    _check(model, guide, data, options, checkpoint=checkpoint, **of_call)
     seed = int(seed)  # of NumPy's integers files know nothing
-    check_gaps(model, data)
-    check_likeness(model, data)
-    _check_minibatches(model, data, **of_batches)
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
-    keeper = _keeper(
-        checkpoint,
-        data,
-        callbacks,
-        seed=seed,
-        initialize=initialize,
-        device=str(device),
-        model=model,
-        guide=guide,
-        **options,
-    )
+    of_call |= {"seed": seed, "device": str(device), "model": model, "guide": guide}
+    keeper = _keeper(checkpoint, data, options, **of_call)
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
-            callbacks = tuple(
-                deepcopy(callback) if isinstance(callback, SupportsState) else callback
-                for callback in callbacks
-            )
+            callbacks = _own(callbacks)
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)
-            sampler = _sampler(data, generator, **of_batches)
-            run = trainer(model, guide, data, sampler, device=device, **of_steps)
+            sampler = _sampler(data, generator, **options.of_batches)
+            run = trainer(model, guide, data, sampler, device=device, **options.of_steps)
             if keeper is not None:
                 keeper.begin(run, callbacks)
                 started = keeper.started
@@ -249,13 +226,7 @@ def fit(
             parameter_store=store,
             dtype=dtype,
             device=device,
-            train_on=TrainingOptions(
-                epochs=_further_epochs(epochs, has_networks=bool(run.network_parameters)),
-                stopping=stopping,
-                callbacks=callbacks,
-                trainer=None if trainer is Trainer else trainer,
-                **options,
-            ),
+            train_on=options.further(epochs, callbacks, bool(run.network_parameters)),
         )
 
 
@@ -280,6 +251,17 @@ class TrainingOptions(FurtherTraining):
         return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
 
     @property
+    def of_batches(self) -> dict[str, Any]:
+        """What says which data are in a step."""
+        return {"batch_size": self.batch_size, "answer_sampling": self.answer_sampling}
+
+    @property
+    def of_steps(self) -> dict[str, Any]:
+        """What says how a step is made."""
+        names = ("optim", "step_size", "elbo", "dtype")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def of_fit(self) -> dict[str, Any]:
         """These options by name, without what a derived class adds."""
         return {
@@ -291,10 +273,33 @@ class TrainingOptions(FurtherTraining):
         options = self.of_fit | {"trainer": self.trainer or Trainer}
         return fit(model, guide, data, **options | changes)
 
+    def further(
+        self, epochs: int | None, callbacks: Sequence[Callback], has_networks: bool
+    ) -> TrainingOptions:
+        """The options of an update: networks know their features, and need a tenth of the epochs.
 
-def _further_epochs(epochs: int | None, has_networks: bool) -> int | None:
-    """How long an update trains at most: networks know their features already."""
-    return math.ceil(epochs / 10) if has_networks and epochs is not None else epochs
+        Callbacks are those of the fit, with their state.
+        """
+        if has_networks and epochs is not None:
+            epochs = math.ceil(epochs / 10)
+        trainer = None if self.trainer is Trainer else self.trainer  # as a file can name it
+        return dataclasses.replace(self, epochs=epochs, callbacks=callbacks, trainer=trainer)
+
+
+def _check(
+    model: Model,
+    guide: Guide,
+    data: CrowdData,
+    options: TrainingOptions,
+    **of_call: Any,
+) -> None:
+    """Raise the ``ValueError`` of ``fit`` before anything is trained."""
+    check_callable(model, guide)
+    check_same_model(model, guide)
+    check_values(data, **options.of_fit | of_call)
+    check_gaps(model, data)
+    check_likeness(model, data)
+    _check_minibatches(model, data, **options.of_batches)
 
 
 def _check_minibatches(
@@ -310,6 +315,11 @@ def _check_minibatches(
     sampler = _sampler(data, torch.Generator().manual_seed(0), batch_size, answer_sampling)
     if sampler is not None and not sampler.holds(data.supervised_items):
         supervision.check_minibatches(data)
+
+
+def _own(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
+    """The callbacks, of those with state copies."""
+    return tuple(deepcopy(one) if isinstance(one, SupportsState) else one for one in callbacks)
 
 
 def _started(
@@ -343,7 +353,7 @@ def _started(
 def _keeper(
     checkpoint: Checkpoint | str | os.PathLike | None,
     data: CrowdData,
-    callbacks: Sequence[Callback],
+    options: TrainingOptions,
     **settings: Any,
 ) -> CheckpointKeeper | None:
     """What writes the checkpoint, which only a fit to these data with these settings takes up."""
@@ -351,7 +361,8 @@ def _keeper(
         return None
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
-    return CheckpointKeeper(checkpoint, fingerprint_of(data, callbacks, settings))
+    settings |= options.of_batches | options.of_steps
+    return CheckpointKeeper(checkpoint, fingerprint_of(data, options.callbacks, settings))
 
 
 def _sampler(

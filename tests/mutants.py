@@ -155,9 +155,15 @@ CORE = {
         *("tests/models/test_dawid_skene.py", "tests/models/test_momresp.py"),
         "tests/models/test_logresp.py",
     ],
-    "guides/partition.py": ["tests/guides/test_partition.py"],
+    "guides/named_buffers.py": ["tests/guides/test_partition_steps.py"],
+    "guides/partition.py": [
+        *("tests/guides/test_partition.py", "tests/guides/test_partition_steps.py"),
+        "tests/guides/test_partition_grades.py",
+    ],
     "guides/replicas.py": ["tests/guides/test_replicas.py"],
-    "models/answered_partition.py": ["tests/guides/test_partition.py"],
+    "models/answered_partition.py": [
+        *("tests/guides/test_partition.py", "tests/guides/test_partition_grades.py"),
+    ],
     "models/dawid_skene.py": ["tests/models/test_dawid_skene.py"],
     "models/deep_latent_mixture.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),

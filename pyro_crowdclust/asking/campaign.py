@@ -14,7 +14,7 @@ import pandas as pd
 from pyro_crowdclust.asking.answering import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import Kind, first_new_number, suggest
+from pyro_crowdclust.asking.suggesting import Kind, Suggestions, first_new_number, suggest
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
@@ -169,6 +169,12 @@ def simulate_campaign(
         data = extended(data, classes=classes)
     first = first_new_number(data.page_ids, "round ")
     result = fit(data)
+    asking: dict[str, Any] = {
+        "count": count,
+        "criterion": criterion,
+        "prices": prices,
+        "exploration": exploration,
+    }
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
     asked, spent = 0, 0.0
@@ -176,35 +182,15 @@ def simulate_campaign(
         if is_interrupted(result):  # what was asked so far is not lost
             break
         started = time.perf_counter()
-        offered = crowd.offers(kind) if isinstance(crowd, SupportsOffers) else kind
-        if offered is None:
-            break
-        suggestions = suggest(
-            result,
-            offered,
-            count=count,
-            criterion=criterion,
-            workers=crowd.workers,
-            prices=prices,
-            exploration=exploration,
-            seed=seed + number,
-        )
-        if not len(suggestions):
+        suggestions = _suggested(result, crowd, kind, seed=seed + number, **asking)
+        if not suggestions:
             break
         answers = _checked(crowd.answer(suggestions.frame, f"round {first + number}"))
-        before = result.assignments
-        result = _go_on(fit, result, answers, classes)
+        before, result = result, _go_on(fit, result, answers, classes)
         asked, spent = asked + len(suggestions), spent + suggestions.price
         questions.append(suggestions.frame.assign(round=number))
-        row: dict[str, Any] = {
-            "round": number,
-            "asked": asked,
-            "spent": spent,
-            "expected_gain": suggestions.expected_gain,
-            "expected_moved": suggestions.expected_gain / (math.log(2) * data.num_items),
-            "moved": 1 - clustering_accuracy(before, result.assignments),
-            "seconds": time.perf_counter() - started,
-        }
+        row = {"round": number, "asked": asked, "spent": spent}
+        row |= _moves(suggestions, before, result) | {"seconds": time.perf_counter() - started}
         table.append(row | _scores(score, result))
         if stop is not None and stop.round(pd.DataFrame(table)) is not None:
             break
@@ -212,6 +198,24 @@ def simulate_campaign(
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
         return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
+
+
+def _suggested(
+    result: Fitted, crowd: AnsweringCrowd, kind: Kind, **options: Any
+) -> Suggestions | None:
+    """The questions of a round, of the kind that can still be asked; None if there is none."""
+    offered = crowd.offers(kind) if isinstance(crowd, SupportsOffers) else kind
+    return None if offered is None else suggest(result, offered, workers=crowd.workers, **options)
+
+
+def _moves(suggestions: Suggestions, before: Fitted, after: Fitted) -> dict[str, float]:
+    """What was expected of a round, and what share of the items got another cluster by it."""
+    gain, num_items = suggestions.expected_gain, before.data.num_items
+    return {
+        "expected_gain": gain,
+        "expected_moved": gain / (math.log(2) * num_items),
+        "moved": 1 - clustering_accuracy(before.assignments, after.assignments),
+    }
 
 
 def _scores(

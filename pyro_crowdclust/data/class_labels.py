@@ -147,7 +147,7 @@ def read_class_labels(
                 f"class {show(class_ids[int(never.argmax())])} is in no answer ({int(never.sum())} "
                 "such classes): its probabilities come from the priors and the features alone",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
     if len(class_ids) < 2:
         raise ValueError(
@@ -168,7 +168,7 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
             f"{len(class_ids)} classes: if they are probabilities, pass them to "
             "results.combine_soft_answers, or round them",
             UserWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
@@ -180,7 +180,7 @@ def _warn_of_no_classes(class_ids: pd.Index) -> None:
             "rows if they say that a worker cannot tell, or else name all classes, in Python by "
             "classes=",
             UserWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
@@ -199,8 +199,8 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
     return ids
 
 
-def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
-    """Warn where a worker gives an item the same label again; answers that differ are data."""
+def repeated_labels(labels: ClassLabels) -> Bool[np.ndarray, " answer"]:
+    """Where a worker gives an item the same label again."""
     num_cells = labels.num_workers * labels.num_classes
     largest = (int(labels.item.max()) + 1) * num_cells
     # Sorting, of narrow numbers above all, is far faster than the hash table that finds the rows.
@@ -209,10 +209,20 @@ def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
     np.add(one_number, labels.cell.numpy(), out=one_number, casting="unsafe")
     in_order = np.sort(one_number)
     if (in_order[1:] == in_order[:-1]).any():
-        repeated = pd.Series(one_number).duplicated().to_numpy()
-        warnings.warn(
-            f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "
-            "label); all are kept, remove them if they are copies",
-            UserWarning,
-            stacklevel=3,
-        )
+        return pd.Series(one_number).duplicated().to_numpy()
+    return np.zeros(len(labels), dtype=bool)
+
+
+def about_repeated_labels(index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
+    """What there is to say of rows of a table that repeat earlier labels."""
+    return (
+        f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "
+        "label); all are kept, remove them if they are copies"
+    )
+
+
+def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
+    """Warn where a worker gives an item the same label again; answers that differ are data."""
+    repeated = repeated_labels(labels)
+    if repeated.any():
+        warnings.warn(about_repeated_labels(index, repeated), UserWarning, stacklevel=3)

@@ -113,7 +113,7 @@ class Columns:
                     f"{count(len(empty), 'feature column')} left out, as all cells are empty: "
                     f"{listed(empty)}",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=6,
                 )
                 names, frame = names[full], frame.iloc[:, full]
             _warn_of_numbered_rows(frame, kinds)
@@ -218,7 +218,7 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
                 "make it the index (set_index, --id-column), or drop it; else say what it holds "
                 "(kinds=, --counts)",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=7,
             )
 
 

@@ -19,34 +19,22 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from pyro_crowdclust.data.answer_tables import answer_table, check_given, refuse_answers
-from pyro_crowdclust.data.class_labels import (
-    ClassLabels,
-    read_class_labels,
-    warn_about_repeated_labels,
-)
+from pyro_crowdclust.data.class_labels import ClassLabels, warn_about_repeated_labels
 from pyro_crowdclust.data.columns import Columns
-from pyro_crowdclust.data.features import read_features
-from pyro_crowdclust.data.ids import ids_in_tables, read_item_ids, read_workers
-from pyro_crowdclust.data.known_labels import (
-    Links,
-    count_contradictions,
-    read_known,
-    read_links,
-    warn_about_contradictions,
-)
-from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
-from pyro_crowdclust.data.pair_answers import (
-    Answers,
-    Outcomes,
-    labels_of,
-    read_answers,
-    read_grades,
-    warn_about_repeats,
-)
-from pyro_crowdclust.data.placements import Placements, pairs_of, read_placements, sort_pairs
+from pyro_crowdclust.data.known_labels import Links, warn_about_contradictions
+from pyro_crowdclust.data.likeness import Likeness
+from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
+from pyro_crowdclust.data.placements import Placements, pairs_of, sort_pairs
+from pyro_crowdclust.data.reading import read_parts
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import count, in_pandas, show, to_index, unknown
+from pyro_crowdclust.data.tables import count, show, to_index, unknown
+from pyro_crowdclust.data.words import (
+    answers_in_words,
+    class_labels_in_words,
+    features_in_words,
+    known_in_words,
+)
+from pyro_crowdclust.data.written_tables import labels_table, pairs_table, placements_table
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -196,77 +184,26 @@ class CrowdData:
         item_ids: Iterable[Hashable] | None = None,
         kinds: Mapping[Hashable, str] | Columns | None = None,
     ) -> None:
-        check_given(
+        parts = read_parts(
             features,
             pairs,
-            placements,
-            labels,
-            grades=grades,
-            classes=classes,
-            kinds=kinds,
-            likeness=likeness,
-        )
-        features = in_pandas(features)
-        refuse_answers(features)
-        pairs = answer_table("pairs", pairs, may_lack=() if grades is None else ("label",))
-        placements, labels = answer_table("placements", placements), answer_table("labels", labels)
-        alike = None if likeness is None else read_likeness(likeness)
-        if item_ids is None and isinstance(features, pd.DataFrame):
-            item_ids = features.index
-        columns, num_missing = None, 0
-        if features is not None:
-            read, given = (kinds, None) if isinstance(kinds, Columns) else (None, kinds)
-            features, columns, num_missing = read_features(features, given, read)
-            item_ids = pd.RangeIndex(len(features)) if item_ids is None else item_ids
-        elif item_ids is None:
-            item_ids = ids_in_tables(pairs, labels, placements, alike)
-        ids = read_item_ids(item_ids, None if features is None else len(features))
-        (of_pairs, of_labels, of_placements), worker_ids = read_workers(pairs, labels, placements)
-        answers, class_labels, known_codes = None, None, None
-        nobody: pd.Index = pd.Index([], dtype=object)
-        page_ids = class_ids = known_ids = grade_ids = likeness_names = nobody
-        if grades is not None:
-            grade_ids = read_grades(grades)
-        if pairs is not None:
-            answers, page_ids = read_answers(pairs, ids, of_pairs, grade_ids)
-        if placements is not None:
-            placements, page_ids = read_placements(placements, ids, of_placements)
-        if labels is not None:
-            num_workers = len(worker_ids)
-            class_labels, class_ids = read_class_labels(
-                labels, ids, of_labels, num_workers, classes
-            )
-        if known is not None:
-            known_codes, known_ids = read_known(known, ids)
-        links, compared = read_links(must_link, cannot_link, ids), None
-        if alike is not None:
-            compared, likeness_names = likeness_of(alike, ids)
-        # A frozen dataclass is written once, here.
-        self.__dict__.update(
-            features=features,
-            columns=columns,
-            num_missing=num_missing,
-            answers=answers,
             placements=placements,
-            item_ids=ids,
-            worker_ids=worker_ids,
-            page_ids=page_ids,
-            known=known_codes,
-            known_ids=known_ids,
-            links=links,
-            likeness=compared,
-            likeness_names=likeness_names,
-            grade_ids=grade_ids,
-            num_contradictions=count_contradictions(links, known_codes),
-            class_ids=class_ids,
-            class_labels=class_labels,
-            _pairs_index=None if pairs is None else pairs.index,
-            _labels_index=None if labels is None else labels.index,
+            grades=grades,
+            known=known,
+            must_link=must_link,
+            cannot_link=cannot_link,
+            labels=labels,
+            classes=classes,
+            likeness=likeness,
+            item_ids=item_ids,
+            kinds=kinds,
         )
-        if answers is not None and pairs is not None:
-            warn_about_repeats(answers, pairs.index)
-        if class_labels is not None and labels is not None:
-            warn_about_repeated_labels(class_labels, labels.index)
+        # A frozen dataclass is written once, here.
+        self.__dict__.update(parts)
+        if self.answers is not None and self._pairs_index is not None:
+            warn_about_repeats(self.answers, self._pairs_index)
+        if self.class_labels is not None and self._labels_index is not None:
+            warn_about_repeated_labels(self.class_labels, self._labels_index)
         warn_about_contradictions(self.num_contradictions)
 
     @property
@@ -445,42 +382,35 @@ class CrowdData:
         """The answers as a table with the user's own ids and row index, or None."""
         if self.answers is None:
             return None
-        columns = {
-            "left": self.item_ids[self.answers.left.numpy()],
-            "right": self.item_ids[self.answers.right.numpy()],
-            "worker": self.worker_ids[self.answers.worker.numpy()],
-            "label": labels_of(self.answers, self.grade_ids),
-        }
-        if self.answers.page is not None:
-            columns["page"] = self.page_ids[self.answers.page.numpy()]
-        return pd.DataFrame(columns, index=self._pairs_index)
+        return pairs_table(
+            self.answers,
+            items=self.item_ids,
+            workers=self.worker_ids,
+            pages=self.page_ids,
+            grades=self.grade_ids,
+            index=self._pairs_index,
+        )
 
     @property
     def pages(self) -> pd.DataFrame | None:
         """The placements as a table with the user's own ids, page after page, or None."""
         if self.placements is None:
             return None
-        page = self.placements.page.numpy()
-        return pd.DataFrame(
-            {
-                "page": self.page_ids[page],
-                "item": self.item_ids[self.placements.item.numpy()],
-                "worker": self.worker_ids[self.placements.worker.numpy()[page]],
-                "group": self.placements.group.numpy(),
-            }
-        )
+        ids = {"items": self.item_ids, "workers": self.worker_ids, "pages": self.page_ids}
+        return placements_table(self.placements, **ids)
 
     @property
     def labels(self) -> pd.DataFrame | None:
         """The class answers as a table with the user's own ids and row index, or None."""
         if self.class_labels is None:
             return None
-        columns = {
-            "item": self.item_ids[self.class_labels.item.numpy()],
-            "worker": self.worker_ids[self.class_labels.worker.numpy()],
-            "label": self.class_ids[self.class_labels.label.numpy()],
-        }
-        return pd.DataFrame(columns, index=self._labels_index)
+        return labels_table(
+            self.class_labels,
+            items=self.item_ids,
+            workers=self.worker_ids,
+            classes=self.class_ids,
+            index=self._labels_index,
+        )
 
     def item_positions(self, ids: Iterable[Hashable]) -> Int[Tensor, " row"]:
         """Positions of the items with these ids.
@@ -524,41 +454,22 @@ class CrowdData:
             yield first, self.rows(torch.arange(first, min(first + size, self.num_items)))
 
     def __repr__(self) -> str:
-        parts = [count(self.num_items, "item"), *self._features_in_words(), *self._said_in_words()]
+        parts = [
+            count(self.num_items, "item"),
+            *features_in_words(self.features, self.columns, self.num_missing),
+        ]
+        if self.class_labels is not None:
+            parts.append(class_labels_in_words(self.class_labels))
+        answers = self.answers if self.placements is None else self.placements
+        if answers is not None:
+            pages = len(self.page_ids)
+            parts.append(answers_in_words(answers, self.num_workers, pages, self.is_sorted))
+        elif self.class_labels is None:
+            parts.append("no answers")
         if self.known is not None:
-            number = count(int((self.known >= 0).sum()), "known label")
-            parts.append(f"{number} of {count(self.num_known_classes, 'kind')}")
+            parts.append(known_in_words(self.known, self.known_ids))
         if self.links is not None:
             parts.append(count(self.links.num_links, "link"))
         if self.likeness is not None:
             parts.append(f"likeness of {count(self.likeness.num_pairs, 'pair')}")
         return f"CrowdData({', '.join(parts)})"
-
-    def _features_in_words(self) -> list[str]:
-        if self.features is None:
-            return ["no features"]
-        dtype = str(self.features.dtype).removeprefix("torch.")
-        held = f"{dtype} {list(self.features.shape[1:])}"
-        if self.columns is not None and {*self.columns.kinds} != {"real"}:
-            held = f"{self.columns}"
-        gaps = [count(self.num_missing, "missing value")] if self.has_gaps else []
-        return [f"features {held}", *gaps]
-
-    def _said_in_words(self) -> list[str]:
-        """Class labels, and answers about pairs or placements; or that there are none."""
-        workers, said = count(self.num_workers, "worker"), []
-        if self.class_labels is not None:
-            items = count(len(self.class_labels.labelled_items), "item")
-            labels = count(self.num_labels, "label")
-            said.append(f"{labels} of {self.num_classes} classes on {items} by {workers}")
-        if self.has_answers:
-            items, pages = count(len(self.annotated_items), "item"), ""
-            if self.has_pages:
-                pages = f" in {count(len(self.page_ids), 'page')}"
-            if self.placements is not None:
-                number = count(len(self.placements), "placement")
-            else:
-                number = count(self.num_pairs, "answer")
-                pages += " sorted into groups" if self.is_sorted else ""
-            said.append(f"{number} by {workers} on {items}{pages}")
-        return said or ["no answers"]

@@ -11,21 +11,13 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.data.answer_tables import COLUMNS
+from pyro_crowdclust.data.class_labels import repeated_labels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
-from pyro_crowdclust.data.pair_answers import are_levels
-from pyro_crowdclust.data.placements import pages_of_single_pairs
+from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
+from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import (
-    are_among,
-    as_frame,
-    read_table,
-    reject,
-    show,
-    to_index,
-    unknown,
-)
+from pyro_crowdclust.data.tables import as_frame, reject
 
 
 def extended(
@@ -73,35 +65,20 @@ def extended(
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
-    pairs, placements, labels = map(_unless_empty, (pairs, placements, labels))
-    for name, table in (("pairs", pairs), ("placements", placements), ("labels", labels)):
-        _check_items(name, table, ids, with_features=data.features is not None)
-    more = {"pairs": [pairs], "placements": [placements], "labels": [labels]}
-    if data.answers is not None and placements is not None:
-        more |= {"placements": [], "pairs": [pairs, _pairs_of(placements)]}
-        if len(data.grade_ids):
-            raise ValueError(
-                "the answers of the fit are grades, and pages say same or different alone: pass "
-                "pairs with grades"
-            )
-    elif data.placements is not None and pairs is not None:
-        pages = data.page_ids if placements is None else data.page_ids.append(_page_ids(placements))
-        more |= {"pairs": [], "placements": [placements, _pages_of(pairs, pages)]}
     grades, of_labels = _grades(data), _classes(data, classes)
-    read: dict[str, dict[str, Any]]
-    read = {"pairs": {"grades": grades}, "placements": {}, "labels": {"classes": of_labels}}
+    tables = {"pairs": pairs, "placements": placements, "labels": labels}
+    new = _new_answers(data, tables, ids, grades, of_labels)
     before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
     after = dict(before)
-    for name, given in more.items():
-        for table in given:
-            after[name] = _together(name, after[name], table, item_ids=ids, **read[name])
-    tables, found = _read(after, grades=grades, classes=of_labels, item_ids=ids)
+    for one in new:
+        after[one.kind] = one.after(after[one.kind])
+    parts, found = recorded(**after, grades=grades, classes=of_labels, item_ids=ids)
     if found:
-        options = {"grades": grades, "classes": _classes(data, None), "item_ids": data.item_ids}
-        _, told = _read(before, **options)
-        for message in found:
-            if message not in told:
-                warnings.warn(message, stacklevel=3)
+        of_data = {"classes": _classes(data, None), "item_ids": data.item_ids}
+        _, told = recorded(**before, grades=grades, **of_data)
+        found = [message for message in found if message not in told]
+    for message in [*_about_rows(data, new, parts), *found]:
+        warnings.warn(message, stacklevel=4)  # where Fitted.update was called
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:
@@ -110,57 +87,65 @@ def extended(
         known = data.known
         if known is not None:
             known = torch.cat([known, torch.full((items.num_items,), -1)])
-    return tables.with_parts(
-        features=features,
-        columns=data.columns,
-        num_missing=num_missing,
-        known=known,
-        known_ids=data.known_ids,
-        links=data.links,
-        likeness=data.likeness if likeness is None else _more_likeness(data, likeness, ids),
-        likeness_names=data.likeness_names,
-        num_contradictions=data.num_contradictions,
-    )
+    kept = {
+        "features": features,
+        "columns": data.columns,
+        "num_missing": num_missing,
+        "known": known,
+        "known_ids": data.known_ids,
+        "links": data.links,
+        "likeness": data.likeness if likeness is None else _more_likeness(data, likeness, ids),
+        "likeness_names": data.likeness_names,
+        "num_contradictions": data.num_contradictions,
+    }
+    return CrowdData.of_parts(**parts | kept)
 
 
-def _read(tables: dict[str, Any], **options: Any) -> tuple[CrowdData, list[str]]:
-    """Data of these answers, and what there is to warn of."""
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        data = CrowdData(None, **tables, **options)
-    return data, [str(one.message) for one in found]
-
-
-def _unless_empty(table: Any | None) -> Any | None:
-    """The table; None for one without rows, as there is where nobody answered."""
-    return None if isinstance(table, pd.DataFrame) and not len(table) else table
-
-
-def _pairs_of(placements: Any) -> pd.DataFrame | None:
-    """The answers about all pairs of sorted pages."""
-    return CrowdData(None, placements=placements).as_pairs().pairs
-
-
-def _page_ids(placements: Any) -> pd.Index:
-    return pd.Index(as_frame(placements, "placements")["page"].unique(), tupleize_cols=False)
-
-
-def _pages_of(pairs: Any, before: pd.Index) -> pd.DataFrame | None:
-    """The pages that people sorted, of answers about all their pairs.
-
-    Pairs that were asked one by one are pages of two items, with ids that no page had before.
-    """
-    table = read_table(pairs, "pairs", *COLUMNS["pairs"])
-    if "page" not in table:
-        table = table.assign(page=pages_of_single_pairs(len(table), {*before}))
-    answers = CrowdData(None, table)
-    try:
-        return answers.as_placements().pages
-    except ValueError as error:
+def _new_answers(
+    data: CrowdData,
+    tables: dict[str, Any | None],
+    ids: pd.Index,
+    grades: Any,
+    classes: list[Hashable] | None,
+) -> list[NewAnswers]:
+    """The answers of the tables that are given, as the data have them; those that are so first."""
+    given = {name: table for name, table in tables.items() if not _is_empty(table)}
+    for name, table in given.items():
+        check_items(name, table, ids, with_features=data.features is not None)
+    if "placements" in given and len(data.grade_ids):
         raise ValueError(
-            f"the fit was of sorted pages, but {error}; ask for pages, or fit anew to all answers "
-            "as pairs (data.as_pairs().pairs are those of the fit)"
-        ) from error
+            "the answers of the fit are grades, and pages say same or different alone: pass "
+            "pairs with grades"
+        )
+    new = {
+        name: NewAnswers.read(name, table, ids, grades, classes) for name, table in given.items()
+    }
+    if data.answers is not None and "placements" in new:
+        new["placements"] = new["placements"].as_pairs(ids)
+    elif data.placements is not None and "pairs" in new:
+        of_new = new["placements"].table["page"] if "placements" in new else ()
+        new["pairs"] = new["pairs"].as_placements([*data.page_ids, *of_new])
+    return sorted(new.values(), key=lambda one: one.given != one.kind)
+
+
+def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -> list[str]:
+    """What there is to warn of the rows of new tables, when all answers are known."""
+    found = [message for one in new for message in one.warnings]
+    repeated = {"pairs": np.zeros(0, dtype=bool), "labels": np.zeros(0, dtype=bool)}
+    if parts["answers"] is not None:
+        repeated["pairs"] = repeated_answers(parts["answers"])[data.num_pairs :]
+    if parts["class_labels"] is not None:
+        repeated["labels"] = repeated_labels(parts["class_labels"])[data.num_labels :]
+    for one in new:
+        if one.kind in repeated:
+            of_one, repeated[one.kind] = np.split(repeated[one.kind], [len(one.table)])
+            found += one.about_repeats(of_one)
+    return found
+
+
+def _is_empty(table: Any | None) -> bool:
+    """Whether there is no table, or one without rows, as where nobody answered."""
+    return table is None or (isinstance(table, pd.DataFrame) and not len(table))
 
 
 def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:
@@ -173,48 +158,6 @@ def _grades(data: CrowdData) -> pd.Index | int | None:
     if not len(data.grade_ids):
         return None
     return len(data.grade_ids) if are_levels(data.grade_ids) else data.grade_ids
-
-
-def _together(
-    name: str, before: pd.DataFrame | None, after: Any | None, **options: Any
-) -> pd.DataFrame | None:
-    """Both tables, the new one checked as ``CrowdData`` does with these options."""
-    if after is None:
-        return before
-    may_lack = ["label"] if options.get("grades") is not None else []
-    after = read_table(after, name, *COLUMNS[name], may_lack)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same is told of all answers together
-        CrowdData(None, **options | {name: after})  # errors name the rows of the new table
-    if before is None:
-        return after
-    if "page" in after and "page" not in before:
-        after = after.drop(columns="page")  # the model is of answers without pages
-    if "page" in before and "page" not in after:  # asked one by one
-        after = after.assign(page=pages_of_single_pairs(len(after), {*before["page"]}))
-    if "page" in before:
-        again = are_among(after["page"], before["page"])
-        if again.any():
-            raise ValueError(
-                f"{name}: page {show(after['page'][again].iloc[0])} was answered before; give new "
-                "pages ids of their own"
-            )
-    return pd.concat([before, after], ignore_index=True)
-
-
-def _check_items(name: str, table: Any | None, ids: pd.Index, with_features: bool) -> None:
-    """Raise a ``ValueError`` for answers about items that are none, and say how to add some."""
-    if table is None:
-        return
-    required, optional = COLUMNS[name]
-    table = read_table(table, name, required, optional, may_lack=["label"])
-    for column in [one for one in ("left", "right", "item") if one in table]:
-        missing = ids.get_indexer(to_index(table[column], f"{name} column '{column}'")) < 0
-        if missing.any():
-            wanted = table[column].iloc[int(missing.argmax())]
-            by = f"{'features= and ' if with_features else ''}item_ids=[{show(wanted)}]"
-            remedy = f"add it as a new item by {by}"
-            reject(name, table[column], missing, unknown(ids, wanted, remedy))
 
 
 def _more_likeness(data: CrowdData, table: Any, ids: pd.Index) -> Likeness:

@@ -258,7 +258,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
                 f"{where(name, frame.index, repeated.duplicated().to_numpy())}: repeats an earlier "
                 "link; all are kept and count, remove them if they are copies",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
         parts.append((left, right, torch.full((len(left),), name == "must_link")))
     if not parts:

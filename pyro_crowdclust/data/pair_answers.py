@@ -264,7 +264,7 @@ def _tell_of_others(
         f"{where('pairs', column.index, other)}: label is {what} (such as {some}), which counts as "
         f'"can\'t tell"; {remedy}, or leave them empty where that is meant',
         UserWarning,
-        stacklevel=3,
+        stacklevel=7,
     )
 
 
@@ -358,18 +358,33 @@ def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:
     return labels
 
 
-def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
-    """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
+def repeated_answers(answers: Answers) -> Bool[np.ndarray, " pair"]:
+    """Which answers repeat an earlier one: same items, worker, label and page.
+
+    Examples
+    --------
+    >>> ends, worker = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
+    >>> repeated_answers(Answers(*ends, worker, torch.ones(2))).tolist()
+    [False, True]
+    """
     ends = answers.items.sort(dim=1).values
     # Codes are exact as float64, which labels are.
     label = answers.label.nan_to_num(nan=-1.0)
     codes = [ends, answers.worker[:, None], label[:, None]]
     codes += [] if answers.page is None else [answers.page[:, None]]
-    repeated = pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
+    return pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
+
+
+def about_repeats(name: str, index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
+    """What there is to say of rows of a table that repeat earlier answers."""
+    return (
+        f"{where(name, index, repeated)}: repeats an earlier answer (same items, worker and "
+        "label); all are kept, remove them if they are copies"
+    )
+
+
+def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
+    """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
+    repeated = repeated_answers(answers)
     if repeated.any():
-        warnings.warn(
-            f"{where('pairs', index, repeated)}: repeats an earlier answer (same items, worker and "
-            "label); all are kept, remove them if they are copies",
-            UserWarning,
-            stacklevel=3,
-        )
+        warnings.warn(about_repeats("pairs", index, repeated), UserWarning, stacklevel=3)

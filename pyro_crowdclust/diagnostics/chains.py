@@ -133,9 +133,7 @@ def _of_answers(
     assert data is not None  # there are answers to ask about
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
-    ids = result.data.item_ids
-    left, right = (ids[part.numpy()].tolist() for part in (data.left, data.right))
-    together = np.asarray(result.same_cluster_probability(left, right))
+    together = result.same_cluster_by_position(data.left, data.right)
     lapsing = part_of(result.model, "annotators", LapsingWorkers)
     if lapsing is None or data.page is None:
         of_answers = left_out_answers(if_same, if_different, together[answers.numpy()])

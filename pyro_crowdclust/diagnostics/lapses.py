@@ -79,12 +79,12 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     """
     data = result.data
     answers = data.answers
-    if answers is None or data.pairs is None or answers.page is None:
+    if answers is None or answers.page is None:
         raise ValueError(
             "lapses are looked for on pages of answers about pairs, and there are none: give the "
             "pairs a column 'page', the task or session that an answer belongs to"
         )
-    same = np.asarray(result.same_cluster_probability(data.pairs["left"], data.pairs["right"]))
+    same = result.same_cluster_by_position(answers.left, answers.right)
     sessions = Sessions.of(answers.page, answers.worker)
     page, worker, of_page = (part.numpy() for part in sessions)
     told = ~np.isnan(answers.label.numpy())

@@ -26,7 +26,7 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
 from pyro_crowdclust.interface.class_choice.candidates import class_candidates
 from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_copies
-from pyro_crowdclust.interface.class_choice.search import ClassSearch
+from pyro_crowdclust.interface.class_choice.search import ClassSearch, ClassTrial
 from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.class_labels import (
     codes_of_workers,
@@ -134,31 +134,14 @@ def classify(
     [0, 1]
     """
     check_options(classify, options)
-    check_whole("seed", seed)
-    if folds is not None:
-        check_whole("folds", folds)
-    if getattr(labels, "ndim", 2) == 1 or (isinstance(labels, list) and not _are_rows(labels)):
-        raise ValueError(
-            "labels are in one row, but must be a table of who said what: pass {'item': ids, "
-            "'worker': 'me', 'label': labels} of the items that have one"
-        )
+    _check_given(features, labels, kinds=kinds, folds=folds, seed=seed)
     if features is None:
-        if kinds or folds is not None:
-            raise ValueError(
-                "kinds and folds are for labels with features: pass features, or leave them out"
-            )
         data = CrowdData(None, labels=labels, item_ids=item_ids, classes=classes)
         return _by_labels_alone(data, trusted=trusted, seed=seed, progress=progress, **options)
     features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
-    number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)
-    if number < 2:
-        raise ValueError(
-            f"there are labels of {count(number, 'item')}, but at least two are needed, as "
-            "those of some are held out: label more"
-        )
-    folds = min(3, number) if folds is None else folds
+    folds = _folds(data, folds)
     options = _OPTIONS | {"seed": seed, "progress": False} | options
     check_values(data, **options)
     check_no_checkpoint(options)
@@ -167,22 +150,55 @@ def classify(
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
     winner, reason = search.run(progress)
 
-    def fitted(worth: tuple[float, ...] | None = None) -> Fitted:
-        # Where somebody is trusted, it can be learned that all others err in the same way.
-        numbers = (1,) if given.trusted else (1, 0)
-        each = (given._replace(num_communities=number, worth=worth) for number in numbers)
-        own = options | {"progress": progress}
-        fits = (partial(winner.candidate.fit, data, own, workers) for workers in each)
-        return read_at(best_first(fits)[0], winner.sharpness)
-
-    result = fitted()
+    fitted = partial(_best_fit, winner, data, options | {"progress": progress})
+    result = fitted(given)
     worth = None if is_interrupted(result) else worth_of_copies(result)
     if worth is not None:
-        result = fitted(worth)
+        result = fitted(given._replace(worth=worth))
         reason += f"; {in_words(worth, data)}"
     reason += about_deviating(result.model, data)
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
+
+
+def _check_given(features: Any, labels: Any, *, kinds: Any, folds: int | None, seed: int) -> None:
+    """Raise a ``ValueError`` about arguments of ``classify`` that no data need be read for."""
+    check_whole("seed", seed)
+    if folds is not None:
+        check_whole("folds", folds)
+    if getattr(labels, "ndim", 2) == 1 or (isinstance(labels, list) and not _are_rows(labels)):
+        raise ValueError(
+            "labels are in one row, but must be a table of who said what: pass {'item': ids, "
+            "'worker': 'me', 'label': labels} of the items that have one"
+        )
+    if features is None and (kinds or folds is not None):
+        raise ValueError(
+            "kinds and folds are for labels with features: pass features, or leave them out"
+        )
+
+
+def _folds(data: CrowdData, folds: int | None) -> int:
+    """Into how many parts the labelled items are parted."""
+    number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)
+    if number < 2:
+        raise ValueError(
+            f"there are labels of {count(number, 'item')}, but at least two are needed, as "
+            "those of some are held out: label more"
+        )
+    return min(3, number) if folds is None else folds
+
+
+def _best_fit(
+    winner: ClassTrial, data: CrowdData, options: dict[str, Any], workers: Workers
+) -> Fitted:
+    """The fit of the winner with the largest ELBO, under priors of workers that err alike or not.
+
+    Where somebody is trusted, it can be learned that all others err in the same way.
+    """
+    numbers = (1,) if workers.trusted else (1, 0)
+    each = (workers._replace(num_communities=number) for number in numbers)
+    fits = (partial(winner.candidate.fit, data, options, one) for one in each)
+    return read_at(best_first(fits)[0], winner.sharpness)
 
 
 @warnings_once()

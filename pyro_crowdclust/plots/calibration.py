@@ -53,13 +53,13 @@ def plot_calibration(
     ValueError
         If ``true_labels`` is not one label per item, or there are fewer than two items.
     """
-    labels, ids = labels_of_items(fitted, true_labels), fitted.data.item_ids
-    if len(ids) < 2:
+    labels, num_items = labels_of_items(fitted, true_labels), fitted.data.num_items
+    if num_items < 2:
         raise ValueError("there is one item, and calibration is of pairs of items")
     rng = np.random.default_rng(seed)
-    left = rng.integers(len(ids), size=num_pairs)
-    right = (left + rng.integers(1, len(ids), size=num_pairs)) % len(ids)
-    same_cluster = fitted.same_cluster_probability(ids[left].tolist(), ids[right].tolist())
+    left = rng.integers(num_items, size=num_pairs)
+    right = (left + rng.integers(1, num_items, size=num_pairs)) % num_items
+    same_cluster = fitted.same_cluster_by_position(left, right)
     predicted = np.clip(same_cluster, 0, 1)
     same = (labels[left] == labels[right]).astype(float)
 

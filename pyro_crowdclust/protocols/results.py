@@ -88,6 +88,9 @@ class FittedModel(Protocol):
     def same_cluster_probability(self, left: Any, right: Any) -> Any:
         """P(z_i = z_j) of pairs of training items, by the user's ids."""
 
+    def same_cluster_by_position(self, left: Any, right: Any) -> Float[np.ndarray, " pair"]:
+        """The same by positions in the data."""
+
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""

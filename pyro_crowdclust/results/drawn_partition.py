@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.partitions import Memberships, consensus, share_together
-from pyro_crowdclust.results.tables import read_only
+from pyro_crowdclust.results.tables import drawn_pages_table, read_only
 
 # A table of more numbers (800 MB) is not made; what it says is read item by item.
 _MOST_NUMBERS = 10**8
@@ -29,6 +31,10 @@ class DrawnPartition:
     """
 
     draws: Int[Tensor, "draw item"]
+
+    # An update draws the partition anew, and items have no q(x).
+    keeps_start: ClassVar[bool] = False
+    latent_means: ClassVar[None] = None
 
     @cached_property
     def labels(self) -> Int[Tensor, " item"]:
@@ -118,3 +124,7 @@ class DrawnPartition:
         """Probability that two items are in one cluster; 1 for an item and itself."""
         shares = share_together(self.draws, torch.from_numpy(left), torch.from_numpy(right))
         return np.where(left == right, 1.0, shares.numpy())
+
+    def pages(self, data: CrowdData) -> pd.DataFrame | None:
+        """One row per sorted page of the data, or None where there are none."""
+        return None if data.placements is None else drawn_pages_table(self.draws, data)

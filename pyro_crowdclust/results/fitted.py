@@ -18,35 +18,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.diagnostics.export import to_arviz
-from pyro_crowdclust.errors import check_arguments
-from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import (
-    SupportsAnswerProbabilities,
-    SupportsConfusion,
-    SupportsMixture,
-    SupportsPartition,
-    SupportsRateStatistics,
-    SupportsWorkers,
-    part_of,
-)
+from pyro_crowdclust.protocols import SupportsAnswerProbabilities, SupportsPartition
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
-from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
-from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.guide_tables import GuideTables
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.item_files import write_assignments
-from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import (
     can_infer,
     infer,
@@ -59,23 +45,9 @@ from pyro_crowdclust.results.item_posterior import (
 )
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
-from pyro_crowdclust.results.tables import (
-    components_table,
-    confusion_table,
-    drawn_pages_table,
-    pages_table,
-    read_only,
-    workers_table,
-)
+from pyro_crowdclust.results.tables import read_only
 from pyro_crowdclust.results.text import as_html, three_lines
-from pyro_crowdclust.results.updating import (
-    NO_UPDATE,
-    check_answers,
-    identified_items,
-    make_room,
-    stored_start,
-    with_workers,
-)
+from pyro_crowdclust.results.updating import check_options, stored_start, updated
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
@@ -255,33 +227,20 @@ class Fitted:
         >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
-        if isinstance(self.train_on, FurtherTraining):
-            own = {*inspect.signature(self.update).parameters} - {"options"}
-            known = own | self.train_on.option_names()
-            check_arguments("update", options, known, NO_UPDATE)
-        if self.feature_shape is not None and self.data.features is None:
-            raise ValueError(
-                "this result was loaded, and a file has no features: pass the data of the fit, "
-                "load(path, data=data), or update the result of fit() itself"
-            )
-        if self.train_on is None:
-            raise ValueError(
-                "this result was loaded, and its file has not all options of the fit, which had "
-                "parts of your own: update the result of fit() itself, or fit anew to all answers"
-            )
-        answers = {"pairs": pairs, "placements": placements, "labels": labels}
-        check_answers(self.data, **answers)
-        items = identified_items(self.data, features, item_ids, self.new_items)
-        if items is not None:
-            check_new_items(self, items)
-        data = extended(self.data, items=items, likeness=likeness, **answers)
-        model, guide = with_workers(self.model, self.guide, self.data.worker_ids, data.worker_ids)
-        make_room(model, guide, data.num_items)
-        options = {"progress": False, "seed": self.seed, "device": self.device} | options
-        if not isinstance(guide, SupportsPartition):  # which is drawn anew
+        own = {*inspect.signature(self.update).parameters} - {"options"}
+        check_options(self.train_on, own, options)
+        if self._partition.keeps_start:
             options = {"initialize": stored_start(self.parameter_store)} | options
-        updated = self.train_on(model, guide, data, **options)
-        return dataclasses.replace(updated, chosen=updated.chosen or self.chosen)
+        answers = {"pairs": pairs, "placements": placements, "labels": labels}
+        again = updated(
+            self,
+            answers,
+            features=features,
+            item_ids=item_ids,
+            likeness=likeness,
+            options=options,
+        )
+        return dataclasses.replace(again, chosen=again.chosen or self.chosen)
 
     @cached_property
     def elbo(self) -> float:
@@ -316,6 +275,11 @@ class Fitted:
         """From the guide's components to clusters."""
         return ClusterNumbers(self)
 
+    @property
+    def _tables(self) -> GuideTables:
+        """What the guide says of workers, pages, labels and components."""
+        return GuideTables(self, self._numbers)
+
     @cached_property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
         """The guide's own number of every cluster, from the largest on.
@@ -344,6 +308,11 @@ class Fitted:
         """q(z_i) of every training item, of components and in the guide's own order."""
         return self._training_items[0]
 
+    @property
+    def inferred_latents(self) -> Float[Tensor, "item dim"] | None:
+        """E_q[x_i] of every training item, of a guide that infers q of the items; or None."""
+        return self._training_items[1]
+
     @cached_property
     def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
         """q(z_i) of every training item as if nobody had been asked about it.
@@ -371,10 +340,7 @@ class Fitted:
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
         """E_q[x_i] of every training item; None where the features are the latents."""
-        if isinstance(self.guide, SupportsPartition):  # whose items have no q(x)
-            return None
-        latents = self._training_items[1]
-        return None if latents is None else read_only(latents.numpy())
+        return self._partition.latent_means
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, from their features alone.
@@ -459,8 +425,14 @@ class Fitted:
             An item's id each, or sequences of the same length, such as columns of a table.
         """
         i, j, is_single = pair_positions(self.data, left, right)
-        same = self._partition.same(i, j)
+        same = self.same_cluster_by_position(i, j)
         return float(same[0]) if is_single else same
+
+    def same_cluster_by_position(
+        self, left: Int[np.ndarray | Tensor, " pair"], right: Int[np.ndarray | Tensor, " pair"]
+    ) -> Float[np.ndarray, " pair"]:
+        """``same_cluster_probability`` of training items by their positions in ``data``."""
+        return self._partition.same(np.asarray(left), np.asarray(right))
 
     @cached_property
     def workers(self) -> pd.DataFrame:
@@ -473,12 +445,7 @@ class Fitted:
         "same" less that of "different") is what an answer counts, in nats; here its posterior mean
         and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
         """
-        summary = with_verb(self.guide, SupportsWorkers, "workers").workers()
-        if summary is None or not self.data.has_answers:
-            raise ValueError(
-                "there are no workers: the model has no annotators, or the data have no answers"
-            )
-        return workers_table(summary, self.data)
+        return self._tables.workers()
 
     @cached_property
     def pages(self) -> pd.DataFrame:
@@ -494,17 +461,7 @@ class Fitted:
         ValueError
             If the model is not of sorted pages.
         """
-        if isinstance(self.guide, SupportsPartition) and self.data.placements is not None:
-            return drawn_pages_table(self.guide.partition_draws(), self.data)
-        annotators = part_of(self.model, "annotators", SortedPages)
-        if annotators is None or self.data.placements is None:
-            raise ValueError(
-                "there are no sorted pages: the model's annotators are no SortedPages, or the data "
-                "have no placements, as where pages are heard by their pairs (result.chosen.reason)"
-            )
-        of_guide = with_verb(self.guide, SupportsRateStatistics, "pages").rate_statistics()
-        rates = {name: statistics.cpu() for name, statistics in of_guide.items()}
-        return pages_table(annotators, rates, self.probabilities, self.data)
+        return self._tables.pages(self._partition)
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
@@ -530,8 +487,7 @@ class Fitted:
 
         One row per worker, class and label, with the user's ids as the index.
         """
-        summary = with_verb(self.guide, SupportsConfusion, "confusion").confusion()
-        return confusion_table(summary, self.data)
+        return self._tables.confusion()
 
     def answer_probabilities(
         self,
@@ -566,14 +522,7 @@ class Fitted:
         the shares. Where components are on latents, the columns are the latent dimensions. A
         cluster that owns several components is described by their mean, weighted.
         """
-        summary = with_verb(self.guide, SupportsMixture, "mixture").mixture()
-        location, labels = component_means(
-            self.model, summary.location.double().cpu(), self.data, self.feature_shape
-        )
-        if self._numbers.owners is not None:
-            share = summary.weights.double().cpu().unsqueeze(1) * self._numbers.owners
-            location = (share / share.sum(0).clamp_min(SMALLEST_PROBABILITY)).mT @ location
-        return components_table(self._numbers.in_order(location.numpy(force=True)), labels)
+        return self._tables.components()
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
+from torch import Tensor
 
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.pairs import components_together
-from pyro_crowdclust.protocols import FittedModel, SupportsMixture
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    SupportsMixture,
+    SupportsRateStatistics,
+    part_of,
+)
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.guide_verbs import with_verb
-from pyro_crowdclust.results.tables import clusters_table, read_only
+from pyro_crowdclust.results.tables import clusters_table, pages_table, read_only
+
+
+class InferredItems(FittedModel, Protocol):
+    """A fit whose guide infers q of the items."""
+
+    @property
+    def inferred_latents(self) -> Float[Tensor, "item dim"] | None:
+        """E_q[x_i] of every training item, or None."""
 
 
 class InferredPartition:
@@ -26,7 +43,10 @@ class InferredPartition:
         From its components to clusters.
     """
 
-    def __init__(self, result: FittedModel, numbers: ClusterNumbers) -> None:
+    # An update begins at what was learned.
+    keeps_start: ClassVar[bool] = True
+
+    def __init__(self, result: InferredItems, numbers: ClusterNumbers) -> None:
         self._result, self._numbers = result, numbers
 
     @cached_property
@@ -59,6 +79,12 @@ class InferredPartition:
             of_right = of_right @ components_together(self._numbers.owners).numpy()
         return np.where(left == right, 1.0, (items[left] * of_right).sum(1))
 
+    @property
+    def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
+        """E_q[x_i] of every item; None where the features are the latents."""
+        latents = self._result.inferred_latents
+        return None if latents is None else read_only(latents.numpy())
+
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected and assigned items, share and weight."""
         weights, result = None, self._result
@@ -68,3 +94,12 @@ class InferredPartition:
             of_guide = self._numbers.of_guide(summary.weights.double().cpu())
             weights = self._numbers.in_order(of_guide.numpy())
         return clusters_table(weights, self._table, self.assignments)
+
+    def pages(self, data: CrowdData) -> pd.DataFrame | None:
+        """One row per sorted page of the data; None if the model is not of sorted pages."""
+        annotators = part_of(self._result.model, "annotators", SortedPages)
+        if annotators is None or data.placements is None:
+            return None
+        of_guide = with_verb(self._result.guide, SupportsRateStatistics, "pages").rate_statistics()
+        rates = {name: statistics.cpu() for name, statistics in of_guide.items()}
+        return pages_table(annotators, rates, self._table, data)

@@ -1,9 +1,9 @@
-"""Going on from a fit: what may be new, and model and guide with room for it."""
+"""Going on from a fit: what may be new, model and guide with room for it, and their training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import pyro
@@ -12,11 +12,23 @@ from torch import nn
 
 from pyro_crowdclust.annotators import more_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import are_among, count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.errors import check_arguments
 from pyro_crowdclust.files.parts import arguments_of, rebuilt
-from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    Start,
+    SupportsMakeRoom,
+    name_of,
+    part_of,
+    unwrapped,
+)
+from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.item_latents import check_new_items
+from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
 
 # What an expert is sure of is no answer: its model is made for so many labels and links.
@@ -24,6 +36,71 @@ NO_UPDATE = {
     name: f"; make the model anew for CrowdData(..., {name}=...), and fit that"
     for name in ("known", "must_link", "cannot_link")
 }
+
+
+class TrainedResult(FittedModel, Protocol):
+    """A fit that can go on."""
+
+    @property
+    def train_on(self) -> Callable[..., Any] | None:
+        """What goes on from it; None of a fit from a file that has not all options."""
+
+
+def updated(
+    result: TrainedResult,
+    answers: dict[str, Any | None],
+    *,
+    features: Any | None,
+    item_ids: Iterable[Hashable] | None,
+    likeness: Any | None,
+    options: dict[str, Any],
+) -> Any:
+    """A fit to the data of another and to more, from where that ended.
+
+    Parameters
+    ----------
+    result
+        The fit, which stays as it is.
+    answers
+        ``pairs``, ``placements`` and ``labels`` of ``Fitted.update``.
+    features, item_ids, likeness
+        As for ``Fitted.update``.
+    options
+        Of ``fit``, in place of those of the result.
+
+    Raises
+    ------
+    ValueError
+        As ``Fitted.update`` does.
+    """
+    if result.feature_shape is not None and result.data.features is None:
+        raise ValueError(
+            "this result was loaded, and a file has no features: pass the data of the fit, "
+            "load(path, data=data), or update the result of fit() itself"
+        )
+    if result.train_on is None:
+        raise ValueError(
+            "this result was loaded, and its file has not all options of the fit, which had "
+            "parts of your own: update the result of fit() itself, or fit anew to all answers"
+        )
+    check_answers(result.data, **answers)
+    items = identified_items(
+        result.data, features, item_ids, lambda features: new_items(result, features)
+    )
+    if items is not None:
+        check_new_items(result, items)
+    data = extended(result.data, items=items, likeness=likeness, **answers)
+    model, guide = with_workers(result.model, result.guide, result.data.worker_ids, data.worker_ids)
+    make_room(model, guide, data.num_items)
+    kept = {"progress": False, "seed": result.seed, "device": result.device}
+    return result.train_on(model, guide, data, **kept | options)
+
+
+def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
+    """Raise a ``TypeError`` for what is neither an argument of ``update`` nor an option of it."""
+    if isinstance(train_on, FurtherTraining):
+        known = {*arguments} | train_on.option_names()
+        check_arguments("update", options, known, NO_UPDATE)
 
 
 def check_answers(

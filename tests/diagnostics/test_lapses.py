@@ -56,13 +56,13 @@ def lapsing_pair(data: CrowdData) -> tuple[SemiCrowdsourcedMixture, MessagePassi
 
 def fit_that_knows(pairs: pd.DataFrame) -> SimpleNamespace:
     """A result whose clusters are the kinds, for certain."""
+    data = CrowdData(None, pairs=pairs)
+    kinds = KINDS[data.item_ids]
     return SimpleNamespace(
         model=None,
         guide=None,
-        data=CrowdData(None, pairs=pairs),
-        same_cluster_probability=lambda left, right: (
-            KINDS[np.asarray(left)] == KINDS[np.asarray(right)]
-        ).astype(float),
+        data=data,
+        same_cluster_by_position=lambda left, right: (kinds[left] == kinds[right]).astype(float),
     )
 
 
@@ -116,8 +116,8 @@ def test_a_fit_without_the_lapses_learns_the_rates_of_attention():
     asked = SimpleNamespace(
         model=None,
         guide=None,
-        data=CrowdData(None, pairs=pairs),
-        same_cluster_probability=first.same_cluster_probability,
+        data=CrowdData(features, pairs=pairs),
+        same_cluster_by_position=first.same_cluster_by_position,
     )
     lapses = find_lapses(asked)
     likely = lapses.index[lapses["careless"] > 0.5]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 
 import numpy as np
@@ -14,10 +13,8 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
-from pyro_crowdclust.asking import Pages, Pairs, suggest
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers
-from pyro_crowdclust.guides.replicas import run_replicas
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
@@ -29,26 +26,12 @@ from pyro_crowdclust.partitions import (
     ManySmall,
     PitmanYor,
     Start,
-    sweep_chains,
 )
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..oracles import random_natural
 from ..registries import OneAccuracy
-
-LARGE = np.arange(60) % 3
-SMALL = np.arange(60) // 2
-
-
-def crowd_of(truth: np.ndarray, pairs_per_worker: int = 600, seed: int = 0) -> CrowdData:
-    pairs = simulate_pairs(
-        truth,
-        sensitivity=[0.9, 0.8, 0.95, 0.7],
-        specificity=[0.9, 0.95, 0.85, 0.8],
-        pairs_per_worker=pairs_per_worker,
-        seed=seed,
-    )
-    return CrowdData(None, pairs, item_ids=range(len(truth)))
+from .answered_crowds import LARGE, SMALL, crowd_of
 
 
 def fitted(
@@ -204,119 +187,6 @@ def test_workers_are_those_of_the_simulation(result):
         assert np.abs(workers[name] - truth).max() < 0.07
 
 
-def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
-    """The oldest draw makes room; its pairs count by the weights of their answers."""
-    monkeypatch.setattr("pyro_crowdclust.guides.partition._LEARN_EVERY", 3)
-    batch = full_batch(crowd_of(LARGE[:12], 50))
-    batch = dataclasses.replace(batch, pair_weight=1 + torch.rand(batch.num_pairs).double())
-    weights = pd.DataFrame(batch.asked_items.numpy()).assign(weight=batch.pair_weight.numpy())
-    total = weights.groupby([0, 1])["weight"].mean().sum()
-    model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items=True)
-    guide, first = PartitionGuide(model, 12, num_draws=4), torch.arange(12) % 2
-    priors = model.prior, model.annotators
-    for _ in range(2):
-        workers = {name: 5 + torch.rand(4, 2).double() for name in model.annotators.priors()}
-        with torch.no_grad():
-            guide._begin([Start(first, workers)])
-        assert guide.partition_draws().tolist() == [first.tolist()]
-        assert not guide.hard_draws.any()
-        for name, natural_parameters in workers.items():
-            assert torch.equal(guide.posteriors[name].natural_parameters, natural_parameters)
-            assert torch.equal(guide.get_buffer(f"given_{name}")[0], natural_parameters)
-        for steps in range(2, 8):
-            before = guide.draws.clone()
-            told = [{name: one.clone() for name, one in p.state_dict().items()} for p in priors]
-            guide(batch)
-            place = (steps - 1) % 4
-            assert torch.equal(guide.labels, guide.draws[place])
-            kept = torch.arange(4) != place
-            assert torch.equal(guide.draws[kept], before[kept])
-            assert len(guide.partition_draws()) == min(steps, 4)
-            looks = guide.get_buffer("given_looks")[place] - model.looks.natural_parameters
-            assert float(looks.sum()) == pytest.approx(total)
-            for prior, was in zip(priors, told, strict=True):
-                state = prior.state_dict().items()
-                learned = any(not torch.equal(one, was[name]) for name, one in state)
-                assert learned == (steps % 3 == 0)
-
-
-def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(monkeypatch):
-    """The best of three starts has all answers; of four replicas the first begins there, too."""
-    went = []
-
-    def watch(replicas, powers, heard, first):
-        went.append((replicas, first))
-        return run_replicas(replicas, powers, heard, first)
-
-    monkeypatch.setattr("pyro_crowdclust.guides.partition.run_replicas", watch)
-    batch = full_batch(crowd_of(LARGE, 50))
-    model = AnsweredPartition(TwoCoin(4), FewClusters())
-    guide, names = PartitionGuide(model, 60, 3, num_chains=2), [*model.annotators.priors()]
-    states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
-    first = [torch.arange(60) % k for k in (2, 3, 4)]
-    guide._begin([Start(*start) for start in zip(first, states, strict=True)])
-    assert torch.equal(guide.labels, first[-1])
-    assert guide.partition_draws().tolist() == [first[-1].tolist()] * 2
-    for step in range(1, 5):
-        before = guide.draws.clone()
-        guide(batch)
-        places, others = [2 * step % 6, 2 * step % 6 + 1], torch.ones(6, dtype=torch.bool)
-        assert torch.equal(guide.draws[places], guide.replica_labels[[3, 7]])
-        for name in names:
-            given = guide.get_buffer(f"given_{name}")[places]
-            assert torch.equal(given, guide.get_buffer(f"replica_{name}")[[3, 7]])
-        others[places] = False
-        assert torch.equal(guide.draws[others], before[others])
-        # The posteriors move to a draw of each chain in turn.
-        assert torch.equal(guide.labels, guide.draws[places[(step + 1) % 2]])
-        assert len(guide.partition_draws()) == min(2 * step + 2, 6)
-    begun = went[0][0]
-    for place, start in enumerate([2, 0, 1, 2] * 2):
-        assert torch.equal(begun.labels[place], first[start])
-        assert all(torch.equal(begun.given[name][place], states[start][name]) for name in names)
-    # 200 answers about 60 items, four sweeps a step.
-    assert len(went) == 4 * 4
-    assert [turn for _, turn in went[:4]] == [0, 1, 0, 1]
-
-
-@pytest.mark.parametrize("hard_items", [False, True])
-def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_items):
-    """``log p(answers | same) - log p(answers | different)``, the looks summed out."""
-    heard = []
-
-    def listen(labels, pairs, weights, prior):
-        heard.append(weights)
-        return sweep_chains(labels, pairs, weights, prior)
-
-    monkeypatch.setattr("pyro_crowdclust.guides.replicas.sweep_chains", listen)
-    batch = full_batch(crowd_of(LARGE[:9], 20))
-    model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items)
-    guide, rates = PartitionGuide(model, 9, num_draws=1, num_chains=2), {}
-    for name in guide.posteriors:
-        # So many counts that what is drawn is known.
-        counts = guide.get_buffer(f"replica_{name}")
-        counts.copy_(1e12 * (0.2 + torch.rand_like(counts)))
-        rates[name] = counts / counts.sum(-1, keepdim=True)
-    guide.replica_hard = (torch.arange(18).view(2, 9) % 3 == 0).long() * hard_items
-    of_chains = guide.replica_hard.tolist()
-    guide(batch)
-    for chain, hard in enumerate(of_chains):
-        likely: dict[tuple[int, int], torch.Tensor] = {}
-        for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):
-            right, rejected = (
-                rates[name][chain, worker] for name in ("sensitivity", "specificity")
-            )
-            said = torch.stack([rejected[int(label)], right[1 - int(label)]])
-            pair = tuple(ends.tolist())
-            likely[pair] = likely.get(pair, 1.0) * said
-        expected = []
-        for (i, j), said in sorted(likely.items()):
-            kind = 2 * (hard[i] + hard[j])
-            different, same = rates["looks"][chain, kind : kind + 2] @ said
-            expected.append(float((same / different).log()))
-        np.testing.assert_allclose(heard[0][chain], expected, atol=1e-4)
-
-
 def test_the_workers_prior_is_learned_from_all_of_them():
     """The mean of what is known of each and of thirty that are as the prior was."""
     model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (4.0, 2.0)), FewClusters())
@@ -344,9 +214,9 @@ def test_rates_of_workers_are_those_of_draws(request, hard_items):
     result = request.getfixturevalue("blurred" if hard_items else "result")
     sites = {}
     for name, posterior in result.guide.posteriors.items():
-        given = result.guide.get_buffer(f"given_{name}")
+        given = result.guide.given[name]
         sites[name] = posterior.family.sample(given.repeat(2000, 1, 1))
-    counts = result.guide.get_buffer("given_looks") - result.model.looks.natural_parameters
+    counts = result.guide.given["looks"] - result.model.looks.natural_parameters
     counts = counts.sum(-1).unflatten(1, (-1, 2))
     weights = (counts / counts.sum(1, keepdim=True)).repeat(2000, 1, 1).unsqueeze(-1)
     looks = (weights * sites["looks"].unflatten(1, (-1, 2))).sum(1)
@@ -550,64 +420,6 @@ def test_looks_before_anything_is_known():
     np.testing.assert_allclose(graded.looks.natural_parameters + 1, 20 * shares)
     said = torch.tensor([0.0, 1.0, torch.nan])
     assert two.first_looks(said).tolist() == [[1, 0], [0, 1], [0.5, 0.5]]
-
-
-def fit_to_grades(number: int) -> Fitted:
-    """So many grades 0 to 3 by two workers; those of the second are half a scale lower."""
-    rng = np.random.default_rng(0)
-    left, right = np.sort(rng.integers(60, size=(2, number)), axis=0)
-    worker, kept = rng.integers(2, size=number), left != right
-    level = np.where(LARGE[left] == LARGE[right], 2, 0) + rng.integers(2, size=number)
-    grade = np.where(worker == 1, level // 2, level).astype(float)
-    grade[rng.random(number) < 0.05] = np.nan
-    frame = {"left": left, "right": right, "worker": worker, "label": grade}
-    frame = pd.DataFrame(frame)[kept].drop_duplicates(["left", "right", "worker"])
-    data = CrowdData(None, frame, grades=[0, 1, 2, 3], item_ids=range(60))
-    model = AnsweredPartition(GradedAnswers(2, 4), PitmanYor())
-    options = {"batch_size": None, "step_size": 0.3, "epochs": 15, "progress": False}
-    return fit(model, PartitionGuide(model, 60, 8), data, dtype=torch.float64, **options)
-
-
-@pytest.fixture(scope="module")
-def graded():
-    return fit_to_grades(2000)
-
-
-def test_grades_find_clusters_and_thresholds(graded):
-    assert clustering_accuracy(LARGE, graded.assignments) > 0.97
-    highest = graded.workers["grades_4_3"].to_numpy()
-    assert highest[0] > 0.4 > 0.2 > highest[1]
-    assert graded.workers["weight"].between(1, 30).all()
-
-
-def test_shares_of_grades_are_those_of_pairs_that_are_the_same_or_differ(graded):
-    """Whatever level of the scale such pairs have: as often as workers give each grade to them."""
-    pairs = graded.data.pairs
-    same = LARGE[pairs["left"]] == LARGE[pairs["right"]]
-    said = pairs["label"].astype(object).where(pairs["label"].notna(), "unsure")
-    for name, own in (("if_same", same), ("if_different", ~same)):
-        counts = pd.crosstab(pairs["worker"][own], said[own], normalize="index")
-        for grade in (0, 1, 2, 3, "unsure"):
-            found = graded.workers[f"{name}_{grade}"]
-            assert (abs(found - counts.get(grade, 0.0)) < 0.05).all()
-
-
-def test_what_to_ask_next_after_grades(graded):
-    few = fit_to_grades(300)
-    found = suggest(few, Pairs(), count=4, exploration=0.0)
-    assert len(found.frame) == 4
-    assert found.frame["gain"].min() > 0
-    # But for "can't tell", no grade is given both to pairs that are the same and to others.
-    assert suggest(graded, Pairs(), count=1).workers["reliability"].min() > 0.9
-    with pytest.raises(ValueError, match="workers grade pairs"):
-        suggest(graded, Pages(6), count=1)
-
-
-def test_grades_need_annotators_of_as_many():
-    frame = {"left": [0], "right": [1], "worker": [0], "label": [2]}
-    data = CrowdData(None, frame, grades=[1, 2, 3])
-    with pytest.raises(ValueError, match="1 with 4 grades, but the data have 1 with 3"):
-        AnsweredPartition(GradedAnswers(1, 4), PitmanYor()).check(data)
 
 
 def test_simulates(result):

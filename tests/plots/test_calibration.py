@@ -19,8 +19,8 @@ from .pictures import NUM_ITEMS, rendered
 def with_known_pairs(q: np.ndarray) -> SimpleNamespace:
     """A stand-in for a fit whose q(z) is known."""
     return SimpleNamespace(
-        data=SimpleNamespace(item_ids=pd.RangeIndex(len(q))),
-        same_cluster_probability=lambda left, right: (q[left] * q[right]).sum(1),
+        data=SimpleNamespace(item_ids=pd.RangeIndex(len(q)), num_items=len(q)),
+        same_cluster_by_position=lambda left, right: (q[left] * q[right]).sum(1),
     )
 
 

@@ -190,6 +190,7 @@ def test_same_cluster_probability_of_many_pairs(result):
         values = result.same_cluster_probability(convert(lefts), convert(rights))
         assert isinstance(values, np.ndarray)
         assert values == pytest.approx(expected, rel=1e-12)
+    assert result.same_cluster_by_position(torch.tensor(i), np.array(j)).tolist() == [*values]
     assert result.same_cluster_probability([], []).shape == (0,)
     assert result.same_cluster_probability(IDS[2], IDS[2]) == 1.0
 

@@ -474,7 +474,7 @@ def test_only_what_is_new_is_warned_of():
         data = CrowdData(FEATURES, said)
     more = {"left": [0], "right": [1], "worker": ["b"], "label": [1]}
     data = extended(data, pairs=more)
-    with pytest.warns(UserWarning, match="2 such rows.: repeats an earlier answer"):
+    with pytest.warns(UserWarning, match="pairs row 0 .index 0.: repeats an earlier answer"):
         data = extended(data, pairs=more)
     with pytest.warns(UserWarning, match="workers 'B' and 'b' differ in case"):
         extended(data, pairs=more | {"worker": ["B"]})

@@ -190,7 +190,6 @@ class PairsOnly:
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self._answers.at(out), result.guide
-        assert isinstance(guide, PartitionGuide)  # as of the recipe
         found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
         return self._of_units(found, out)
 
@@ -264,9 +263,7 @@ class PagesOnly:
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """Of pages, nats a placement."""
-        guide = result.guide
-        assert isinstance(guide, SortedPartitionGuide)  # as of the recipe
-        held_out = guide.log_page_probabilities(self._placements.of_pages(out))
+        held_out = result.guide.log_page_probabilities(self._placements.of_pages(out))
         return held_out[out] / self._placements.page_sizes[out]
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:

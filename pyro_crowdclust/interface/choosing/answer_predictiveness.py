@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.guides import DrawnStart, PartitionGuide, drawn_groups, drawn_partitions
+from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
@@ -190,5 +190,4 @@ def _log_probability(
     drawn: Fitted, one: Split, ends: Int[Tensor, "pair 2"]
 ) -> Float[np.ndarray, " pair"]:
     held_out, guide = one.held_out, drawn.guide
-    assert isinstance(guide, PartitionGuide)  # as of partitions
     return guide.log_answer_probabilities(drawn.data, ends, held_out.worker, held_out.label).numpy()

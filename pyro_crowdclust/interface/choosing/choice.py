@@ -9,6 +9,7 @@ tell or there are none, the ELBO, in the units of the features for all candidate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -157,21 +158,22 @@ class Choice(Plan):
             return fitted
         if not shows_one:
             return _explained(fitted)
-        if search.num_near_copies:
-            instead, why = self._with_near_copies(), "near-copies are the only clusters"
-        elif not best.hears:
-            # One cluster is parted by answers alone, and no answer can spoil it.
-            instead = replace(self, alone=None)
-            why = "the features alone show one cluster, so that answers are heard"
-        else:
+        found = self._instead_of_one(best, search.num_near_copies)
+        if found is None:
             return fitted
-        try:
-            other = instead.fit(num_starts=num_starts, seed=seed, progress=progress, **changes)
-        except KeyboardInterrupt:
-            return replace(fitted, stop_reason=INTERRUPTED)
-        if is_interrupted(other):
-            return replace(fitted, stop_reason=other.stop_reason)
-        return replace(other, chosen=_because(why, other.chosen))
+        instead, why = found
+        again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
+        return _other_or(fitted, partial(again, **changes), why)
+
+    def _instead_of_one(self, best: Trial, num_near_copies: int) -> tuple[Choice, str] | None:
+        """What to choose from where features show one cluster, and why; None if that is so."""
+        if num_near_copies:
+            return self._with_near_copies(), "near-copies are the only clusters"
+        if best.hears:
+            return None
+        # One cluster is parted by answers alone, and no answer can spoil it.
+        why = "the features alone show one cluster, so that answers are heard"
+        return replace(self, alone=None), why
 
     def _with_near_copies(self) -> Choice:
         """The choice for which every row counts."""
@@ -235,6 +237,17 @@ def _because(why: str, chosen: Chosen | None) -> Chosen:
     """How it was chosen, and why so."""
     assert chosen is not None  # as of every choice
     return replace(chosen, reason=f"{why}: {chosen.reason}")
+
+
+def _other_or(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:
+    """Another fit, and why there is one; the first if Ctrl-C ends the other."""
+    try:
+        found = other()
+    except KeyboardInterrupt:
+        return replace(fitted, stop_reason=INTERRUPTED)
+    if is_interrupted(found):
+        return replace(fitted, stop_reason=found.stop_reason)
+    return replace(found, chosen=_because(why, found.chosen))
 
 
 def _explained(fitted: Fitted) -> Fitted:

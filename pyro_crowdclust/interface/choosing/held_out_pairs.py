@@ -129,9 +129,7 @@ class Split:
 
 def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair"]:
     """Probability that the two items of every pair share a cluster."""
-    ids = result.data.item_ids
-    left, right = (ids[end.numpy()].tolist() for end in (pairs.left, pairs.right))
-    return np.asarray(result.same_cluster_probability(left, right))
+    return result.same_cluster_by_position(pairs.left, pairs.right)
 
 
 def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:

@@ -67,7 +67,7 @@ def test_links_are_as_likely_as_being_together_and_never_impossible():
     data = CrowdData(np.eye(5))
     links = Links(torch.zeros(4).long(), torch.arange(1, 5), torch.tensor([True, False] * 2))
     together = np.array([0.3, 0.3, 0.0, 1.0])
-    result = SimpleNamespace(data=data, same_cluster_probability=lambda *ids: together)
+    result = SimpleNamespace(data=data, same_cluster_by_position=lambda *ends: together)
     found = LinkSplit(data, links).log_probability(result)
     np.testing.assert_allclose(np.exp(found), [0.3, 0.7, 1e-6, 1e-6])
 

@@ -1,0 +1,75 @@
+"""The tables of what a guide says of workers, pages, labels and components."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    SupportsConfusion,
+    SupportsMixture,
+    SupportsWorkers,
+)
+from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
+from pyro_crowdclust.results.component_means import component_means
+from pyro_crowdclust.results.drawn_partition import DrawnPartition
+from pyro_crowdclust.results.guide_verbs import with_verb
+from pyro_crowdclust.results.inferred_partition import InferredPartition
+from pyro_crowdclust.results.tables import components_table, confusion_table, workers_table
+
+
+class GuideTables:
+    """The tables behind ``Fitted.workers``, ``pages``, ``confusion`` and ``components``.
+
+    Each is made anew at every call, and raises a ``ValueError`` where the guide does not have the
+    verb that it is read from, or the data have nothing of the kind.
+
+    Parameters
+    ----------
+    result
+        The fit.
+    numbers
+        From its components to clusters.
+    """
+
+    def __init__(self, result: FittedModel, numbers: ClusterNumbers) -> None:
+        self._result, self._numbers = result, numbers
+
+    def workers(self) -> pd.DataFrame:
+        """One row per worker: the rates and the weight."""
+        result = self._result
+        summary = with_verb(result.guide, SupportsWorkers, "workers").workers()
+        if summary is None or not result.data.has_answers:
+            raise ValueError(
+                "there are no workers: the model has no annotators, or the data have no answers"
+            )
+        return workers_table(summary, result.data)
+
+    def pages(self, partition: DrawnPartition | InferredPartition) -> pd.DataFrame:
+        """One row per sorted page, by what is known of the items."""
+        table = partition.pages(self._result.data)
+        if table is None:
+            raise ValueError(
+                "there are no sorted pages: the model's annotators are no SortedPages, or the data "
+                "have no placements, as where pages are heard by their pairs (result.chosen.reason)"
+            )
+        return table
+
+    def confusion(self) -> pd.DataFrame:
+        """One row per worker, class and label."""
+        result = self._result
+        summary = with_verb(result.guide, SupportsConfusion, "confusion").confusion()
+        return confusion_table(summary, result.data)
+
+    def components(self) -> pd.DataFrame:
+        """One row per cluster: means of its components, weighted."""
+        result, owners = self._result, self._numbers.owners
+        summary = with_verb(result.guide, SupportsMixture, "mixture").mixture()
+        location, labels = component_means(
+            result.model, summary.location.double().cpu(), result.data, result.feature_shape
+        )
+        if owners is not None:
+            share = summary.weights.double().cpu().unsqueeze(1) * owners
+            location = (share / share.sum(0).clamp_min(SMALLEST_PROBABILITY)).mT @ location
+        return components_table(self._numbers.in_order(location.numpy(force=True)), labels)
