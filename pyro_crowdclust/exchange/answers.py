@@ -204,13 +204,12 @@ class CrowdAnswers:
         return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
 
 
-def check_graded(pairs: pd.DataFrame, grades: Iterable[Hashable]) -> None:
+def check_graded(pairs: pd.DataFrame, grades: pd.Index) -> None:
     """Raise a ``ValueError`` where a tool asked "same or different?", and answers are grades.
 
     Tools write their choices as the numbers 1 and 0; grades come as texts, from tables that people
     filled in. Where labels are probabilities, 1 and 0 are such.
     """
-    grades = pd.Index(grades)
     labels = pairs["label"]
     is_number = labels.map(lambda one: isinstance(one, numbers.Real)).to_numpy(bool)
     if are_levels(grades) or {*grades} <= {0, 1} or not labels[is_number].isin([0, 1]).all():

@@ -85,7 +85,7 @@ def read_data(
         wanted = ("pairs", "placements") if grades is None else ("pairs",)
         exported = _of_one_kind(read_exported(files, ids, wanted))
         if grades is not None and len(grades) > 1:
-            check_graded(exported["pairs"], grades)
+            check_graded(exported["pairs"], pd.Index(grades))
         tables |= exported
     if grades is not None:
         tables["grades"] = _levels(grades)
