@@ -18,7 +18,7 @@ from jaxtyping import Float
 from pyro.infer import Trace_ELBO
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import SortedPages, sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import sample_rates, sites_of, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -32,7 +32,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
+from pyro_crowdclust.protocols import PairAnnotators, SupportsSites, SupportsTrust
 from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import NaturalGradient
 
@@ -134,7 +134,7 @@ class TwoWayGuide(nn.Module):
         return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
 
     def _trusted_rates(
-        self, annotators: PairAnnotators | SortedPages, rates: dict[str, Tensor]
+        self, annotators: PairAnnotators | SupportsSites, rates: dict[str, Tensor]
     ) -> dict[str, Tensor]:
         """E[t] of the workers' rates if all of them are rather right."""
         if isinstance(annotators, SupportsTrust):

@@ -86,6 +86,7 @@ CORE = {
         "tests/annotators/test_sources.py",
     ],
     "pyro_crowdclust/annotators/sorted_pages.py": ["tests/annotators/test_sorted_pages.py"],
+    "pyro_crowdclust/annotators/page_coupling.py": ["tests/annotators/test_sorted_pages.py"],
     "pyro_crowdclust/annotators/pair_sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
     ],
@@ -101,6 +102,7 @@ CORE = {
     ],
     "pyro_crowdclust/annotators/pair_messages.py": ["tests/inference"],
     "pyro_crowdclust/annotators/lapsing.py": ["tests/annotators/test_lapsing.py"],
+    "pyro_crowdclust/annotators/session_sites.py": ["tests/annotators/test_lapsing.py"],
     "pyro_crowdclust/annotators/graded_pairs.py": ["tests/annotators/test_graded_pairs.py"],
     "pyro_crowdclust/annotators/channels.py": [
         *("tests/annotators/test_lapsing.py", "tests/annotators/test_graded_pairs.py"),

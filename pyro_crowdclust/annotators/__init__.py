@@ -15,6 +15,7 @@ from pyro_crowdclust.annotators.label_sites import (
     unheard_evidence,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_sites import told_of_items
 from pyro_crowdclust.annotators.sites import (
@@ -24,11 +25,7 @@ from pyro_crowdclust.annotators.sites import (
     sites_of,
     summarize_workers,
 )
-from pyro_crowdclust.annotators.sorted_pages import (
-    PAGE_STATES,
-    SortedPages,
-    pair_rates,
-)
+from pyro_crowdclust.annotators.sorted_pages import SortedPages, pair_rates
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.annotators.suited import (
     annotators_for,

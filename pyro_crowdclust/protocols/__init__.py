@@ -7,15 +7,26 @@ signatures.
 """
 
 from pyro_crowdclust.protocols.annotators import (
+    Annotators,
     ClassAnnotators,
     PairAnnotators,
     SupportsDraws,
     SupportsItems,
+    SupportsLapses,
+    SupportsOutcomes,
     SupportsStateDraws,
     SupportsStates,
     SupportsTrust,
     SupportsUnheard,
     SupportsVotes,
+)
+from pyro_crowdclust.protocols.answers import (
+    AnswerCoupling,
+    AnswerSites,
+    OwnersEvidence,
+    Rates,
+    SupportsSites,
+    WorkerSites,
 )
 from pyro_crowdclust.protocols.components import ComponentPrior
 from pyro_crowdclust.protocols.guides import (
@@ -68,6 +79,9 @@ from pyro_crowdclust.protocols.starts import (
 from pyro_crowdclust.protocols.training import Callback, SupportsState, TrainingRun
 
 __all__ = [
+    "Annotators",
+    "AnswerCoupling",
+    "AnswerSites",
     "Callback",
     "ClassAnnotators",
     "ComponentPrior",
@@ -76,7 +90,9 @@ __all__ = [
     "Guide",
     "Model",
     "MovableGuide",
+    "OwnersEvidence",
     "PairAnnotators",
+    "Rates",
     "SiteStatistics",
     "Start",
     "SupportsAnswerProbabilities",
@@ -95,15 +111,18 @@ __all__ = [
     "SupportsInfer",
     "SupportsItemLogLikelihood",
     "SupportsItems",
+    "SupportsLapses",
     "SupportsLearnPatterns",
     "SupportsLikeness",
     "SupportsMakeRoom",
     "SupportsMixture",
+    "SupportsOutcomes",
     "SupportsPartition",
     "SupportsPriors",
     "SupportsRateStatistics",
     "SupportsSetLinear",
     "SupportsSetRates",
+    "SupportsSites",
     "SupportsSizeCheck",
     "SupportsStart",
     "SupportsStartAt",
@@ -116,6 +135,7 @@ __all__ = [
     "SupportsVotes",
     "SupportsWorkers",
     "TrainingRun",
+    "WorkerSites",
     "module_of",
     "name_of",
     "part_of",

@@ -11,12 +11,13 @@ from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import PosteriorSummary
 
 
-class PairAnnotators(Protocol):
-    """How workers answer "are these two the same?"; every site is in the plate of the workers."""
+class Annotators(Protocol):
+    """What all have who say what belongs together; every site is in the plate of the workers."""
 
     @property
     def num_workers(self) -> int:
@@ -24,6 +25,10 @@ class PairAnnotators(Protocol):
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
         """What is unknown of every worker: global sites by name, of any family."""
+
+
+class PairAnnotators(Annotators, Protocol):
+    """How workers answer "are these two the same?"."""
 
     def answer(
         self,
@@ -56,6 +61,44 @@ class SupportsTrust(Protocol):
 
     def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
         """The same workers with these pseudo-counts of right and wrong answers."""
+
+
+@runtime_checkable
+class SupportsOutcomes(Protocol):
+    """Annotators of pairs who know what can be said; all others say yes or no."""
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """What can be said of a pair."""
+
+
+@runtime_checkable
+class SupportsLapses(PairAnnotators, SupportsOutcomes, Protocol):
+    """Annotators of pairs who do not look at some of their pages: for diagnostics of pages.
+
+    ``rates`` hold ``attention`` beside the sites of the attentive workers.
+    """
+
+    @property
+    def attentive(self) -> PairAnnotators:
+        """The workers when they look."""
+
+    def answer_on(
+        self,
+        sessions: Sessions,
+        attention: Float[Tensor, " session"],
+        same: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+    ) -> TorchDistribution:
+        """Likelihood of the answers, by who looks at which page, or how probably."""
+
+    def log_odds_before_looking(
+        self,
+        sessions: Sessions,
+        label: Float[Tensor, " pair"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+    ) -> Float[Tensor, " session"]:
+        """``log q(u = 1) - log q(u = 0)`` of every page, less what its attentive answers say."""
 
 
 class ClassAnnotators(Protocol):

@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
@@ -27,6 +26,7 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.field_coupling import (
     FieldCoupling,

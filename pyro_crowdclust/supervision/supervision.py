@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.priors import ConjugatePrior
@@ -26,7 +25,7 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import Coupling
+from pyro_crowdclust.protocols import Coupling, OwnersEvidence
 
 
 @described
