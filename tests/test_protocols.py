@@ -13,7 +13,12 @@ from pyro import poutine
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted, load, protocols
-from pyro_crowdclust.annotators import LabelLikelihood, summarize_workers
+from pyro_crowdclust.annotators import (
+    GradedAnswers,
+    LabelLikelihood,
+    looks_of,
+    summarize_workers,
+)
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import Identity
@@ -156,6 +161,40 @@ class TestPairAnnotators:
         posterior = to_arviz(result, num_draws=10)["posterior"]
         for site, prior in model.annotators.priors().items():
             assert posterior[site].dims[2 : 2 + len(prior.dims)] == prior.dims
+
+
+LOOK_ANNOTATORS = {
+    name: (lambda one=one: looks_of(one(WORKERS))) for name, one in PAIR_ANNOTATORS.items()
+}
+LOOK_ANNOTATORS |= {
+    f"{number} grades of looks": lambda number=number: GradedAnswers(WORKERS, number)
+    for number in (2, 3)
+}
+
+
+class TestLookAnnotators:
+    @pytest.mark.parametrize("name", LOOK_ANNOTATORS)
+    def test_contract(self, name):
+        workers = LOOK_ANNOTATORS[name]()
+        assert_keeps(workers, protocols.LookAnnotators)
+        for hard in (False, True):
+            counts = workers.look_concentration(hard, of_records=False)
+            assert counts.shape == (2, workers.num_looks)
+            torch.testing.assert_close(counts.sum(1), torch.full((2,), 20.0).double())
+            torch.testing.assert_close(counts[0].flip(0), counts[1])
+            assert (counts[1].diff() > 0).all()
+        label = torch.tensor([0.0, 1.0, torch.nan]).double()
+        looks = workers.first_looks(label)
+        torch.testing.assert_close(looks.sum(1), torch.ones(3).double())
+        assert looks.argmax(1)[:2].tolist() == [0, workers.num_looks - 1]
+        rates, worker = draw_sites(workers.priors()), torch.zeros(2, dtype=torch.int64)
+        sure = torch.eye(workers.num_looks).double()[[0, -1]]
+        ends, mixed = (
+            workers.answer(look, rates, worker).log_prob(label[:2])
+            for look in (sure, 0.5 * (sure + sure.flip(0)))
+        )
+        swapped = workers.answer(sure.flip(0), rates, worker).log_prob(label[:2])
+        torch.testing.assert_close(mixed, 0.5 * (ends + swapped))
 
 
 class TestClassAnnotators:

@@ -17,6 +17,7 @@ from pyro_crowdclust.annotators.label_sites import (
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
+from pyro_crowdclust.annotators.pair_looks import CoinLooks, PairLooks, looks_of
 from pyro_crowdclust.annotators.pair_sites import told_of_items
 from pyro_crowdclust.annotators.sites import (
     check_annotators,
@@ -40,6 +41,7 @@ __all__ = [
     "PAGE_STATES",
     "AnswerSources",
     "ClassStates",
+    "CoinLooks",
     "CommunityConfusion",
     "ConfusionMatrices",
     "GradedAnswers",
@@ -50,6 +52,7 @@ __all__ = [
     "LapsingWorkers",
     "OneCoin",
     "PageUrns",
+    "PairLooks",
     "SortedPages",
     "TrustedWorkers",
     "Truth",
@@ -62,6 +65,7 @@ __all__ = [
     "check_class_labels",
     "describe_annotators",
     "expected_counts",
+    "looks_of",
     "pair_rates",
     "sample_answers",
     "sample_evidence",

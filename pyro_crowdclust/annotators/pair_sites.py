@@ -6,10 +6,9 @@ import pyro
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pair_owners import PairOwners
-from pyro_crowdclust.annotators.two_coin import summarize_pair_workers
+from pyro_crowdclust.annotators.pair_summaries import summarize_pair_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.pairs import SameCluster, components_together
 from pyro_crowdclust.distributions.plates import FullPlate
@@ -18,6 +17,7 @@ from pyro_crowdclust.families import Beta
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     AnswerCoupling,
+    LookAnnotators,
     PairAnnotators,
     Rates,
     SupportsCheck,
@@ -41,10 +41,11 @@ class PairSites:
         self._together = None if owners is None else components_together(owners)
 
     def check(self, data: CrowdData) -> None:
-        if isinstance(self._annotators, GradedAnswers):
+        if isinstance(self._annotators, LookAnnotators):
             raise ValueError(
-                "GradedAnswers grade what a pair looks like, which AnsweredPartition knows: build "
-                "this model with GradedPairs(data.num_workers, len(data.grade_ids))"
+                f"{type(self._annotators).__name__} grade what a pair looks like, which "
+                "AnsweredPartition knows: build this model with GradedPairs(data.num_workers, "
+                "len(data.grade_ids))"
             )
         if data.placements is not None:
             raise ValueError(

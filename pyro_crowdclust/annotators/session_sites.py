@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling, answer_gain
 from pyro_crowdclust.annotators.pair_sites import PairSites
-from pyro_crowdclust.annotators.two_coin import summarize_pair_workers
+from pyro_crowdclust.annotators.pair_summaries import summarize_pair_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.distributions.at_mean import ConjugateAtMean

@@ -10,9 +10,11 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 
 
@@ -45,6 +47,58 @@ class PairAnnotators(Annotators, Protocol):
         label: Float[Tensor, " pair"],
     ) -> Float[Tensor, " pair"]:
         """``log p(L | same) - log p(L | different)``, the weight of a message."""
+
+
+@runtime_checkable
+class LookAnnotators(Annotators, Protocol):
+    """How workers answer by what a pair looks like to everybody: for ``AnsweredPartition``."""
+
+    @property
+    def num_looks(self) -> int:
+        """S: how many looks there are, from "different" to "the same"."""
+
+    def look_concentration(self, hard: bool, of_records: bool) -> Float[Tensor, "relation look"]:
+        """Dirichlet parameters of how pairs look that are different, and that are the same.
+
+        ``hard`` is whether an item of the pair is hard to recognize, ``of_records`` whether items
+        are compared with few others, so that most pairs that look the same are not.
+        """
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data have answers of this kind."""
+
+    def answer(
+        self,
+        look: Float[Tensor, "answer look"],
+        rates: Mapping[str, Float[Tensor, "worker size"]],
+        worker: Int[Tensor, " answer"],
+    ) -> TorchDistribution:
+        """Likelihood of the answers, linear in ``look`` and in the statistics ``rates``."""
+
+    def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
+        """What each pair looks like as one answer says."""
+
+    def summary_of_draws(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        given: Mapping[str, Float[Tensor, "draw worker size"]],
+        looks: Float[Tensor, "draw relation look"],
+        counts: Float[Tensor, "draw relation look"],
+        interval: float,
+    ) -> WorkerSummary:
+        """What is known of every worker over several draws of the partition.
+
+        ``given`` are natural parameters of the workers' sites given every draw, ``looks`` those of
+        how pairs look, and ``counts`` how many pairs looked so.
+        """
+
+
+@runtime_checkable
+class SupportsLooks(Protocol):
+    """Annotators of pairs of whom is known what they say of pairs whatever these look like."""
+
+    def looks(self) -> LookAnnotators:
+        """The same workers, by what a pair looks like."""
 
 
 @runtime_checkable
