@@ -30,7 +30,7 @@ from pyro_crowdclust.protocols import Coupling, OwnersEvidence
 
 @described
 class Supervision(nn.Module):
-    """No supervision, and the defaults of every other.
+    """The defaults of every supervision, which say nothing; ``Unsupervised`` is none at all.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ class Supervision(nn.Module):
 
     Attributes
     ----------
+    hears_experts
+        Whether labels or links have a say.
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     is_between_components
@@ -54,6 +56,7 @@ class Supervision(nn.Module):
         The number of clusters that it was made for; None fits any.
     """
 
+    hears_experts = True
     couples_items = False
     is_between_components = False
     names_clusters = False
