@@ -126,7 +126,7 @@ class ConfusionMatrices(nn.Module):
     tensor([True, True, True])
     """
 
-    worth: Tensor | None
+    _worth: Tensor | None
 
     def __init__(
         self,
@@ -139,10 +139,15 @@ class ConfusionMatrices(nn.Module):
         super().__init__()
         check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
-        self.register_buffer("worth", _checked_worth(worth, num_workers))
+        self.register_buffer("_worth", _checked_worth(worth, num_workers))
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
         self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
+
+    @property
+    def worth(self) -> Float[Tensor, " worker"] | None:
+        """As how many independent workers each counts; None where all count in full."""
+        return self._worth
 
     def priors(self) -> dict[str, ConjugatePrior]:
         return {"confusion": self.confusion}

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.label_sites import log_unheard
+from pyro_crowdclust.annotators.label_sites import log_unheard, worth_of
 from pyro_crowdclust.annotators.sources import Truth
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
@@ -76,7 +76,11 @@ class TrustedWorkers(nn.Module):
     @property
     def worth(self) -> Float[Tensor, " worker"] | None:
         """As how many independent workers each of the others counts."""
-        return getattr(self.others, "worth", None)
+        return worth_of(self.others)
+
+    def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
+        """Who is always right."""
+        return self.is_trusted.numpy(force=True)
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
         return self.others.priors()

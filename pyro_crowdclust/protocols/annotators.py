@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
@@ -185,6 +185,33 @@ class SupportsVotes(Protocol):
 
     def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
         """How much speaks for each class before anything is learned."""
+
+
+@runtime_checkable
+class SupportsWorth(Protocol):
+    """Class annotators of whom each may count as less than one independent worker."""
+
+    @property
+    def worth(self) -> Float[Tensor, " worker"] | None:
+        """As how many each counts; None where all count in full."""
+
+
+@runtime_checkable
+class SupportsTrusted(Protocol):
+    """Class annotators some of whom are always right."""
+
+    def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
+        """Who is."""
+
+
+@runtime_checkable
+class SupportsTrait(ClassAnnotators, Protocol):
+    """Class annotators who see items along a trait, so that all of them err about the same ones."""
+
+    def at_points(
+        self, posteriors: Mapping[str, ConjugatePosterior]
+    ) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, "worker point label"]]:
+        """Log shares of the items at points of the trait, and ``p(label | point)``."""
 
 
 @runtime_checkable

@@ -16,7 +16,14 @@ from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import are_among, count, show
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.files.parts import arguments_of
-from pyro_crowdclust.protocols import Start, SupportsMakeRoom, name_of, part_of, unwrapped
+from pyro_crowdclust.protocols import (
+    Start,
+    SupportsMakeRoom,
+    name_of,
+    part_of,
+    posteriors_of,
+    unwrapped,
+)
 from pyro_crowdclust.training.copies import copied
 
 # What an expert is sure of is no answer: its model is made for so many labels and links.
@@ -114,7 +121,7 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
         )
     rows = torch.from_numpy(after.get_indexer(before))
     grown: Any = _of_workers(annotators, rows, len(after))
-    posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
+    posteriors: Any = posteriors_of(guide)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
         isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False

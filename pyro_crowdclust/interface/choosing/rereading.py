@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
+from pyro_crowdclust.annotators import annotators_for
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.callbacks import LearnedPrior
@@ -24,7 +24,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import PairAnnotators, part_of
+from pyro_crowdclust.protocols import PairAnnotators, SupportsSites, SupportsTrust, part_of
 
 # Joined clusters are sure: log q(c_k) of the owner less that of any other.
 _SURE = 50.0
@@ -108,7 +108,11 @@ def judged(result: Fitted) -> Fitted:
     Workers who lapse stay as they are: whether they looked is no matter of items alone.
     """
     heard = answered_batch(result.data)
-    if heard is not None and isinstance(result.model.annotators, TwoCoin | GradedPairs):
+    annotators = result.model.annotators
+    is_of_pairs = isinstance(annotators, SupportsTrust) and not isinstance(
+        annotators, SupportsSites
+    )
+    if heard is not None and is_of_pairs:
         judge_workers(result, heard.to(result.device, torch.float64))
     return result
 
