@@ -150,19 +150,23 @@ class ConfusionMatrices(nn.Module):
         return self._worth
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site ``confusion``: a Dirichlet for every worker and class."""
         return {"confusion": self.confusion}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the site of all rows in a model."""
         return sample_sites(self.priors())
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """``log gamma_jkl``, the rows of each worker side by side."""
         return values["confusion"].unflatten(-2, (-1, self.num_classes)).mT
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The rows themselves, each a Dirichlet."""
         eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
 
@@ -205,6 +209,7 @@ class ConfusionMatrices(nn.Module):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
+        """``log E_-i[gamma_jka]``: the share of such answers, the answer itself left out."""
         named, total = self.unheard(posteriors, labels, classes)
         return (named / total).log()
 
@@ -276,6 +281,7 @@ class CommunityConfusion(ConfusionMatrices):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """Shares of the communities, the community of every worker, and the rows."""
         return {
             "communities": self.communities,
             "community": self.community,
@@ -293,6 +299,7 @@ class CommunityConfusion(ConfusionMatrices):
         return torch.einsum("jc,ckl->jkl", community, self.concentration().to(community))
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the sites in a model; rows of a worker follow those of its community."""
         values = sample_sites({"communities": self.communities})
         with FullPlate("community_plate", self.num_workers):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))

@@ -83,14 +83,17 @@ class TrustedWorkers(nn.Module):
         return self.is_trusted.numpy(force=True)
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
+        """The others' global sites, which are all that is learned."""
         return self.others.priors()
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the others' sites in a model."""
         return self.others.sample()
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """The truth of those who are trusted, what the others say of all other workers."""
         found = self.others.log_answers(values)
         known = self.truth.log_answers(values).to(found)
         return torch.where(self.is_trusted.view(-1, 1, 1), known, found)
@@ -98,6 +101,7 @@ class TrustedWorkers(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The identity of those who are trusted, what is known of all other workers."""
         mask = self.is_trusted.numpy(force=True)[:, None, None]
         parts = (part.summary(posteriors, interval) for part in (self.truth, self.others))
         both = zip(*parts, strict=True)
