@@ -33,7 +33,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.plots import new_figure, plot_partition
 from pyro_crowdclust.results import known_or_likeliest
 from pyro_crowdclust.starts import KMeansStart, LabeledStart
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Unsupervised
 
 ROW = np.array([[0.0, 7.5], [0.0, 2.5], [0.0, -2.5], [0.0, -7.5]])
 SQUARE = np.array([[-3.0, 3.0], [3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]])
@@ -61,7 +61,7 @@ def four_gaussians(
 def fit_mixture(points: np.ndarray, known: np.ndarray, clusters: int, kind: str, args) -> Fitted:
     """A truncated Dirichlet-process mixture, without help or with one kind of supervision."""
     data = CrowdData(points, known=known)
-    supervision = Supervision()
+    supervision = Unsupervised(refuses=False)
     if kind.startswith("field"):
         supervision = HiddenMarkovField.of(data, clusters, strength=args.strength)
     elif kind == "table":

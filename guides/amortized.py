@@ -51,7 +51,6 @@ from pyro_crowdclust.protocols import (
     SupportsClustersCheck,
     SupportsSizeCheck,
 )
-from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -124,7 +123,7 @@ class AmortizedGuide(nn.Module):
                 "the model's features are its latents, so there is nothing to amortize: use "
                 "MessagePassingGuide(model)"
             )
-        if type(model.supervision) not in (Supervision, Unsupervised):
+        if model.supervision.hears_experts:
             raise ValueError(
                 "points and amortized assignments do not hear known labels and links: use "
                 "MessagePassingGuide for a model with supervision"

@@ -51,6 +51,7 @@ class Enumerated:
     """Pyro's own enumeration of z over all K one-hot values, under its ``TraceEnum_ELBO``."""
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        """Run the site of z, with an axis of all clusters in front."""
         site = Assignment(log_probabilities)
         return pyro.sample("z", site, infer={"enumerate": "parallel"})
 
@@ -65,6 +66,7 @@ class AtMean:
     """
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        """Run the site of z at its mean, without the values that are next to impossible."""
         assert batch.features is not None  # there is nothing to amortize without
         rounding = torch.finfo(batch.features.dtype).eps / 2
         return pyro.sample("z", SparseAtMean(log_probabilities, rounding))
@@ -94,6 +96,7 @@ class Sampled:
         check_whole("num_summed", self.num_summed, least=1)
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
+        """Run the site of z, with an axis in front of the clusters that are summed over."""
         if self.num_summed >= log_probabilities.shape[-1] - 1:
             return Enumerated().sample(log_probabilities, batch)
         noise = batch.noise(log_probabilities.detach()[:, :1])

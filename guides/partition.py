@@ -24,8 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, sample_rates, summarize_workers
-from pyro_crowdclust.annotators.drawn_rates import summarize_draws, weight_of
+from pyro_crowdclust.annotators import sample_rates
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -35,7 +34,7 @@ from pyro_crowdclust.distributions import (
     conjugate_posteriors,
     detached,
 )
-from pyro_crowdclust.families import Beta, Categorical, Dirichlet, natural_at_mean
+from pyro_crowdclust.families import Categorical, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.named_buffers import NamedBuffers
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
@@ -293,31 +292,15 @@ class PartitionGuide(nn.Module):
         return counts / counts.sum(1, keepdim=True)
 
     @torch.no_grad()
-    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
+    def workers(self, interval: float = 0.9) -> WorkerSummary:
         """Posterior of every worker's rates, such as sensitivity and specificity.
 
-        Over all draws, of pairs that are the same or different, whatever these look like
-        (``summarize_draws``). So is the weight of two coins; that of others is of pairs by looks.
+        Over all draws: see ``summary_of_draws`` of the annotators.
         """
-        annotators = self.model.annotators
-        levels: list[str] = []
-        found: WorkerSummary | None
-        if isinstance(annotators, GradedAnswers):
-            levels = [*annotators.priors()]
-            found = annotators.summary(self.posteriors, interval)
-        else:
-            found = summarize_workers(annotators, self.posteriors, interval)
-        if found is None or not all(
-            isinstance(p.family, Beta | Dirichlet) for p in annotators.priors().values()
-        ):
-            return found
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
-        looks, prior = given.pop("looks"), self.model.looks.natural_parameters
-        betas = [name for name in given if isinstance(self.posteriors[name].family, Beta)]
-        rates = summarize_draws(given, looks, looks - prior, interval, levels, betas)
-        if {*rates} == {"sensitivity", "specificity"}:
-            return WorkerSummary(rates, *weight_of(**rates))
-        return WorkerSummary(rates, found.weight, found.weight_sd)
+        looks = given.pop("looks")
+        counts = looks - self.model.looks.natural_parameters
+        return self.model.by_look.summary_of_draws(self.posteriors, given, looks, counts, interval)
 
 
 def _repeated(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:

@@ -18,7 +18,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
-    SortedPages,
     rate_statistics,
     sample_rates,
     sites_of,
@@ -37,7 +36,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust
+from pyro_crowdclust.protocols import PairAnnotators, SupportsSites, SupportsTrust
 from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import held_steps
 
@@ -137,7 +136,7 @@ class TwoWayGuide(nn.Module):
         return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
 
     def _trusted_rates(
-        self, annotators: PairAnnotators | SortedPages, rates: dict[str, Tensor]
+        self, annotators: PairAnnotators | SupportsSites, rates: dict[str, Tensor]
     ) -> dict[str, Tensor]:
         """E[t] of the workers' rates if all of them are rather right."""
         if isinstance(annotators, SupportsTrust):

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import GradedAnswers, LapsingWorkers, check_annotators, sample_rates
+from pyro_crowdclust.annotators import looks_of, sample_rates
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     Assignment,
@@ -47,20 +47,7 @@ from pyro_crowdclust.partitions import (
     PitmanYor,
     num_hard_ends,
 )
-from pyro_crowdclust.protocols import PairAnnotators, SupportsItems
-
-# Of pairs that are the same the last look is the commonest, others less by this factor a level.
-# With "same" and "different" no worker is right more often than pairs look as they are, so that a
-# smaller factor keeps all rates below what good workers have where answers are few.
-_RARER = {2: 39.0}
-_RARER_GRADE = 3.0
-# The same where an item of the pair is hard.
-_RARER_HARD = {2: 2.0}
-_RARER_HARD_GRADE = 1.3
-_PSEUDO_PAIRS = 20.0
-# Of "same" and "different" about records, as if so many more pairs that differ had looked it. Where
-# pairs have no item in common, answers do not tell matches from what only looks like them.
-_MORE_DIFFERENT = 80.0
+from pyro_crowdclust.protocols import LookAnnotators, PairAnnotators, SupportsItems
 
 
 @described
@@ -92,7 +79,7 @@ class AnsweredPartition(nn.Module):
 
     def __init__(
         self,
-        annotators: PairAnnotators | GradedAnswers,
+        annotators: PairAnnotators | LookAnnotators,
         prior: FewClusters | PitmanYor | ManySmall,
         hard_items: bool = False,
         likeness: LikenessRegression | None = None,
@@ -105,27 +92,27 @@ class AnsweredPartition(nn.Module):
                 "annotators without about()"
             )
         self.likeness = likeness
-        self.annotators: PairAnnotators | GradedAnswers = annotators
+        self.annotators: PairAnnotators | LookAnnotators = annotators
         self.prior = prior
-        self.num_looks = annotators.num_grades if isinstance(annotators, GradedAnswers) else 2
         self.hard_items = hard_items
-        clear = _RARER.get(self.num_looks, _RARER_GRADE)
-        vague = _RARER_HARD.get(self.num_looks, _RARER_HARD_GRADE)
-        kinds = [clear] + [vague] * (NUM_KINDS - 1 if hard_items else 0)
-        # Rows of pairs that are different and the same, of every kind; looks likewise.
-        rows = torch.stack([self._looks(rarer) for rarer in kinds]).flatten(0, 1)
+        # Whether an item is hard, of every kind of pair.
+        kinds = [False] + [True] * (NUM_KINDS - 1 if hard_items else 0)
+        of_records = not prior.joins_strangers
+        # Rows of pairs that are different and the same, of every kind.
+        counts = torch.cat([self.by_look.look_concentration(hard, of_records) for hard in kinds])
         family = Dirichlet(self.num_looks)
-        counts = _PSEUDO_PAIRS * rows
-        if self.num_looks == 2 and not prior.joins_strangers:
-            counts[0, 0] += _MORE_DIFFERENT
         eta = family.natural(counts)
-        self.looks = ConjugatePrior(family, eta, len(rows), dims=("relation", "look"))
+        self.looks = ConjugatePrior(family, eta, len(counts), dims=("relation", "look"))
 
-    def _looks(self, rarer: float) -> Float[Tensor, "relation look"]:
-        """Shares of the looks of pairs that are different and the same, each a factor apart."""
-        powers = rarer ** torch.arange(self.num_looks, dtype=torch.float64)
-        share = powers / powers.sum()
-        return torch.stack([share.flip(0), share])
+    @property
+    def by_look(self) -> LookAnnotators:
+        """The annotators, for whom the look of a pair is what there is to see."""
+        return looks_of(self.annotators)
+
+    @property
+    def num_looks(self) -> int:
+        """S."""
+        return self.by_look.num_looks
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name."""
@@ -138,22 +125,8 @@ class AnsweredPartition(nn.Module):
                 "the data have no answers about pairs, and nothing else is known of the items: "
                 "pass CrowdData(None, pairs=...), or data.as_pairs() of sorted pages"
             )
-        if isinstance(self.annotators, LapsingWorkers):
-            raise ValueError(
-                "partitions without features do not know on which pages workers lapse: build the "
-                "model with the workers alone, and see diagnostics.find_lapses"
-            )
+        self.by_look.check(data)
         self._check_likeness(data)
-        if not isinstance(self.annotators, GradedAnswers):
-            check_annotators(self.annotators, data)
-            return
-        sizes = self.annotators.num_workers, self.annotators.num_grades
-        if sizes != (data.num_workers, len(data.grade_ids)):
-            raise ValueError(
-                f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
-                f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
-                "GradedAnswers(data.num_workers, len(data.grade_ids)), and the data with grades"
-            )
 
     def _check_likeness(self, data: CrowdData) -> None:
         sizes = [0 if part is None else part.num_numbers for part in (self.likeness, data.likeness)]
@@ -180,9 +153,7 @@ class AnsweredPartition(nn.Module):
         worker: Int[Tensor, " answer"],
     ) -> StatisticValued:
         """Likelihood of answers about pairs of these looks."""
-        if isinstance(self.annotators, GradedAnswers):
-            return self.annotators.answer(look, rates, worker)
-        return self.annotators.answer(look[:, 1], rates, worker)
+        return self.by_look.answer(look, rates, worker)
 
     def log_answers(
         self,
@@ -197,10 +168,7 @@ class AnsweredPartition(nn.Module):
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
         """What each pair looks like as one answer says."""
-        if isinstance(self.annotators, GradedAnswers):
-            return self.annotators.first_looks(label)
-        like = label.nan_to_num(nan=0.5)
-        return torch.stack([1 - like, like], 1)
+        return self.by_look.first_looks(label)
 
     def relations(
         self, labels: Int[Tensor, "*draw item"], hard: Int[Tensor, "*draw item"], pairs: AskedPairs

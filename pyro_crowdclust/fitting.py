@@ -22,7 +22,6 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import (
-    Callback,
     Guide,
     Model,
     Start,
@@ -36,6 +35,7 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
+from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of

@@ -94,6 +94,7 @@ CORE = {
         "tests/annotators/test_sources.py",
     ],
     "pyro_crowdclust/annotators/sorted_pages.py": ["tests/annotators/test_sorted_pages.py"],
+    "pyro_crowdclust/annotators/page_coupling.py": ["tests/annotators/test_sorted_pages.py"],
     "pyro_crowdclust/annotators/pair_sites.py": [
         *(_BOUNDS, "tests/annotators", "tests/guides/test_amortized.py"),
     ],
@@ -108,7 +109,14 @@ CORE = {
         *("tests/models/test_logresp.py", "tests/diagnostics/test_class_labels.py"),
     ],
     "pyro_crowdclust/annotators/pair_messages.py": ["tests/inference"],
+    "pyro_crowdclust/annotators/look_priors.py": ["tests/guides/test_partition.py"],
+    "pyro_crowdclust/annotators/pair_looks.py": [
+        *("tests/annotators/test_drawn_rates.py", "tests/test_protocols.py"),
+        "tests/guides/test_partition.py",
+    ],
+    "pyro_crowdclust/annotators/pair_summaries.py": ["tests/annotators/test_two_coin.py"],
     "pyro_crowdclust/annotators/lapsing.py": ["tests/annotators/test_lapsing.py"],
+    "pyro_crowdclust/annotators/session_sites.py": ["tests/annotators/test_lapsing.py"],
     "pyro_crowdclust/annotators/graded_pairs.py": ["tests/annotators/test_graded_pairs.py"],
     "pyro_crowdclust/annotators/channels.py": [
         *("tests/annotators/test_lapsing.py", "tests/annotators/test_graded_pairs.py"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
+import pyro_crowdclust
 from pyro_crowdclust import plots
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -55,6 +59,30 @@ def test_every_page_stands_in_one_section():
     ]
     # A new page is added to one of the lists at the end of docs/index.md.
     assert sorted([*listed, "index"]) == sorted(pages)
+
+
+FACES = [
+    importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(pyro_crowdclust.__path__, "pyro_crowdclust.")
+    if found.ispkg
+]
+CLASSES = {
+    part: None
+    for face in FACES
+    for name in getattr(face, "__all__", ())
+    if inspect.isclass(part := getattr(face, name))
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__qualname__)
+def test_every_verb_of_a_listed_class_has_a_docstring(kind):
+    """Its own, or that of the class that it derives from."""
+    own = {
+        name: member
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
+    }
+    assert [name for name in own if not inspect.getdoc(getattr(kind, name))] == []
 
 
 @pytest.mark.parametrize("name", [one for one in plots.__all__ if one.startswith("plot_")])

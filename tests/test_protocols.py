@@ -13,7 +13,12 @@ from pyro import poutine
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted, load, protocols
-from pyro_crowdclust.annotators import LabelLikelihood, summarize_workers
+from pyro_crowdclust.annotators import (
+    GradedAnswers,
+    LabelLikelihood,
+    looks_of,
+    summarize_workers,
+)
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import Identity
@@ -21,7 +26,7 @@ from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
-from pyro_crowdclust.training import Trainer
+from pyro_crowdclust.training import Callback, Trainer
 
 from .crowds import crowd, fit_plain, in_double, plain_mixture, quiet_fit
 from .mixture_parts import COMPONENTS
@@ -44,6 +49,11 @@ OPTIONAL = [
     for name, contract in vars(protocols).items()
     if name.startswith("Supports") and contract.__module__.startswith(f"{protocols.__name__}.")
 ]
+
+OF_ANNOTATORS = [
+    one for one in OPTIONAL if one.__module__.split(".")[-1] in ("annotators", "answers")
+]
+OF_OTHERS = [one for one in OPTIONAL if one not in OF_ANNOTATORS]
 
 each_pair_annotators = pytest.mark.parametrize("name", PAIR_ANNOTATORS)
 each_class_annotators = pytest.mark.parametrize("name", CLASS_ANNOTATORS)
@@ -71,6 +81,17 @@ def assert_keeps(part: object, contract: type) -> None:
         assert optional <= given.parameters.keys(), (type(part).__name__, name)
 
 
+def assert_keeps_optional(part: object, contracts: list[type]) -> int:
+    """The part keeps all of these that it has; how many these are."""
+    kept = [contract for contract in contracts if isinstance(part, contract)]
+    for contract in kept:
+        assert_keeps(part, contract)
+        for name in verbs(contract):
+            # So isinstance looks for it from Python 3.12 on: a submodule or a buffer is not found.
+            inspect.getattr_static(part, name)
+    return len(kept)
+
+
 def test_a_missing_verb_and_a_wrong_signature_are_seen():
     class Wrong:
         def check(self) -> None: ...
@@ -94,6 +115,7 @@ class TestPairAnnotators:
     def test_contract(self, name):
         annotators = PAIR_ANNOTATORS[name](WORKERS)
         assert_keeps(annotators, protocols.PairAnnotators)
+        assert_keeps_optional(annotators, OF_ANNOTATORS)
         for prior in annotators.priors().values():
             assert prior.natural_parameters.shape[0] == WORKERS
             assert prior.dims[0] == "worker"
@@ -158,13 +180,46 @@ class TestPairAnnotators:
             assert posterior[site].dims[2 : 2 + len(prior.dims)] == prior.dims
 
 
+LOOK_ANNOTATORS = {
+    name: (lambda one=one: looks_of(one(WORKERS))) for name, one in PAIR_ANNOTATORS.items()
+}
+LOOK_ANNOTATORS |= {
+    f"{number} grades of looks": lambda number=number: GradedAnswers(WORKERS, number)
+    for number in (2, 3)
+}
+
+
+class TestLookAnnotators:
+    @pytest.mark.parametrize("name", LOOK_ANNOTATORS)
+    def test_contract(self, name):
+        workers = LOOK_ANNOTATORS[name]()
+        assert_keeps(workers, protocols.LookAnnotators)
+        for hard in (False, True):
+            counts = workers.look_concentration(hard, of_records=False)
+            assert counts.shape == (2, workers.num_looks)
+            torch.testing.assert_close(counts.sum(1), torch.full((2,), 20.0).double())
+            torch.testing.assert_close(counts[0].flip(0), counts[1])
+            assert (counts[1].diff() > 0).all()
+        label = torch.tensor([0.0, 1.0, torch.nan]).double()
+        looks = workers.first_looks(label)
+        torch.testing.assert_close(looks.sum(1), torch.ones(3).double())
+        assert looks.argmax(1)[:2].tolist() == [0, workers.num_looks - 1]
+        rates, worker = draw_sites(workers.priors()), torch.zeros(2, dtype=torch.int64)
+        sure = torch.eye(workers.num_looks).double()[[0, -1]]
+        ends, mixed = (
+            workers.answer(look, rates, worker).log_prob(label[:2])
+            for look in (sure, 0.5 * (sure + sure.flip(0)))
+        )
+        swapped = workers.answer(sure.flip(0), rates, worker).log_prob(label[:2])
+        torch.testing.assert_close(mixed, 0.5 * (ends + swapped))
+
+
 class TestClassAnnotators:
     @each_class_annotators
     def test_contract(self, name):
         annotators = CLASS_ANNOTATORS[name](WORKERS, CLASSES)
         assert_keeps(annotators, protocols.ClassAnnotators)
-        if isinstance(annotators, protocols.SupportsStates):
-            assert_keeps(annotators, protocols.SupportsStates)
+        assert_keeps_optional(annotators, OF_ANNOTATORS)
 
     @each_class_annotators
     def test_draws_are_confusion_matrices(self, name):
@@ -193,7 +248,7 @@ class TestClassAnnotators:
 
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_components(name):
-    assert_keeps(COMPONENTS[name](), protocols.ComponentPrior)
+    assert isinstance(COMPONENTS[name](), Components)
 
 
 @pytest.fixture(scope="module", params=PAIRS_OF_MODEL_AND_GUIDE)
@@ -208,14 +263,10 @@ def fitted(request):
 
 class TestModelsAndGuides:
     def test_contracts(self, fitted):
-        held = 0
         recognition = getattr(fitted.guide, "recognition", None)
-        for part in (fitted.model, fitted.guide, recognition):
-            for contract in OPTIONAL:
-                if isinstance(part, contract):
-                    assert_keeps(part, contract)
-                    held += 1
-        assert held >= 4
+        parts = fitted.model, fitted.guide, recognition
+        assert sum(assert_keeps_optional(part, OF_OTHERS) for part in parts) >= 4
+        assert_keeps_optional(getattr(fitted.model, "annotators", None), OF_ANNOTATORS)
 
     def test_result(self, fitted):
         assert_keeps(fitted, protocols.FittedModel)
@@ -289,7 +340,7 @@ class TestCallbacks:
     def test_contract_and_state(self, name):
         model, guide, data = PAIRS_OF_MODEL_AND_GUIDE["amortized"]()
         callback = CALLBACKS[name]()
-        assert_keeps(callback, protocols.Callback)
+        assert_keeps(callback, Callback)
         result = quiet_fit(model, guide, data, callbacks=[callback])
         assert len(result.history) == 2
         (used,) = result.callbacks
@@ -303,4 +354,3 @@ class TestCallbacks:
         seen = []
         quiet_fit(*PAIRS_OF_MODEL_AND_GUIDE["plain mixture"](), callbacks=[seen.append])
         assert isinstance(seen[0], Trainer)
-        assert_keeps(seen[0], protocols.TrainingRun)

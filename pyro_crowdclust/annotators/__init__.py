@@ -15,7 +15,9 @@ from pyro_crowdclust.annotators.label_sites import (
     unheard_evidence,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
+from pyro_crowdclust.annotators.pair_looks import CoinLooks, PairLooks, looks_of
 from pyro_crowdclust.annotators.pair_sites import told_of_items
 from pyro_crowdclust.annotators.sites import (
     check_annotators,
@@ -25,11 +27,7 @@ from pyro_crowdclust.annotators.sites import (
     sites_of,
     summarize_workers,
 )
-from pyro_crowdclust.annotators.sorted_pages import (
-    PAGE_STATES,
-    SortedPages,
-    pair_rates,
-)
+from pyro_crowdclust.annotators.sorted_pages import SortedPages, pair_rates
 from pyro_crowdclust.annotators.sources import AnswerSources, Habit, Truth
 from pyro_crowdclust.annotators.suited import (
     annotators_for,
@@ -44,6 +42,7 @@ __all__ = [
     "PAGE_STATES",
     "AnswerSources",
     "ClassStates",
+    "CoinLooks",
     "CommunityConfusion",
     "ConfusionMatrices",
     "GradedAnswers",
@@ -54,6 +53,7 @@ __all__ = [
     "LapsingWorkers",
     "OneCoin",
     "PageUrns",
+    "PairLooks",
     "SortedPages",
     "TrustedWorkers",
     "Truth",
@@ -66,6 +66,7 @@ __all__ = [
     "check_class_labels",
     "describe_annotators",
     "expected_counts",
+    "looks_of",
     "pair_rates",
     "rate_statistics",
     "sample_answers",

@@ -55,12 +55,15 @@ class OneCoin(nn.Module):
         self.accuracy = _beta_prior(accuracy, num_workers)
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site ``accuracy``, one Beta for every worker."""
         return {"accuracy": self.accuracy}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the site of the accuracies in a model."""
         return sample_sites(self.priors())
 
     def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        """``log a`` of the label that is the class, ``log((1 - a) / (K - 1))`` of every other."""
         right, wrong = values["accuracy"].unbind(-1)
         wrong = wrong - float(np.log(self.num_classes - 1))
         identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
@@ -69,6 +72,7 @@ class OneCoin(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The accuracy on the diagonal, and what is left of it shared by the other labels."""
         right, wrong = posteriors["accuracy"].standard()
         identity = torch.eye(self.num_classes, dtype=torch.bool)
         summary = summarize_shares(
@@ -135,17 +139,21 @@ class TwoCoinClasses(nn.Module):
         self.specificity = _beta_prior(specificity, num_workers)
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites ``sensitivity`` and ``specificity``, two Betas for every worker."""
         return {"sensitivity": self.sensitivity, "specificity": self.specificity}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the sites of both rates in a model."""
         return sample_sites(self.priors())
 
     def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+        """``log p(label | class)``: the specificity for class 0, the sensitivity for class 1."""
         return torch.stack([values["specificity"], values["sensitivity"].flip(-1)], -1)
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """Both rates on the diagonal, and what is left of each beside it."""
         specificity = torch.stack(list(posteriors["specificity"].standard()), -1)
         sensitivity = torch.stack(list(posteriors["sensitivity"].standard()), -1).flip(-1)
         rows = torch.stack([specificity, sensitivity], 1)

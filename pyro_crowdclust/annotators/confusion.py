@@ -126,7 +126,7 @@ class ConfusionMatrices(nn.Module):
     tensor([True, True, True])
     """
 
-    worth: Tensor | None
+    _worth: Tensor | None
 
     def __init__(
         self,
@@ -139,33 +139,42 @@ class ConfusionMatrices(nn.Module):
         super().__init__()
         check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
-        self.register_buffer("worth", _checked_worth(worth, num_workers))
+        self.register_buffer("_worth", _checked_worth(worth, num_workers))
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
         self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
 
+    @property
+    def worth(self) -> Float[Tensor, " worker"] | None:
+        """As how many independent workers each counts; None where all count in full."""
+        return self._worth
+
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> ConfusionMatrices:
         """The same for so many workers, those of before in these rows; new ones count as one."""
-        if self.worth is None:
+        if self._worth is None:
             return rebuilt(self, num_workers=number)
         worth = torch.ones(number, dtype=torch.float64)
-        worth[rows] = self.worth.cpu()
+        worth[rows] = self._worth.cpu()
         return rebuilt(self, num_workers=number, worth=tuple(worth.tolist()))
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site ``confusion``: a Dirichlet for every worker and class."""
         return {"confusion": self.confusion}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the site of all rows in a model."""
         return sample_sites(self.priors())
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """``log gamma_jkl``, the rows of each worker side by side."""
         return values["confusion"].unflatten(-2, (-1, self.num_classes)).mT
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The rows themselves, each a Dirichlet."""
         eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
 
@@ -208,6 +217,7 @@ class ConfusionMatrices(nn.Module):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
+        """``log E_-i[gamma_jka]``: the share of such answers, the answer itself left out."""
         named, total = self.unheard(posteriors, labels, classes)
         return (named / total).log()
 
@@ -279,6 +289,7 @@ class CommunityConfusion(ConfusionMatrices):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """Shares of the communities, the community of every worker, and the rows."""
         return {
             "communities": self.communities,
             "community": self.community,
@@ -296,6 +307,7 @@ class CommunityConfusion(ConfusionMatrices):
         return torch.einsum("jc,ckl->jkl", community, self.concentration().to(community))
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the sites in a model; rows of a worker follow those of its community."""
         values = sample_sites({"communities": self.communities})
         with FullPlate("community_plate", self.num_workers):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))

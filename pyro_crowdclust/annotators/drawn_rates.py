@@ -6,7 +6,7 @@ these moments leave open what the draws leave open.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.families import PosteriorSummary, beta_concentration, beta_summary
+from pyro_crowdclust.families import (
+    Dirichlet,
+    PosteriorSummary,
+    beta_concentration,
+    beta_summary,
+)
 
 
 class DrawnShares(NamedTuple):
@@ -33,10 +38,7 @@ class DrawnShares(NamedTuple):
     @classmethod
     def of(cls, natural_parameters: Float[Tensor, "draw ..."]) -> DrawnShares:
         """Those of Dirichlets, or Betas, with one row of natural parameters each."""
-        counts = natural_parameters + 1
-        total = counts.sum(-1, keepdim=True)
-        mean = counts / total
-        return cls(mean, mean * (1 - mean) / (total + 1))
+        return cls(*Dirichlet(natural_parameters.shape[-1]).share_moments(natural_parameters))
 
     def at(self, place: int) -> DrawnShares:
         """The shares at a place of the last axis."""
@@ -106,56 +108,34 @@ class LookShares(NamedTuple):
         return DrawnShares(mean, square - mean**2)
 
 
-def summarize_draws(
-    given: Mapping[str, Float[Tensor, "draw worker size"]],
+def of_relations(
+    said: Sequence[DrawnShares],
     looks: Float[Tensor, "draw relation look"],
     counts: Float[Tensor, "draw relation look"],
-    interval: float,
-    levels: Sequence[str] = (),
-    probabilities: Collection[str] = (),
-) -> dict[str, PosteriorSummary]:
-    """Rates of workers who answer by what a pair looks like.
+) -> tuple[DrawnShares, DrawnShares]:
+    """What workers say of pairs that are different, and of those that are the same.
 
     With ``s_y`` the share of pairs of a relation that look y and ``r_y`` what a worker says of such
-    pairs, it is ``sum_y s_y r_y`` that is said of pairs that are the same, or different, whatever
-    these look like. Sensitivity and specificity of two coins are of that, and of grades it stands
-    before the rows of every level.
+    pairs, it is ``sum_y s_y r_y`` that is said of the relation, whatever its pairs look like.
 
     Parameters
     ----------
-    given
-        Natural parameters of the workers' sites given every draw.
+    said
+        r of every look.
     looks
-        Those of how pairs look that are different and the same, in turn, of every kind of pair.
+        Natural parameters of how pairs look that are different and the same, in turn, of every kind
+        of pair.
     counts
         How many pairs looked like that in the draw.
-    interval
-        Probability of the central intervals.
-    levels
-        Of workers who grade, which sites say how their grades fall at each look, in turn.
-    probabilities
-        Of workers of another kind, which sites are Betas, of one probability.
     """
-    rates = {name: DrawnShares.of(eta) for name, eta in given.items()}
-    said = [rates[name] for name in levels]
-    is_coins = set(rates) == {"sensitivity", "specificity"}
-    if is_coins:
-        said = [rates["specificity"], rates["sensitivity"].reversed()]
-    if said:
-        # A little, so that a relation without pairs has shares as well.
-        pairs = (counts.sum(-1) + 1e-6).unflatten(1, (-1, 2))
-        of_kinds = looks.unflatten(1, (-1, 2))
-        different, same = (
-            LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(said)
-            for relation in range(2)
-        )
-        if is_coins:
-            rates = {"sensitivity": same.at(1), "specificity": different.at(0)}
-        else:
-            rates = {"if_same": same, "if_different": different} | rates
-    else:
-        rates |= {name: rates[name].at(0) for name in probabilities}
-    return {name: shares.summary(interval) for name, shares in rates.items()}
+    # A little, so that a relation without pairs has shares as well.
+    pairs = (counts.sum(-1) + 1e-6).unflatten(1, (-1, 2))
+    of_kinds = looks.unflatten(1, (-1, 2))
+    different, same = (
+        LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(said)
+        for relation in range(2)
+    )
+    return different, same
 
 
 def weight_of(

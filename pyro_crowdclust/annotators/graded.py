@@ -17,6 +17,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, of_relations
+from pyro_crowdclust.annotators.look_priors import (
+    concentration_of_grades,
+    concentration_of_two_looks,
+)
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import grade_places
 from pyro_crowdclust.distributions.looks import GradedAnswer
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
@@ -63,6 +69,27 @@ class GradedAnswers(nn.Module):
         rows: Any = self.rows
         return {f"grades_{level + 1}": prior for level, prior in enumerate(rows)}
 
+    @property
+    def num_looks(self) -> int:
+        """G: a pair looks like one of the grades."""
+        return self.num_grades
+
+    def look_concentration(self, hard: bool, of_records: bool) -> Float[Tensor, "relation look"]:
+        """Pseudo-pairs of every grade; two grades are "different" and "same"."""
+        if self.num_grades == 2:
+            return concentration_of_two_looks(hard, of_records)
+        return concentration_of_grades(self.num_grades, hard)
+
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` unless the data have such workers and grades."""
+        sizes = self.num_workers, self.num_grades
+        if sizes != (data.num_workers, len(data.grade_ids)):
+            raise ValueError(
+                f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
+                f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
+                "GradedAnswers(data.num_workers, len(data.grade_ids)), and the data with grades"
+            )
+
     def answer(
         self,
         look: Float[Tensor, "answer look"],
@@ -97,3 +124,22 @@ class GradedAnswers(nn.Module):
         weight = ((sites[-1].mean() - sites[0].mean()) * direction).sum(-1)
         variance = sites[-1].variance(direction) + sites[0].variance(direction)
         return WorkerSummary(rates, weight.numpy(), variance.sqrt().numpy())
+
+    def summary_of_draws(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        given: Mapping[str, Float[Tensor, "draw worker grade"]],
+        looks: Float[Tensor, "draw relation look"],
+        counts: Float[Tensor, "draw relation look"],
+        interval: float,
+    ) -> WorkerSummary:
+        """Grades of pairs that are the same or different, before those of every look.
+
+        Over all draws; the weight is of q.
+        """
+        found = self.summary(posteriors, interval)
+        by_look = {name: DrawnShares.of(given[name]) for name in self.priors()}
+        different, same = of_relations([*by_look.values()], looks, counts)
+        every = {"if_same": same, "if_different": different} | by_look
+        rates = {name: shares.summary(interval) for name, shares in every.items()}
+        return WorkerSummary(rates, found.weight, found.weight_sd)

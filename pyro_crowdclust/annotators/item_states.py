@@ -80,9 +80,11 @@ class ClassStates(nn.Module):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites: rows for every state of a class, and shares of the states."""
         return {"confusion": self.confusion, "states": self.states}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run both sites in a model."""
         return sample_sites(self.priors())
 
     def log_answers(

@@ -128,9 +128,11 @@ class ItemTrait(nn.Module):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global sites: slope and threshold of every worker, and shares along the trait."""
         return {"curves": self.curves, "trait": self.trait}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run both sites in a model."""
         return sample_sites(self.priors())
 
     def scores(

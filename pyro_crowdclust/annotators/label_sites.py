@@ -17,7 +17,12 @@ from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_dra
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsUnheard
+from pyro_crowdclust.protocols import (
+    ClassAnnotators,
+    SupportsStates,
+    SupportsUnheard,
+    SupportsWorth,
+)
 
 
 class LabelLikelihood:
@@ -48,7 +53,7 @@ class LabelLikelihood:
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
         """``log p(a_i | y_i = k)`` of all labels of every item; each counts w of its worker."""
-        log_answers, worth = self._log_answers, getattr(self._annotators, "worth", None)
+        log_answers, worth = self._log_answers, worth_of(self._annotators)
         if worth is not None:
             log_answers = worth.view(-1, 1, 1) * log_answers
         return self._of_classes(labels.evidence(log_answers))
@@ -70,6 +75,11 @@ class LabelLikelihood:
         if isinstance(self._annotators, SupportsStates):
             return self._annotators.sum_states(self._values, of_states)
         return of_states
+
+
+def worth_of(annotators: ClassAnnotators) -> Float[Tensor, " worker"] | None:
+    """As how many independent workers each counts; None where all count in full."""
+    return annotators.worth if isinstance(annotators, SupportsWorth) else None
 
 
 def unheard_evidence(
@@ -95,7 +105,7 @@ def unheard_evidence(
         q(y), by which they were counted.
     """
     log_answers = log_unheard(annotators, posteriors, labels, classes)
-    worth = getattr(annotators, "worth", None)
+    worth = worth_of(annotators)
     if worth is not None:
         log_answers = worth.to(log_answers)[labels.worker, None] * log_answers
     shape = labels.num_items, annotators.num_classes

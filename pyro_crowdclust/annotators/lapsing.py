@@ -18,16 +18,14 @@ a pair counts ``w q(u_p = 1)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.more_workers import with_workers
-from pyro_crowdclust.annotators.pair_messages import PairCoupling
+from pyro_crowdclust.annotators.session_sites import SessionSites
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
@@ -36,12 +34,10 @@ from pyro_crowdclust.distributions.lapses import (
     log_attention,
     log_without_looking,
 )
-from pyro_crowdclust.distributions.pairs import agreement
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.parts import described, rebuilt
-from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsTrust
+from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsOutcomes, SupportsTrust
 
 
 @described
@@ -80,10 +76,10 @@ class LapsingWorkers(nn.Module):
                 f"{type(attentive).__name__} wants to know which items it is asked about, which "
                 "workers who lapse are not told: use it without LapsingWorkers"
             )
-        self.attentive, self.num_workers = attentive, attentive.num_workers
+        self._attentive, self.num_workers = attentive, attentive.num_workers
         self.attention = attention
         yes_no = Outcomes(2, 2)
-        self.outcomes = attentive.outcomes if isinstance(attentive, GradedPairs) else yes_no
+        self.outcomes = attentive.outcomes if isinstance(attentive, SupportsOutcomes) else yes_no
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
         own = {"attention": ConjugatePrior(family, eta, self.num_workers, dims=("worker",))}
@@ -96,6 +92,15 @@ class LapsingWorkers(nn.Module):
             parts = prior.family, prior.natural_parameters, prior.plate_size, prior.dims, start
             own[name] = ConjugatePrior(*parts)
         self._priors: Any = nn.ModuleDict(own)
+
+    @property
+    def attentive(self) -> PairAnnotators:
+        """The workers when they look."""
+        return self._attentive
+
+    def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> SessionSites:
+        """The verbs of the sites; ``owners`` as of ``sites_of``."""
+        return SessionSites(self, owners)
 
     def with_trust(self, trust: tuple[float, float]) -> LapsingWorkers:
         """The same workers with these pseudo-counts of right and wrong answers."""
@@ -173,74 +178,3 @@ class LapsingWorkers(nn.Module):
         pages = page, len(worker), self.outcomes.num_outcomes
         at_random = log_without_looking(self.outcomes.places(label), *pages)
         return log_attention(looks - lapses, attentive.log_prob(label), at_random, page)
-
-
-class SessionCoupling:
-    """Messages between the ends of answered pairs whose pages may be careless.
-
-    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments. Whether a page
-    is careless is asked in the last round only: before, its items would not be heard until they
-    agreed with features that may still be vague.
-
-    Parameters
-    ----------
-    annotators
-        The workers.
-    rates
-        E[t] of their sites.
-    batch
-        The answers.
-    sessions
-        The pages of workers that they lie on.
-    dtype
-        Of the messages.
-    weighted
-        Whether messages count by the weights of the answers.
-    together
-        B of ``Ownership``; by default the identity.
-    """
-
-    def __init__(
-        self,
-        annotators: LapsingWorkers,
-        rates: Mapping[str, Float[Tensor, "worker size"]],
-        batch: Batch,
-        sessions: Sessions,
-        dtype: torch.dtype,
-        weighted: bool = False,
-        together: Float[Tensor, "cluster cluster"] | None = None,
-    ) -> None:
-        self.num_items = batch.num_paired
-        self._ends, self._together = (batch.left, batch.right), together
-        self._annotators, self._rates, self._dtype = annotators, rates, dtype
-        self._sessions, self._label = sessions, batch.needed_label
-        ratio = annotators.log_likelihood_ratio(rates, batch.worker, self._label)
-        self._ratio = ratio * batch.pair_weight if weighted else ratio
-
-    @torch.no_grad()
-    def log_odds(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " session"]:
-        """``log q(u = 1) - log q(u = 0)`` of every page of a worker, given q(z)."""
-        paired = assignments[: self.num_items].to(self._ratio.dtype)
-        same = agreement(paired, *self._ends, self._together)
-        return self._annotators.log_odds(self._sessions, self._label, self._rates, same)
-
-    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every paired item hears, shape ``[num_items, K]``."""
-        coupling = self._coupling(self.heard(assignments)) if last else self._trusting
-        return coupling.messages(assignments, last)
-
-    @cached_property
-    def _trusting(self) -> PairCoupling:
-        return self._coupling(self._ratio)
-
-    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
-        """``sum_ij w_ij q(u) <q_i, q_j>`` at the optimum of q(u), where its gradient is exact."""
-        return self._coupling(self.heard(assignments)).potential(assignments)
-
-    def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
-        """``w q(u = 1)`` of every answer."""
-        attention = self.log_odds(assignments).sigmoid()
-        return self._ratio * attention.index_select(0, self._sessions.of_answer)
-
-    def _coupling(self, weight: Float[Tensor, " pair"]) -> PairCoupling:
-        return PairCoupling(*self._ends, weight.to(self._dtype), self.num_items, self._together)

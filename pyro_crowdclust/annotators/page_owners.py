@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.sorted_pages import PageCoupling, SortedPages
+from pyro_crowdclust.annotators.page_coupling import PageCoupling
 from pyro_crowdclust.minibatches.pages import BatchPages
 
 
@@ -21,7 +21,7 @@ class PageOwners:
 
     Parameters
     ----------
-    annotators, rates, pages
+    log_overlap, rates, pages
         As of ``PageCoupling``.
     assignments
         q(z) of components.
@@ -29,12 +29,12 @@ class PageOwners:
 
     def __init__(
         self,
-        annotators: SortedPages,
+        log_overlap: tuple[float, float],
         rates: dict[str, Float[Tensor, "worker size"]],
         pages: BatchPages,
         assignments: Float[Tensor, "item component"],
     ) -> None:
-        self._coupling = PageCoupling(annotators, rates, pages, len(assignments))
+        self._coupling = PageCoupling(log_overlap, rates, pages, len(assignments))
         self._counts = pages.counts(assignments)
 
     def _of_clusters(self, owners: Float[Tensor, "component cluster"]) -> Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyro
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.annotators.answer_sites import Rates, WorkerSites
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling
 from pyro_crowdclust.annotators.page_owners import PageOwners
-from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, PageCoupling, SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.at_mean import ConjugateAtMean
 from pyro_crowdclust.distributions.likelihoods import Assignment
@@ -20,10 +21,12 @@ from pyro_crowdclust.distributions.pages import (
     mean_homes,
 )
 from pyro_crowdclust.distributions.plates import FullPlate
+from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import Categorical, PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.protocols import Rates, WorkerSites
 
 
 def _pages(batch: Batch) -> BatchPages:
@@ -34,11 +37,25 @@ def _pages(batch: Batch) -> BatchPages:
 
 
 class PageSites:
-    """The verbs of ``SortedPages``."""
+    """The verbs of the sites of ``SortedPages``.
 
-    def __init__(self, annotators: SortedPages, owners: Tensor | None = None) -> None:
-        self._annotators = annotators
-        self._owners = owners
+    Parameters
+    ----------
+    priors
+        Those of the workers, by name.
+    log_overlap
+        What a pair of clusters with one home costs on a sorted and on a lumped page.
+    owners
+        As of ``sites_of``.
+    """
+
+    def __init__(
+        self,
+        priors: Mapping[str, ConjugatePrior],
+        log_overlap: tuple[float, float],
+        owners: Tensor | None = None,
+    ) -> None:
+        self._priors, self._log_overlap, self._owners = priors, log_overlap, owners
 
     def _clusters(self, z: Tensor) -> Tensor:
         """Assignments to clusters, from those to components."""
@@ -56,11 +73,11 @@ class PageSites:
         return batch.pages is not None
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        z, pages, annotators = self._clusters(z), _pages(batch), self._annotators
+        z, pages = self._clusters(z), _pages(batch)
         habits = rates["habits"].index_select(0, pages.worker)
         with FullPlate("pages", pages.num_pages, pages.weight):
             state = pyro.sample("page_state", Assignment(habits))
-            like = state, pages.num_groups, z.shape[-1], annotators.log_overlap
+            like = state, pages.num_groups, z.shape[-1], self._log_overlap
             homes = pyro.sample("home", PageHomes(*like, lambda: pages.counts(z).sum(-1) > 0))
         with FullPlate("placements", pages.num_placements, pages.placement_weight):
             where = pages.row, pages.page, pages.group
@@ -78,7 +95,7 @@ class PageSites:
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         z, pages = self._clusters(z), _pages(batch)
-        posterior = self._annotators.posterior(dict(rates), z, pages)
+        posterior = PageCoupling(self._log_overlap, dict(rates), pages, len(z)).posterior(z)
         with FullPlate("pages", pages.num_pages, pages.weight):
             q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
             state = pyro.sample("page_state", q_state)
@@ -91,13 +108,13 @@ class PageSites:
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PageCoupling:
         of_pages = dict(rates), _pages(batch), batch.num_paired
-        return PageCoupling(self._annotators, *of_pages, weighted, self._owners)
+        return PageCoupling(self._log_overlap, *of_pages, weighted, self._owners)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)
 
     def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PageOwners:
-        return PageOwners(self._annotators, dict(rates), _pages(batch), assignments)
+        return PageOwners(self._log_overlap, dict(rates), _pages(batch), assignments)
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)
@@ -114,8 +131,8 @@ class PageSites:
         return WorkerSummary({"accuracy": accuracy.summary(interval)} | shares, weight, deviation)
 
     def first_points(self, rate: float) -> dict[str, Tensor]:
-        priors = self._annotators.priors()
-        pages = priors["habits"].family.standard(priors["habits"].natural_parameters).concentration
+        habits = self._priors["habits"]
+        pages = habits.family.standard(habits.natural_parameters).concentration
         return {
             "accuracy": torch.full_like(pages[:, 0], rate),
             "habits": pages / pages.sum(-1, keepdim=True),

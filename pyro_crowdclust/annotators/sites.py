@@ -9,23 +9,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.answer_sites import AnswerSites, WorkerSites
-from pyro_crowdclust.annotators.graded import GradedAnswers
-from pyro_crowdclust.annotators.lapsing import LapsingWorkers
-from pyro_crowdclust.annotators.page_sites import PageSites
-from pyro_crowdclust.annotators.pair_sites import PairSites, SessionSites
-from pyro_crowdclust.annotators.sorted_pages import SortedPages
+from pyro_crowdclust.annotators.pair_sites import PairSites
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import PairAnnotators
+from pyro_crowdclust.protocols import (
+    Annotators,
+    AnswerSites,
+    PairAnnotators,
+    SupportsSites,
+    WorkerSites,
+)
 
 
 def summarize_workers(
-    annotators: PairAnnotators | SortedPages | None, sites: WorkerSites, interval: float
+    annotators: PairAnnotators | SupportsSites | None, sites: WorkerSites, interval: float
 ) -> WorkerSummary | None:
     """What the posteriors (or points) of the annotators' sites say of every worker.
 
@@ -35,7 +36,7 @@ def summarize_workers(
 
 
 def sites_of(
-    annotators: PairAnnotators | SortedPages,
+    annotators: PairAnnotators | SupportsSites,
     owners: Float[Tensor, "component cluster"] | None = None,
 ) -> AnswerSites:
     """The verbs of an annotator model: of sorted pages, or of pairs, one's own included.
@@ -48,15 +49,13 @@ def sites_of(
         The cluster of every component or its probabilities, where clusters own components
         (``Ownership``); assignments are then those of components.
     """
-    if isinstance(annotators, LapsingWorkers):
-        return SessionSites(annotators, owners)
-    if isinstance(annotators, SortedPages):
-        return PageSites(annotators, owners)
+    if isinstance(annotators, SupportsSites):
+        return annotators.sites(owners)
     return PairSites(annotators, owners)
 
 
 def sample_rates(
-    annotators: PairAnnotators | GradedAnswers | SortedPages | None,
+    annotators: Annotators | None,
     sites: Mapping[str, ConjugatePrior | ConjugatePosterior | PointEstimate],
 ) -> dict[str, Tensor]:
     """Run the sites of the workers' rates, if there are any, of these priors or posteriors."""
@@ -67,15 +66,13 @@ def sample_rates(
 
 
 @torch.no_grad()
-def rate_statistics(
-    annotators: PairAnnotators | SortedPages | None, sites: WorkerSites
-) -> dict[str, Tensor]:
+def rate_statistics(annotators: Annotators | None, sites: WorkerSites) -> dict[str, Tensor]:
     """E[t] of the workers' rates, or t at points, by site; of no annotators there are none."""
     return {} if annotators is None else {name: sites[name].mean() for name in annotators.priors()}
 
 
 def sample_answers(
-    annotators: PairAnnotators | SortedPages | None,
+    annotators: PairAnnotators | SupportsSites | None,
     z: Float[Tensor, "*enumerated item cluster"],
     batch: Batch,
     owners: Float[Tensor, "component cluster"] | None = None,
@@ -92,7 +89,7 @@ def sample_answers(
         sites.sample(z, rates, batch)
 
 
-def check_annotators(annotators: PairAnnotators | SortedPages | None, data: CrowdData) -> None:
+def check_annotators(annotators: PairAnnotators | SupportsSites | None, data: CrowdData) -> None:
     """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
     if not data.has_answers:
         return

@@ -48,19 +48,23 @@ class Truth(nn.Module):
         self.register_buffer("log_labels", never)
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """No sites: there is nothing to learn."""
         return {}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run no site."""
         return {}
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """0 of the label that is the class; others are as good as never given."""
         return self.log_labels.expand(self.num_workers, -1, -1)
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The identity, without doubt."""
         right = np.broadcast_to(
             np.eye(self.num_classes), (self.num_workers, self.num_classes, self.num_classes)
         )
@@ -73,6 +77,7 @@ class Truth(nn.Module):
         items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
+        """Nothing to draw."""
         return {}
 
 
@@ -97,20 +102,24 @@ class Habit(nn.Module):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site ``habit``, a Dirichlet for every worker."""
         return {"habit": self.habit}
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the site in a model; its prior is learned from all workers."""
         return {"habit": self.rows.sample("habit", _one_community(self.num_workers))}
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """``log xi_jl``, the same for every class."""
         habit = values["habit"].unsqueeze(-1)
         return habit.expand(*habit.shape[:-1], self.num_classes)
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The shares of the labels, the same for every class."""
         parts = posteriors["habit"].summary(interval)
         return PosteriorSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
 
@@ -121,6 +130,7 @@ class Habit(nn.Module):
         items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
+        """``xi_j ~ Dir(b + n_j)``, the counts of all classes together; b takes a step first."""
         return _draw_learned("habit", self.rows, values, counts.sum(-2), rng)
 
 
@@ -194,12 +204,14 @@ class AnswerSources(nn.Module):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
+        """The global site ``sources`` of the shares, and those of every source."""
         sites = {"sources": self.prior}
         for source in self.parts:
             sites |= source.priors()
         return sites
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the sites of the shares and of every source in a model."""
         values = {"sources": self.shares.sample("sources", _one_community(self.num_workers))}
         for source in self.parts:
             values |= source.sample()
@@ -208,6 +220,7 @@ class AnswerSources(nn.Module):
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """``log sum_s exp(E[log theta_js] + E[log gamma^s_jkl])``."""
         return self._log_parts(values).logsumexp(0)
 
     def _log_parts(

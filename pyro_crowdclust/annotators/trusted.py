@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.label_sites import log_unheard
+from pyro_crowdclust.annotators.label_sites import log_unheard, worth_of
 from pyro_crowdclust.annotators.more_workers import with_workers
 from pyro_crowdclust.annotators.sources import Truth
 from pyro_crowdclust.data.label_matrix import LabelMatrix
@@ -77,7 +77,11 @@ class TrustedWorkers(nn.Module):
     @property
     def worth(self) -> Float[Tensor, " worker"] | None:
         """As how many independent workers each of the others counts."""
-        return getattr(self.others, "worth", None)
+        return worth_of(self.others)
+
+    def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
+        """Who is always right."""
+        return self.is_trusted.numpy(force=True)
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> TrustedWorkers | None:
         """The same for so many workers, those of before in these rows; new ones may err."""
@@ -86,14 +90,17 @@ class TrustedWorkers(nn.Module):
         return None if others is None else rebuilt(self, others=others, trusted=trusted)
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
+        """The others' global sites, which are all that is learned."""
         return self.others.priors()
 
     def sample(self) -> dict[str, Tensor]:
+        """Run the others' sites in a model."""
         return self.others.sample()
 
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
+        """The truth of those who are trusted, what the others say of all other workers."""
         found = self.others.log_answers(values)
         known = self.truth.log_answers(values).to(found)
         return torch.where(self.is_trusted.view(-1, 1, 1), known, found)
@@ -101,6 +108,7 @@ class TrustedWorkers(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
+        """The identity of those who are trusted, what is known of all other workers."""
         mask = self.is_trusted.numpy(force=True)[:, None, None]
         parts = (part.summary(posteriors, interval) for part in (self.truth, self.others))
         both = zip(*parts, strict=True)

@@ -14,14 +14,19 @@ from jaxtyping import Bool, Float, Int
 from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
-from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.families import beta_concentration
-from pyro_crowdclust.protocols import FittedModel, SupportsConfusion, SupportsWorkers, part_of
+from pyro_crowdclust.protocols import (
+    FittedModel,
+    SupportsConfusion,
+    SupportsTrusted,
+    SupportsWorkers,
+    part_of,
+)
 
 # Pseudo-counts (right, wrong) of a worker of whom nothing is known.
 _STRANGER = (3.0, 1.0)
@@ -322,10 +327,10 @@ def _asked_by_default(result: FittedModel) -> pd.Index:
 
 def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
     """Who is not trusted."""
-    annotators = part_of(result.model, "annotators", TrustedWorkers)
+    annotators = part_of(result.model, "annotators", SupportsTrusted)
     if annotators is None:
         return np.ones(result.data.num_workers, dtype=bool)
-    return ~annotators.is_trusted.numpy(force=True)
+    return ~annotators.trusted_workers()
 
 
 def _named(workers: Iterable[Hashable], who_answered: pd.Index) -> pd.Index:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pyro_crowdclust.protocols import posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -54,7 +55,8 @@ class LearnedPrior:
         ValueError
             If the guide has no conjugate posteriors.
         """
-        if not hasattr(trainer.guide, "posteriors"):
+        posteriors = posteriors_of(trainer.guide)
+        if posteriors is None:
             raise ValueError(
                 "LearnedPrior moves the posterior of the components with their prior, and "
                 f"{type(trainer.guide).__name__} has none: leave the callback out, or use another "
@@ -62,7 +64,7 @@ class LearnedPrior:
             )
         if trainer.history[-1]["epoch"] < self.first_epoch:
             return
-        model, posteriors = trainer.model, trainer.guide.posteriors
+        model = trainer.model
         prior, components = model.components.prior, posteriors["components"]
         weights = posteriors["weights"].natural_parameters
         held = model.weights.posterior_counts(weights) >= 1

@@ -9,6 +9,7 @@ import torch
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.networks.evaluation import evaluating
+from pyro_crowdclust.protocols import posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
 
 
@@ -29,7 +30,8 @@ class OwnershipMoves:
         ValueError
             If the guide has no posterior of which clusters own the components.
         """
-        if "owners" not in getattr(trainer.guide, "posteriors", {}):
+        posteriors = posteriors_of(trainer.guide)
+        if posteriors is None or "owners" not in posteriors:
             raise ValueError(
                 "OwnershipMoves moves components between the clusters that own them, of which "
                 f"{type(trainer.guide).__name__} has no posterior: give the model an "
@@ -41,6 +43,6 @@ class OwnershipMoves:
         guide = trainer.guide
         with evaluating(guide):
             move_owners(guide, answered)
-        components = trainer.model.weights.mean(guide.posteriors["weights"].natural_parameters)
-        weights = components @ guide.posteriors["owners"].mean()
+        components = trainer.model.weights.mean(posteriors["weights"].natural_parameters)
+        weights = components @ posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = num_in_use(weights)

@@ -25,7 +25,6 @@ from jaxtyping import Float, Int
 from pyro.poutine import Trace
 from torch import Tensor
 
-from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
@@ -39,7 +38,7 @@ from pyro_crowdclust.distributions.lapses import page_counts, share_without_look
 from pyro_crowdclust.distributions.pairs import SameCluster
 from pyro_crowdclust.inference.enumeration import unscaled_log_density
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import FittedModel, part_of
+from pyro_crowdclust.protocols import FittedModel, SupportsLapses, part_of
 
 
 def answer_log_likelihoods(
@@ -121,7 +120,7 @@ def _batch_with(
     if two_for_all:
         items, rows = two, two.expand(len(answers), 2)
     # Whether a worker who lapses looked at a page is summed out later.
-    lapsing = part_of(result.model, "annotators", LapsingWorkers)
+    lapsing = part_of(result.model, "annotators", SupportsLapses)
     batch = dataclasses.replace(
         batch_of_items(result, items),
         left=rows[:, 0],
@@ -147,7 +146,7 @@ def left_out_answers(
 
 
 def left_out_on_pages(
-    workers: LapsingWorkers,
+    workers: SupportsLapses,
     draws: GlobalDraws,
     answers: Answers,
     chosen: Int[Tensor, " answer"],

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics.answer_likelihood import left_out_answers, left_out_on_pages
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables
 from pyro_crowdclust.diagnostics.class_labels import label_draws
@@ -27,7 +26,7 @@ from pyro_crowdclust.diagnostics.predictive import (
     same_cluster_draws,
 )
 from pyro_crowdclust.mixture.ownership import Ownership
-from pyro_crowdclust.protocols import FittedModel, part_of
+from pyro_crowdclust.protocols import FittedModel, SupportsLapses, part_of
 
 
 def chain_of(
@@ -134,7 +133,7 @@ def _of_answers(
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     together = result.same_cluster_by_position(data.left, data.right)
-    lapsing = part_of(result.model, "annotators", LapsingWorkers)
+    lapsing = part_of(result.model, "annotators", SupportsLapses)
     if lapsing is None or data.page is None:
         of_answers = left_out_answers(if_same, if_different, together[answers.numpy()])
     else:

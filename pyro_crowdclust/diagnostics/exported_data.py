@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.data.pair_answers import outcome_names
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, Variables

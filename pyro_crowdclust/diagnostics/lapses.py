@@ -26,10 +26,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.channels import attentive_channels
-from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.distributions.lapses import log_attention, log_without_looking
-from pyro_crowdclust.protocols import FittedModel, part_of
+from pyro_crowdclust.protocols import FittedModel, SupportsLapses, part_of
 
 # Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
 _RIGHT, _WRONG = 4.0, 1.0
@@ -89,7 +88,7 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     page, worker, of_page = (part.numpy() for part in sessions)
     told = ~np.isnan(answers.label.numpy())
     yes = answers.label.numpy() > 0.5
-    workers = part_of(result.model, "annotators", LapsingWorkers)
+    workers = part_of(result.model, "annotators", SupportsLapses)
     if workers is not None:
         careless, says_same = _posterior(result, workers, answers, same)
     elif len(data.grade_ids):
@@ -116,7 +115,7 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
 @torch.no_grad()
 def _posterior(
     result: FittedModel,
-    workers: LapsingWorkers,
+    workers: SupportsLapses,
     answers: Answers,
     same: Float[np.ndarray, " answer"],
 ) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
@@ -139,7 +138,7 @@ def _posterior(
 
 
 def _shares(
-    workers: LapsingWorkers, rates: Mapping[str, Tensor], says: Float[Tensor, " grade"]
+    workers: SupportsLapses, rates: Mapping[str, Tensor], says: Float[Tensor, " grade"]
 ) -> Float[np.ndarray, "worker truth grade"]:
     """What attentive workers of any kind say of pairs that differ, and that are the same.
 

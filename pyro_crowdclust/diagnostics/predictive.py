@@ -11,8 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.graded_pairs import GradedPairs
-from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.diagnostics.answer_likelihood import answer_log_likelihoods
 from pyro_crowdclust.diagnostics.draws import (
@@ -29,6 +27,8 @@ from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsDiscreteValues,
     SupportsDrawnFeatures,
+    SupportsLapses,
+    SupportsOutcomes,
     part_of,
 )
 
@@ -113,8 +113,7 @@ def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
     """All that can be said of a pair: 0 and 1, or the grades as fractions, and NaN for "unsure"."""
     answers, outcomes = result.data.answers, result.data.outcomes
     assert answers is not None  # there are answers to ask about
-    graded = part_of(result.model, "annotators", GradedPairs)
-    known = graded or part_of(result.model, "annotators", LapsingWorkers)
+    known = part_of(result.model, "annotators", SupportsOutcomes)
     number = outcomes.num_grades + bool(answers.label.isnan().any())
     return outcomes.labels(torch.arange(known.outcomes.num_outcomes if known else number))
 
@@ -156,7 +155,7 @@ def replicated_answers(
 
 
 def _replicated_on_pages(
-    workers: LapsingWorkers,
+    workers: SupportsLapses,
     sessions: Sessions,
     draws: GlobalDraws,
     same: Float[Tensor, "draw answer"],
@@ -230,7 +229,7 @@ def check_workers(
                 "see result.workers, whose intervals are of these draws"
             )
         drawn = same_cluster_draws(result, every, num_draws)
-        lapsing = part_of(result.model, "annotators", LapsingWorkers)
+        lapsing = part_of(result.model, "annotators", SupportsLapses)
         if lapsing is not None and answers.page is not None:
             sessions = Sessions.of(answers.page, answers.worker)
             replicated = _replicated_on_pages(lapsing, sessions, draws, drawn).numpy()

@@ -43,7 +43,12 @@ from pyro_crowdclust.families.normal_inverse_wishart import (
 from pyro_crowdclust.families.partly_observed import PartlyObserved
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.families.product import ProductFamily
-from pyro_crowdclust.families.summaries import PosteriorSummary, beta_concentration, beta_summary
+from pyro_crowdclust.families.summaries import (
+    PosteriorSummary,
+    SupportsShares,
+    beta_concentration,
+    beta_summary,
+)
 from pyro_crowdclust.families.tempered import Tempered, tempered
 
 # What has the density of rows of features: whole, with gaps, with heavy tails, or a power of it.
@@ -101,6 +106,7 @@ __all__ = [
     "ProductFamily",
     "RegressionParameters",
     "RowDensity",
+    "SupportsShares",
     "Tempered",
     "beta_concentration",
     "beta_summary",

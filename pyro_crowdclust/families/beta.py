@@ -83,6 +83,15 @@ class Beta(ExponentialFamily):
     ) -> PosteriorSummary:
         return summarize_shares(*self.standard(natural_parameters), interval)
 
+    def share_moments(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+        """Mean and variance of the probability."""
+        tau = natural_parameters + 1
+        total = _total(tau)
+        mean = tau[..., 0] / total
+        return mean, mean * (1 - mean) / (total + 1)
+
     def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
         return statistics.sum(-1)
 

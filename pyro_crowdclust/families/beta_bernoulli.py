@@ -37,6 +37,7 @@ class BetaBernoulli(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return 2 * self.dim
 
     @property

@@ -87,6 +87,15 @@ class Dirichlet(ExponentialFamily):
         alpha = natural_parameters + 1
         return summarize_shares(alpha, alpha.sum(-1, keepdim=True) - alpha, interval)
 
+    def share_moments(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> tuple[Float[Tensor, "*batch size"], Float[Tensor, "*batch size"]]:
+        """Mean and variance of every share."""
+        alpha = natural_parameters + 1
+        total = alpha.sum(-1, keepdim=True)
+        mean = alpha / total
+        return mean, mean * (1 - mean) / (total + 1)
+
     def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
         return statistics.sum(-1)
 

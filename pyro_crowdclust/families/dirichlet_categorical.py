@@ -41,6 +41,7 @@ class DirichletCategorical(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return sum(self.num_categories)
 
     @property

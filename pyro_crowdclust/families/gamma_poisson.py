@@ -47,6 +47,7 @@ class GammaPoisson(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return 2 * self.dim
 
     @property

@@ -48,6 +48,7 @@ class Gaussian(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return self.dim + self.dim**2
 
     def pack(self, linear: Float[Tensor, "*batch dim"], quadratic: Tensor) -> Tensor:

@@ -61,6 +61,7 @@ class MatrixNormalInverseWishart(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return sum(self._sizes())
 
     @property

@@ -60,6 +60,7 @@ class NormalGamma(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return 4 * self.dim
 
     @property

@@ -67,6 +67,7 @@ class NormalInverseWishart(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return self.dim + self.dim**2 + 2
 
     @property

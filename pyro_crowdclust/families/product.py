@@ -41,6 +41,7 @@ class ProductFamily(ExponentialFamily):
 
     @property
     def size(self) -> int:
+        """Length of the natural parameters."""
         return sum(family.size for family in self.families)
 
     @property

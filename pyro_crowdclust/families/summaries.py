@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import scipy  # whose parts are loaded when they are used
@@ -20,6 +20,16 @@ class PosteriorSummary(NamedTuple):
     sd: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+
+
+@runtime_checkable
+class SupportsShares(Protocol):
+    """A family whose values are probabilities, or rows of them that sum to one."""
+
+    def share_moments(
+        self, natural_parameters: Float[Tensor, "*batch size"]
+    ) -> tuple[Float[Tensor, "*share"], Float[Tensor, "*share"]]:
+        """Mean and variance of every probability."""
 
 
 def beta_summary(

@@ -11,11 +11,9 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import Message, effectful
 from torch import Tensor
 
-from pyro_crowdclust.annotators.lapsing import SessionCoupling
-from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import AnswerCoupling
 
 Schedule = float | Callable[[float], float]
 
@@ -97,7 +95,7 @@ class RecognitionTerm:
     def loss(
         self,
         assignments: Float[Tensor, "item cluster"],
-        coupling: PairCoupling | SessionCoupling | PageCoupling,
+        coupling: AnswerCoupling,
     ) -> Float[Tensor, ""]:
         """The term of what a coupling, weighted and without gradients, says of q(z | o)."""
         return -_at(self.weight, self.epoch) * coupling.potential(assignments[: coupling.num_items])

@@ -43,15 +43,28 @@ class Conditionals(Protocol):
     """What a solver asks of the local updates of a mixture; ``latent`` is q(x), if there is one."""
 
     @property
-    def dtype(self) -> torch.dtype: ...
-    def first(self, count: int) -> Conditionals: ...
-    def with_fixed_globals(self) -> Conditionals: ...
-    def latent(self, assignments: Tensor) -> Any: ...
-    def first_logits(self) -> Tensor: ...
-    def logits(self, latent: Any) -> Tensor: ...
+    def dtype(self) -> torch.dtype:
+        """Precision of the logits."""
+
+    def first(self, count: int) -> Conditionals:
+        """The same updates for the first ``count`` items."""
+
+    def with_fixed_globals(self) -> Conditionals:
+        """The same updates, through which no gradient flows to weights and components."""
+
+    def latent(self, assignments: Tensor) -> Any:
+        """q(x) given q(z), if there is a latent."""
+
+    def first_logits(self) -> Tensor:
+        """``eta_z`` before the first round, without messages."""
+
+    def logits(self, latent: Any) -> Tensor:
+        """``eta_z`` given q(x), without messages."""
+
     def last_round(
         self, alone: Tensor, assignments: Tensor, messages: Tensor
-    ) -> tuple[LocalPosterior, LocalPosterior]: ...
+    ) -> tuple[LocalPosterior, LocalPosterior]:
+        """q of the paired items without messages, and of all items."""
 
 
 @dataclass(frozen=True)

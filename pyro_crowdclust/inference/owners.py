@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.annotators.pair_owners import best_owners
 from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import OwnersEvidence
 
 # Rounds of owners and what they hear in turn, at most, and what is no longer a change.
 _ROUNDS, _SETTLED = 20, 1e-4

@@ -44,6 +44,7 @@ class ViewPool(nn.Module):
         self.register_buffer("amounts", amounts.clone())
 
     def forward(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
+        """``log sum_v p(k | v(o))``."""
         said = [
             self.network(self.view(features, amounts.expand(len(features), -1))).log_softmax(-1)
             for amounts in self.amounts

@@ -29,7 +29,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import (
     AveragedClasses,
@@ -297,7 +297,7 @@ def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> Averag
     traits = [
         member
         for member in average.members
-        if isinstance(member, Fitted) and isinstance(member.model.annotators, ItemTrait)
+        if isinstance(member, Fitted) and isinstance(member.model.annotators, SupportsTrait)
     ]
     trait = traits[0] if traits else None
     weight = weight_of_copies(discounted, average.class_probabilities.to_numpy(), trait)

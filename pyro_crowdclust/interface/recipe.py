@@ -12,7 +12,7 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.restarts import fit_restarts
-from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision
+from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision, Unsupervised
 
 # A plain mixture takes all data in one step while what its components observe (of Gaussians first
 # and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
@@ -104,7 +104,7 @@ def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
         return CertainLinks.of(data, num_clusters)
     if data.num_known_classes:
         return ClassTable.of(data, num_clusters)
-    return Supervision()
+    return Unsupervised(refuses=False)
 
 
 def takes_all(data: CrowdData, model: SemiCrowdsourcedMixture) -> bool:

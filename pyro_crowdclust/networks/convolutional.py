@@ -304,9 +304,11 @@ class ConvolutionalClassifier(nn.Module):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
+        """Draw all layers anew."""
         _initialize(self.layers)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
+        """Logits of images, whose pixels are in rows."""
         return self.layers(images)
 
 

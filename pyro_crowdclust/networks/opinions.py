@@ -36,9 +36,11 @@ class OpinionPool(nn.Module):
         self.members = nn.ModuleList(members)
 
     def draw_parameters(self) -> None:
+        """Draw those of every member that can."""
         for member in self.members:
             if isinstance(member, SupportsDrawParameters):
                 member.draw_parameters()
 
     def forward(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
+        """The mean of the log probabilities of all members."""
         return torch.stack([member(features).log_softmax(-1) for member in self.members]).mean(0)

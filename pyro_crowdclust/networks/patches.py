@@ -79,6 +79,7 @@ class PatchClassifier(nn.Module):
         self.head = nn.Linear(count, num_outputs)
 
     def draw_parameters(self) -> None:
+        """Draw the linear map; patterns are learned, not drawn."""
         self.head.reset_parameters()
 
     @torch.no_grad()
@@ -165,4 +166,5 @@ class PatchClassifier(nn.Module):
         return (pooled - self.location) / self.scale
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
+        """Logits of images, whose pixels are in rows."""
         return self.head(self.standardized(self.pooled(images)))

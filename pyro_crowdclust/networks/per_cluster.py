@@ -62,6 +62,7 @@ class CodedMLP(nn.Module):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
+        """Draw weights and codes; the last layer begins at zero."""
         for layer in (self.first, *self.hidden):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
@@ -81,6 +82,7 @@ class CodedMLP(nn.Module):
             _set_first(self.skip.bias, bias)
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
+        """``f_k(x)`` of every row, with the cluster that ``rows`` have for it."""
         hidden = torch.relu(self.first(x) + self.code.index_select(0, rows.cluster))
         for layer in self.hidden:
             hidden = torch.relu(layer(hidden))
@@ -124,6 +126,7 @@ class ClusterMLP(nn.Module):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
+        """Draw the weights of every cluster; the last layers begin at zero."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             nn.init.normal_(weight, std=math.sqrt(2 / weight.shape[1]))
             nn.init.zeros_(bias)
@@ -145,6 +148,7 @@ class ClusterMLP(nn.Module):
                 _set_first(skip, value.expand(len(skip), *value.shape))
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
+        """``f_k(x)`` of every row, with the cluster that ``rows`` have for it."""
         hidden = x = rows.by_cluster(x)
         for weight, bias in zip(self.weights, self.biases, strict=True):
             hidden = torch.relu(torch.baddbmm(bias, hidden, weight))

@@ -84,6 +84,7 @@ class SkipMLP(SkipNetwork):
         super().__init__(nn.Sequential(*layers), output, nn.Linear(sizes[0], sizes[-1]))
 
     def draw_parameters(self) -> None:
+        """Draw the hidden layers and the skip; the last layer begins at zero."""
         for layer in self.hidden.children():
             if isinstance(layer, nn.Linear):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")

@@ -213,6 +213,7 @@ class AmortizedRecognition(nn.Module):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
+        """Draw all layers; q(x | o) begins at the linear path, with scales ``initial_scale``."""
         of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
         own = self.logits, self.hidden, self.assignment, self.moments, self.skip
         for layer in [*of_trunk, *own]:

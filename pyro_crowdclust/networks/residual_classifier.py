@@ -83,6 +83,7 @@ class ResidualClassifier(nn.Module):
         self.eval()
 
     def draw_parameters(self) -> None:
+        """Draw all layers; the first filters are learned, not drawn."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d | nn.Linear | nn.BatchNorm2d):
                 layer.reset_parameters()
@@ -108,6 +109,7 @@ class ResidualClassifier(nn.Module):
         return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
+        """Logits of images, whose pixels are in rows."""
         pixels = images.unflatten(-1, self.image_shape)
         # Convolutions on a processor are faster where the channels of a pixel are side by side.
         pixels = pixels.contiguous(memory_format=torch.channels_last)

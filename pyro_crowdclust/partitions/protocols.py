@@ -74,10 +74,12 @@ class PartitionPrior(Protocol):
     """
 
     @property
-    def closure(self) -> float: ...
+    def closure(self) -> float:
+        """What a pair in a cluster adds that nobody was asked about."""
 
     @property
-    def asked(self) -> float: ...
+    def asked(self) -> float:
+        """What a pair in a cluster adds that somebody was asked about."""
 
     joins_strangers: bool
     powers: tuple[float, ...]

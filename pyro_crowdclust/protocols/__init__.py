@@ -1,24 +1,45 @@
 """What a part must be to take part: the contracts of models, guides, annotators and all the rest.
 
-A part needs no base class, only the verbs of its contract. The first contract of each kind is what
-every such part has; those called ``Supports...`` are verbs that a part may have, each for something
-that the library can do with it, and is asked for by ``isinstance``. Arrays have the shapes in the
+What is described here needs no base class, only the verbs of its contract: models, guides,
+annotators, networks, starts and callbacks. Components, weights, emissions, supervision and moves
+derive from a base class instead, which has their verbs and defaults (``Components``, ``Weights``,
+``Emission``, ``Supervision``, ``StructuralMoves``), and families from ``ExponentialFamily``.
+
+The first contract of each kind is what every such part has; those called ``Supports...`` are verbs
+that a part may have, each for something that the library can do with it, and is asked for by
+``isinstance``: so they are methods and properties of a class, which ``isinstance`` finds in any
+version of Python, and no submodules or buffers of a module. Arrays have the shapes in the
 signatures.
 """
 
 from pyro_crowdclust.protocols.annotators import (
+    Annotators,
     ClassAnnotators,
+    LookAnnotators,
     PairAnnotators,
     SupportsDraws,
     SupportsItems,
+    SupportsLapses,
+    SupportsLooks,
     SupportsMoreWorkers,
+    SupportsOutcomes,
     SupportsStateDraws,
     SupportsStates,
+    SupportsTrait,
     SupportsTrust,
+    SupportsTrusted,
     SupportsUnheard,
     SupportsVotes,
+    SupportsWorth,
 )
-from pyro_crowdclust.protocols.components import ComponentPrior
+from pyro_crowdclust.protocols.answers import (
+    AnswerCoupling,
+    AnswerSites,
+    OwnersEvidence,
+    Rates,
+    SupportsSites,
+    WorkerSites,
+)
 from pyro_crowdclust.protocols.guides import (
     Coupling,
     MovableGuide,
@@ -50,6 +71,7 @@ from pyro_crowdclust.protocols.models import (
     module_of,
     name_of,
     part_of,
+    posteriors_of,
     unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
@@ -67,18 +89,22 @@ from pyro_crowdclust.protocols.starts import (
     SupportsStartAt,
     SupportsStartAtPartition,
 )
-from pyro_crowdclust.protocols.training import Callback, SupportsState, TrainingRun
+from pyro_crowdclust.protocols.training import SupportsState
 
 __all__ = [
-    "Callback",
+    "Annotators",
+    "AnswerCoupling",
+    "AnswerSites",
     "ClassAnnotators",
-    "ComponentPrior",
     "Coupling",
     "FittedModel",
     "Guide",
+    "LookAnnotators",
     "Model",
     "MovableGuide",
+    "OwnersEvidence",
     "PairAnnotators",
+    "Rates",
     "SiteStatistics",
     "Start",
     "SupportsAnswerProbabilities",
@@ -97,17 +123,21 @@ __all__ = [
     "SupportsInfer",
     "SupportsItemLogLikelihood",
     "SupportsItems",
+    "SupportsLapses",
     "SupportsLearnPatterns",
     "SupportsLikeness",
+    "SupportsLooks",
     "SupportsMakeRoom",
     "SupportsMixture",
     "SupportsMoreWorkers",
+    "SupportsOutcomes",
     "SupportsPartition",
     "SupportsPriors",
     "SupportsRateStatistics",
     "SupportsSetLinear",
     "SupportsSetRates",
     "SupportsSharpness",
+    "SupportsSites",
     "SupportsSizeCheck",
     "SupportsStart",
     "SupportsStartAt",
@@ -115,13 +145,17 @@ __all__ = [
     "SupportsState",
     "SupportsStateDraws",
     "SupportsStates",
+    "SupportsTrait",
     "SupportsTrust",
+    "SupportsTrusted",
     "SupportsUnheard",
     "SupportsVotes",
     "SupportsWorkers",
-    "TrainingRun",
+    "SupportsWorth",
+    "WorkerSites",
     "module_of",
     "name_of",
     "part_of",
+    "posteriors_of",
     "unwrapped",
 ]

@@ -35,10 +35,6 @@ class SupportsSharpness(Protocol):
     """A guide whose q(z) can be read, once trained, with features that count less, or more."""
 
     @property
-    def model(self) -> Any:
-        """The model whose posterior this is."""
-
-    @property
     def sharpness(self) -> float:
         """tau, the power by which features count."""
 

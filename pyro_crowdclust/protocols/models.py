@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws
-from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.minibatches.batch import Batch
 
 # ``Model`` and ``Guide``: any Pyro function of a batch, or a module with such a ``forward``.
@@ -75,12 +75,20 @@ Part = TypeVar("Part")
 def part_of(whole: Any, name: str, kind: type[Part]) -> Part | None:
     """What a module calls by this name, if it has it and it is of this kind; handlers aside.
 
-    By convention a model calls its parts ``components``, ``emission`` and ``supervision``, a guide
-    ``model`` and ``recognition``.
+    By convention a model calls its parts ``annotators``, ``components``, ``emission`` and
+    ``supervision``, a guide ``model`` and ``recognition``.
     """
     module = module_of(whole)
     found = None if module is None else dict(module.named_children()).get(name)
     return found if isinstance(found, kind) else None
+
+
+def posteriors_of(guide: Any) -> Mapping[str, ConjugatePosterior] | None:
+    """The conjugate posteriors of a guide's global sites, by name; None of a guide without them.
+
+    By convention a guide calls them ``posteriors``, a ``ModuleDict``.
+    """
+    return getattr(unwrapped(guide), "posteriors", None)
 
 
 @runtime_checkable

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.mixture.ownership import Ownership
-from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of
+from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of, posteriors_of
 from pyro_crowdclust.supervision.supervision import Supervision
 
 
@@ -30,11 +30,10 @@ class ClusterNumbers:
     @cached_property
     def owners(self) -> Float[Tensor, "component cluster"] | None:
         """q(c) of every component, clusters in the guide's order; None where each is one."""
-        posteriors = part_of(self._result.guide, "posteriors", nn.ModuleDict)
+        posteriors = posteriors_of(self._result.guide)
         if posteriors is None or "owners" not in posteriors:
             return None
-        owners: Any = posteriors["owners"]
-        return owners.mean().cpu()
+        return posteriors["owners"].mean().cpu()
 
     @cached_property
     def _owners_by_name(self) -> Float[Tensor, "component cluster"] | None:

@@ -34,12 +34,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Bool, Float, Int
 
-from pyro_crowdclust.annotators.item_trait import ItemTrait
-from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.protocols import SupportsTrait, SupportsTrusted
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
@@ -234,8 +234,8 @@ def discounts_of(result: Fitted) -> Discounts:
     data, q = result.data, np.asarray(result.probabilities)
     labels, annotators = data.class_labels, result.model.annotators
     known = np.zeros(data.num_items, dtype=bool)
-    if labels is not None and isinstance(annotators, TrustedWorkers):
-        is_trusted = annotators.is_trusted.cpu()[labels.worker]
+    if labels is not None and isinstance(annotators, SupportsTrusted):
+        is_trusted = torch.from_numpy(annotators.trusted_workers())[labels.worker]
         known[labels.item[is_trusted].numpy()] = True
         data = data.with_class_labels(labels.at(~is_trusted))
     by_features = _told_by_features(result)
@@ -275,7 +275,7 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
         )
     frame = result.class_probabilities
     discounted, _, known = discounts_of(result)
-    trait = result if isinstance(result.model.annotators, ItemTrait) else None
+    trait = result if isinstance(result.model.annotators, SupportsTrait) else None
     of_copies = weight_of_copies(discounted, np.asarray(result.probabilities), trait)
     weight = np.where(known, 0.0, of_copies)[:, None]
     return (1 - weight) * frame + weight * discounted.class_probabilities.to_numpy()

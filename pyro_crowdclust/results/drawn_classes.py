@@ -24,6 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators.label_sites import worth_of
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
@@ -154,7 +155,7 @@ def draw_classes(
         raise ValueError(
             f"{type(annotators).__name__} cannot be drawn: it has no verb draw; use the fit itself"
         )
-    if getattr(annotators, "worth", None) is not None:
+    if worth_of(annotators) is not None:
         raise ValueError(
             "answers count in part where workers copy each other, and cannot be drawn so: use the "
             "fit itself, or one of infer_classes"

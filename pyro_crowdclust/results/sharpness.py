@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyro_crowdclust.protocols import SupportsSharpness
 from pyro_crowdclust.results.fitted import Fitted
 
 
@@ -18,8 +17,7 @@ def read_at(result: Fitted, sharpness: float) -> Fitted:
     sharpness
         tau.
     """
-    guide: SupportsSharpness = result.guide
-    if guide.sharpness == sharpness:
+    if result.guide.sharpness == sharpness:
         return result
-    other = guide.read_at(sharpness)
+    other = result.guide.read_at(sharpness)
     return replace(result, model=other.model, guide=other)

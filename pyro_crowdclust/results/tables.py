@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.sorted_pages import PAGE_STATES, SortedPages
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import outcome_names
 from pyro_crowdclust.distributions.pages import overlap_of

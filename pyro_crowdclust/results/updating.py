@@ -24,6 +24,7 @@ from pyro_crowdclust.protocols import (
     SupportsMakeRoom,
     name_of,
     part_of,
+    posteriors_of,
     unwrapped,
 )
 from pyro_crowdclust.results.further_training import FurtherTraining
@@ -191,7 +192,7 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
         )
     rows = torch.from_numpy(after.get_indexer(before))
     grown: Any = more_workers.with_workers(annotators, rows, len(after))
-    posteriors: Any = part_of(guide, "posteriors", nn.ModuleDict)
+    posteriors: Any = posteriors_of(guide)
     names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
         isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False

@@ -17,7 +17,7 @@ from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust, part_of
+from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust, part_of, posteriors_of
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
@@ -167,7 +167,8 @@ class TrustingStart:
         self.start(model, guide, data, generator)
         if model.annotators is None or not data.has_answers:
             return
-        if not hasattr(guide, "posteriors"):
+        posteriors = posteriors_of(guide)
+        if posteriors is None:
             raise ValueError(
                 f"TrustingStart moves the posteriors of workers, and {type(guide).__name__} has "
                 "none: use PrincipalComponentStart, or another guide; the points of an "
@@ -175,9 +176,9 @@ class TrustingStart:
             )
         if isinstance(model.annotators, SupportsTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():
-                guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
+                posteriors[name].set_natural_parameters(prior.natural_parameters)
         answered = answered_batch(data)
-        if "owners" in guide.posteriors and answered is not None:
+        if "owners" in posteriors and answered is not None:
             # Networks take features in their own precision, which fit has given them.
             recognition = part_of(guide, "recognition", nn.Module)
             networks = () if recognition is None else recognition.parameters()

@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
@@ -27,6 +26,7 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.class_table import ClassTable
 from pyro_crowdclust.supervision.field_coupling import (
     FieldCoupling,
@@ -35,6 +35,7 @@ from pyro_crowdclust.supervision.field_coupling import (
     tied_rows,
 )
 from pyro_crowdclust.supervision.supervision import Supervision
+from pyro_crowdclust.supervision.unsupervised import Unsupervised
 
 # Most rounds of coordinate ascent over the items with links in a step.
 _ROUNDS = 10
@@ -79,7 +80,7 @@ class CertainLinks(Supervision):
             raise ValueError(f"error is {error}, but must be between 0 and 1/2")
         self.num_clusters = num_clusters
         self.error = error
-        self.labels = Supervision() if labels is None else labels
+        self.labels = Unsupervised(refuses=False) if labels is None else labels
         self.sites_of_clusters = self.labels.sites_of_clusters
 
     @classmethod

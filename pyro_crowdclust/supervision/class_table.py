@@ -23,13 +23,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.class_owners import ClassOwners
 from pyro_crowdclust.supervision.supervision import Supervision
 

@@ -28,7 +28,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
@@ -37,6 +36,7 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.field_coupling import (
     FieldAssignment,
     FieldCoupling,

@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.answer_sites import OwnersEvidence
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.priors import ConjugatePrior
@@ -26,12 +25,12 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.inference.messages import Conditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import Coupling
+from pyro_crowdclust.protocols import Coupling, OwnersEvidence
 
 
 @described
 class Supervision(nn.Module):
-    """No supervision, and the defaults of every other.
+    """The defaults of every supervision, which say nothing; ``Unsupervised`` is none at all.
 
     Parameters
     ----------
@@ -43,6 +42,8 @@ class Supervision(nn.Module):
 
     Attributes
     ----------
+    hears_experts
+        Whether labels or links have a say.
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     is_between_components
@@ -55,6 +56,7 @@ class Supervision(nn.Module):
         The number of clusters that it was made for; None fits any.
     """
 
+    hears_experts = True
     couples_items = False
     is_between_components = False
     names_clusters = False

@@ -12,8 +12,12 @@ from pyro_crowdclust.supervision.supervision import Supervision
 class Unsupervised(Supervision):
     """``z_n ~ Cat(pi)``, for data about which no expert said a word.
 
-    What a model has whose ``supervision`` is None. Labels and links are refused, since they would
-    be passed over in silence; ``Supervision()``, given by name, does pass over them.
+    What a model has whose ``supervision`` is None.
+
+    Parameters
+    ----------
+    refuses
+        Whether labels and links are refused; else they are passed over in silence.
 
     Examples
     --------
@@ -24,13 +28,20 @@ class Unsupervised(Supervision):
     ValueError: the data have known labels or links of 1 item, but the model has no supervision ...
     """
 
+    hears_experts = False
+
+    def __init__(self, refuses: bool = True) -> None:
+        super().__init__()
+        self.refuses = refuses
+
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` if there are known labels or links."""
-        refuse_experts(
-            data,
-            "give it one, such as supervision=ClassTable(...), or Supervision() to leave them "
-            "unheard",
-        )
+        """Raise a ``ValueError`` if there are labels or links, unless they are passed over."""
+        if self.refuses:
+            refuse_experts(
+                data,
+                "give it one, such as supervision=ClassTable(...), or "
+                "Unsupervised(refuses=False) to leave them unheard",
+            )
 
 
 def refuse_experts(data: CrowdData, remedy: str) -> None:

@@ -1,5 +1,6 @@
 """One training run: bound, natural gradients, checks and checkpoints."""
 
+from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import EnumeratedELBO, PlainELBO, default_elbo
 from pyro_crowdclust.training.held_steps import held_steps
@@ -8,6 +9,7 @@ from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, 
 from pyro_crowdclust.training.trainer import Trainer
 
 __all__ = [
+    "Callback",
     "Checkpoint",
     "Ending",
     "EnumeratedELBO",

@@ -24,7 +24,7 @@ from pyro_crowdclust.files.safetensors_file import (
     write_file,
 )
 from pyro_crowdclust.files.writing import check_room
-from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.run_state import check_state, restore, state_of
 from pyro_crowdclust.training.trainer import Trainer
 

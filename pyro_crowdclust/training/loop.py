@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 from tqdm.auto import tqdm
 
-from pyro_crowdclust.protocols import Callback
+from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import CheckpointKeeper
 from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Trainer

@@ -15,7 +15,8 @@ from pyro_crowdclust.files.checks import (
     check_tensors,
 )
 from pyro_crowdclust.files.description import NotDescribable, describe
-from pyro_crowdclust.protocols import Callback, SupportsState
+from pyro_crowdclust.protocols import SupportsState
+from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.copies import check_same_tensors
 from pyro_crowdclust.training.random_states import random_states, set_random_states
 from pyro_crowdclust.training.trainer import Position, Trainer

@@ -8,13 +8,18 @@ import scipy.special
 import scipy.stats
 import torch
 
-from pyro_crowdclust.annotators.drawn_rates import (
-    DrawnShares,
-    LookShares,
-    summarize_draws,
-    weight_of,
+from pyro_crowdclust.annotators import (
+    GradedAnswers,
+    GradedPairs,
+    TwoCoin,
+    looks_of,
+    summarize_workers,
 )
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, LookShares, weight_of
+from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.families import beta_summary
+
+from ..registries import OneAccuracy, WorkerKinds
 
 DRAWS, WORKERS, COUNT = 3, 2, 60_000
 
@@ -51,44 +56,73 @@ def test_shares_averages_and_mixtures_have_their_moments():
     assert_moments(shares.mixed(said).reversed(), drawn.flip(-1))
 
 
-@pytest.mark.parametrize(
-    "names", [("sensitivity", "specificity"), ("grades_1", "grades_2"), ("habit", "accuracy")]
-)
-def test_summaries_are_of_all_draws_together(names):
+EVERY_KIND = {
+    "two coins": TwoCoin(WORKERS),
+    "grades of looks": GradedAnswers(WORKERS, num_grades=2),
+    "one accuracy": OneAccuracy(WORKERS),
+    "grades of pairs": GradedPairs(WORKERS, num_grades=3),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_summaries_are_of_all_draws_together(kind):
     """Looks are of two kinds of pairs, each that are different, then that are the same."""
-    given = dict(zip(names, random_eta(2, DRAWS, WORKERS, 2), strict=True))
+    annotators = EVERY_KIND[kind]
+    priors = annotators.priors()
+    given = {
+        name: random_eta(place + 1, DRAWS, WORKERS, prior.family.size)[place]
+        for place, (name, prior) in enumerate(priors.items())
+    }
+    posteriors = {name: ConjugatePosterior(prior) for name, prior in priors.items()}
     looks, counts = random_eta(DRAWS, 4, 2), torch.rand(DRAWS, 4, 2) * 20
-    levels = names if "grades_1" in names else ()
-    found = summarize_draws(given, looks, counts, 0.8, levels)
-    first, second = (sampled(eta) for eta in given.values())
-    expected = {names[0]: first, names[1]: second}
-    if "habit" not in names:
-        drawn, number = sampled(looks), counts.sum(-1)
-        differ, same = (
-            (drawn[:, :, place::2] * number[:, place::2, None]).sum(2)
-            / number[:, place::2].sum(1)[:, None]
-            for place in (0, 1)
-        )
-        if "sensitivity" in names:
-            alpha, beta = first[..., 0], second[..., 0]
-            as_same, as_different = same[..., 1:], differ[..., :1]
-            expected = {
-                "sensitivity": as_same * alpha + (1 - as_same) * (1 - beta),
-                "specificity": as_different * beta + (1 - as_different) * (1 - alpha),
-            }
-        else:
-            for name, shares in (("if_same", same), ("if_different", differ)):
-                low, high = (shares[..., look, None, None] for look in (0, 1))
-                expected[name] = low * first + high * second
-    assert set(found) == set(expected)
+    summary = looks_of(annotators).summary_of_draws(posteriors, given, looks, counts, 0.8)
+    expected = {name: sampled(eta) for name, eta in given.items()}
+    drawn, number = sampled(looks), counts.sum(-1)
+    differ, same = (
+        (drawn[:, :, place::2] * number[:, place::2, None]).sum(2)
+        / number[:, place::2].sum(1)[:, None]
+        for place in (0, 1)
+    )
+    if kind == "two coins":
+        alpha, beta = (part[..., 0] for part in expected.values())
+        as_same, as_different = same[..., 1:], differ[..., :1]
+        expected = {
+            "sensitivity": as_same * alpha + (1 - as_same) * (1 - beta),
+            "specificity": as_different * beta + (1 - as_different) * (1 - alpha),
+        }
+    if kind == "grades of looks":
+        first, second = expected.values()
+        for name, shares in (("if_same", same), ("if_different", differ)):
+            low, high = (shares[..., look, None, None] for look in (0, 1))
+            expected[name] = low * first + high * second
+    if kind == "one accuracy":
+        expected = {"accuracy": expected["accuracy"][..., 0]}
+    assert set(summary.rates) == set(expected)
     for name, samples in expected.items():
-        rates, summary = samples.flatten(0, 1), found[name]
-        np.testing.assert_allclose(summary.mean, rates.mean(0), atol=0.005)
-        np.testing.assert_allclose(summary.sd, rates.std(0), rtol=0.02)
-        size = summary.mean * (1 - summary.mean) / summary.sd**2 - 1
-        of_rate = scipy.stats.beta(summary.mean * size, (1 - summary.mean) * size)
-        np.testing.assert_allclose(summary.lower, of_rate.ppf(0.1), atol=1e-9)
-        np.testing.assert_allclose(summary.upper, of_rate.ppf(0.9), atol=1e-9)
+        rates, found = samples.flatten(0, 1), summary.rates[name]
+        np.testing.assert_allclose(found.mean, rates.mean(0), atol=0.005)
+        np.testing.assert_allclose(found.sd, rates.std(0), rtol=0.02)
+        size = found.mean * (1 - found.mean) / found.sd**2 - 1
+        of_rate = scipy.stats.beta(found.mean * size, (1 - found.mean) * size)
+        np.testing.assert_allclose(found.lower, of_rate.ppf(0.1), atol=1e-9)
+        np.testing.assert_allclose(found.upper, of_rate.ppf(0.9), atol=1e-9)
+    if kind != "two coins":  # what an answer weighs is of q
+        of_q = (
+            annotators.summary(posteriors, 0.8)
+            if kind == "grades of looks"
+            else summarize_workers(annotators, posteriors, 0.8)
+        )
+        np.testing.assert_array_equal(summary.weight, of_q.weight)
+
+
+def test_of_sites_that_are_no_shares_draws_say_nothing():
+    workers = WorkerKinds(WORKERS)
+    posteriors = {name: ConjugatePosterior(prior) for name, prior in workers.priors().items()}
+    nothing = torch.zeros(DRAWS, 2, 2)
+    found = looks_of(workers).summary_of_draws(posteriors, {}, nothing, nothing, 0.8)
+    expected = summarize_workers(workers, posteriors, 0.8)
+    np.testing.assert_array_equal(found.rates["kind"].mean, expected.rates["kind"].mean)
+    np.testing.assert_array_equal(found.weight, expected.weight)
 
 
 def test_weight_of_betas_has_the_moments_of_its_log_odds():

@@ -25,7 +25,7 @@ from pyro_crowdclust.annotators import (
     sample_answers,
     sites_of,
 )
-from pyro_crowdclust.annotators.sorted_pages import PageCoupling
+from pyro_crowdclust.annotators.page_coupling import PageCoupling
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions.likelihoods import Assignment
@@ -154,7 +154,7 @@ def test_messages_are_the_gradient_of_the_bound(groups):
 
     loss = Trace_ELBO(max_plate_nesting=1).differentiable_loss(model, guide, batch)
     (slope,) = torch.autograd.grad(-loss, q)
-    coupling = PageCoupling(annotators, RATES, batch.pages, 5)
+    coupling = PageCoupling(annotators.log_overlap, RATES, batch.pages, 5)
     messages = coupling.messages(q.detach(), last=True)
     # Clusters that are not seen on the page are offered a home, which the bound leaves out.
     seen = q.detach().sum(0) >= 0.5
@@ -162,7 +162,7 @@ def test_messages_are_the_gradient_of_the_bound(groups):
     (of_potential,) = torch.autograd.grad(coupling.potential(q), q)
     torch.testing.assert_close(of_potential, messages)
     heavy = dataclasses.replace(batch.pages, weight=torch.tensor([2.5]).double())
-    weighted = PageCoupling(annotators, RATES, heavy, 5, weighted=True)
+    weighted = PageCoupling(annotators.log_overlap, RATES, heavy, 5, weighted=True)
     torch.testing.assert_close(weighted.messages(q.detach(), last=True), 2.5 * messages)
 
 
@@ -206,7 +206,7 @@ def test_merge_gain_is_what_the_bound_gains():
     batch = one_page([0, 0, 0, 1, 1, 2, 2])
     z = nn.functional.one_hot(torch.tensor([0, 0, 1, 2, 2, 3, 3]), 4).double()
     annotators = SortedPages(1, overlap=OVERLAP)
-    gain = PageCoupling(annotators, RATES, batch.pages, 7).merge_gain(z)
+    gain = PageCoupling(annotators.log_overlap, RATES, batch.pages, 7).merge_gain(z)
     before = bound(z, batch, annotators)
     for first, second in itertools.combinations(range(4), 2):
         joined = z.clone()
@@ -240,8 +240,8 @@ def bound_of_homes(counts, homes, states):
 
 def test_merge_gain_is_that_of_the_best_home_of_both(monkeypatch):
     """All else stays; of three clusters on three pages, and two that are on none."""
-    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._HOME_ROUNDS", 200)
-    monkeypatch.setattr("pyro_crowdclust.annotators.sorted_pages._PAGES_AT_A_TIME", 2)
+    monkeypatch.setattr("pyro_crowdclust.annotators.page_coupling._HOME_ROUNDS", 200)
+    monkeypatch.setattr("pyro_crowdclust.annotators.page_coupling._PAGES_AT_A_TIME", 2)
     groups = np.array([[0, 0, 1, 1, 2, 2, 0], [0, 0, 0, 1, 1, 1, 1], [0, 1, 2, 0, 0, 1, 1]])
     page, item = np.indices(groups.shape)
     table = {"page": page.ravel(), "item": item.ravel(), "worker": 0, "group": groups.ravel()}
@@ -252,7 +252,7 @@ def test_merge_gain_is_that_of_the_best_home_of_both(monkeypatch):
     q = nn.functional.pad(logits.softmax(-1), (0, 2))
     annotators = SortedPages(1, overlap=OVERLAP)
     posterior = annotators.posterior(RATES, q, pages)
-    found = PageCoupling(annotators, RATES, pages, 7).merge_gain(q)
+    found = PageCoupling(annotators.log_overlap, RATES, pages, 7).merge_gain(q)
     for one, other in itertools.combinations(range(5), 2):
         gain = 0.0
         for page, group in enumerate(torch.from_numpy(groups)):

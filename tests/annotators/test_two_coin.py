@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.annotators.two_coin import summarize_pair_workers
+from pyro_crowdclust.annotators.pair_summaries import summarize_pair_workers
 from pyro_crowdclust.distributions import ConjugatePosterior
 
 from ..oracles import random_natural

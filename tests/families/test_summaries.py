@@ -54,3 +54,15 @@ def test_the_concentration_has_the_moments():
     successes, failures = np.array([1.0, 40.0, 0.3]), np.array([3.0, 0.5, 0.3])
     moments = scipy.stats.beta(successes, failures).stats("mv")
     np.testing.assert_allclose(beta_concentration(*moments), successes + failures)
+
+
+def test_moments_of_shares_are_those_of_their_betas():
+    counts = torch.tensor([[3.0, 2.0, 0.5], [0.7, 4.0, 9.0]], dtype=torch.float64)
+    mean, variance = Dirichlet(3).share_moments(counts - 1)
+    expected = scipy.stats.beta(counts.numpy(), (counts.sum(1, keepdim=True) - counts).numpy())
+    np.testing.assert_allclose(mean, expected.mean())
+    np.testing.assert_allclose(variance, expected.var())
+    mean, variance = Beta().share_moments(counts[:, :2] - 1)
+    expected = scipy.stats.beta(*counts[:, :2].numpy().T)
+    np.testing.assert_allclose(mean, expected.mean())
+    np.testing.assert_allclose(variance, expected.var())

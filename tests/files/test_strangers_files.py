@@ -17,7 +17,7 @@ from pyro_crowdclust.files.allocation import limited_allocation
 from pyro_crowdclust.files.safetensors_file import file_digest
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.networks import SkipMLP
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Unsupervised
 from pyro_crowdclust.training import Checkpoint
 
 from ..crowds import crowd, crowd_of_all_kinds, message_passing_pair, plain_pair, quiet_fit
@@ -32,7 +32,7 @@ def stop(trainer) -> None:
 @pytest.fixture(scope="module")
 def result_file(tmp_path_factory) -> bytes:
     path = tmp_path_factory.mktemp("result") / "fit"
-    quiet_fit(*plain_pair(Supervision()), crowd_of_all_kinds(), epochs=1).save(path)
+    quiet_fit(*plain_pair(Unsupervised(refuses=False)), crowd_of_all_kinds(), epochs=1).save(path)
     return path.read_bytes()
 
 

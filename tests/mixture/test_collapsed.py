@@ -10,7 +10,7 @@ from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.collapsed import _LogSumExpOfProduct
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Supervision
+from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField, Unsupervised
 from pyro_crowdclust.training.elbo import default_elbo
 
 from ..crowds import quiet_fit
@@ -26,7 +26,7 @@ from ..mixture_parts import (
 )
 
 SUPERVISION = {
-    "none": lambda data: Supervision(),
+    "none": lambda data: Unsupervised(refuses=False),
     "class table": lambda data: ClassTable.of(data, CLUSTERS, unlabeled_weight=0.5),
 }
 every_part = pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_single_precision_is_close():
             WEIGHTS["dirichlet"](),
             COMPONENTS["gaussian"](),
             Identity(),
-            supervision=Supervision(),
+            supervision=Unsupervised(refuses=False),
             sum_out_assignments=precision,
         )
         result = quiet_fit(model, guide_of(model), data, batch_size=None, step_size=1.0, epochs=5)

@@ -13,7 +13,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.results.saved_data import data_fields
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Unsupervised
 from pyro_crowdclust.training.fingerprint import digest
 
 from ..crowds import crowd, crowd_of_all_kinds, plain_pair, quiet_fit
@@ -21,7 +21,7 @@ from ..crowds import crowd, crowd_of_all_kinds, plain_pair, quiet_fit
 
 def test_data_with_labels_and_links(path):
     data = crowd_of_all_kinds()
-    quiet_fit(*plain_pair(Supervision()), data, epochs=1).save(path)
+    quiet_fit(*plain_pair(Unsupervised(refuses=False)), data, epochs=1).save(path)
     loaded = load(path).data
     assert digest(data_fields(loaded)) == digest(data_fields(data))
     assert torch.equal(loaded.known, data.known)

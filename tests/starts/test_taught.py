@@ -28,7 +28,7 @@ from pyro_crowdclust.networks import (
     SkipMLP,
 )
 from pyro_crowdclust.starts import TaughtStart, ViewTeaching
-from pyro_crowdclust.supervision import KnownClusters, Supervision
+from pyro_crowdclust.supervision import KnownClusters, Supervision, Unsupervised
 
 NUM_ITEMS = 300
 
@@ -134,7 +134,7 @@ def test_known_clusters_keep_their_numbers_under_sticks():
 def test_a_deep_mixture_without_labels_is_taught_clusters_too():
     torch.manual_seed(0)
     data, human = striped()
-    model, guide = deep_mixture(Supervision())
+    model, guide = deep_mixture(Unsupervised(refuses=False))
     TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator().manual_seed(2))
     assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
     with pytest.raises(ValueError, match="nothing to teach: pass clusters, or data with known"):

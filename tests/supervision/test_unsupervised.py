@@ -10,7 +10,7 @@ from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import ClusterMLP
-from pyro_crowdclust.supervision import Supervision
+from pyro_crowdclust.supervision import Unsupervised
 
 from ..crowds import NUM_FEATURES, blobs, plain_pair, quiet_fit
 
@@ -44,7 +44,7 @@ def test_by_name_it_is_left_unheard(said):
     features = blobs(60)[0]
     fits = [
         quiet_fit(
-            *plain_pair(Supervision()),
+            *plain_pair(Unsupervised(refuses=False)),
             CrowdData(features, **words),
             batch_size=None,
             initialize=None,

@@ -36,9 +36,8 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import Callback
 from pyro_crowdclust.starts import TrustingStart
-from pyro_crowdclust.training import RobbinsMonro, Stopping
+from pyro_crowdclust.training import Callback, RobbinsMonro, Stopping
 from pyro_crowdclust.transforms import WithAtoms, Within
 
 # Where a learned prior begins: components are expected to have a fifth of the data's variance, so

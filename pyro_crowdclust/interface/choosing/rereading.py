@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import GradedPairs, TwoCoin, annotators_for
+from pyro_crowdclust.annotators import annotators_for
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import SupportsSites, SupportsTrust
 from pyro_crowdclust.results.sharpness import read_at
 
 # Joined clusters are sure: log q(c_k) of the owner less that of any other.
@@ -92,9 +93,13 @@ def judged(result: Fitted) -> Fitted:
     Workers who lapse stay as they are: whether they looked is no matter of items alone.
     """
     heard = answered_batch(result.data)
-    if heard is not None and isinstance(result.model.annotators, TwoCoin | GradedPairs):
+    annotators = result.model.annotators
+    is_of_pairs = isinstance(annotators, SupportsTrust) and not isinstance(
+        annotators, SupportsSites
+    )
+    if heard is not None and is_of_pairs:
         batch = heard.to(result.device, torch.float64)
-        refit_workers(result.guide, result.model.annotators, batch)
+        refit_workers(result.guide, annotators, batch)
     return result
 
 

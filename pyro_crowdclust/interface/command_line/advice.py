@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
-from pyro_crowdclust.annotators import LapsingWorkers
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
-from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers, part_of
+from pyro_crowdclust.protocols import (
+    SupportsLapses,
+    SupportsMixture,
+    SupportsPartition,
+    SupportsWorkers,
+    part_of,
+)
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Ending
 
@@ -175,7 +180,7 @@ def _of_lapses(result: Fitted) -> list[str]:
     data = result.data
     if data.answers is None or not data.has_pages:
         return []
-    heard = part_of(result.model, "annotators", LapsingWorkers) is not None
+    heard = part_of(result.model, "annotators", SupportsLapses) is not None
     if len(data.grade_ids) and not heard:
         return []
     careless = find_lapses(result)["careless"]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators.lapsing import SessionCoupling
-from pyro_crowdclust.annotators.pair_messages import PairCoupling
-from pyro_crowdclust.annotators.sorted_pages import PageCoupling
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols.annotators import Annotators
+from pyro_crowdclust.protocols.guides import Coupling
 
 Rates = Mapping[str, Float[Tensor, "worker size"]]
 WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
+
+
+class AnswerCoupling(Coupling, Protocol):
+    """What answers add to the bound, as messages between the items that they are about."""
+
+    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
+        """The terms at these q(z), whose gradient is exact."""
 
 
 class OwnersEvidence(Protocol):
@@ -62,7 +68,7 @@ class AnswerSites(Protocol):
 
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
-    ) -> PairCoupling | SessionCoupling | PageCoupling:
+    ) -> AnswerCoupling:
         """Messages between the items; ``weighted`` ones count by the weights of answers."""
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
@@ -76,3 +82,11 @@ class AnswerSites(Protocol):
 
     def first_points(self, rate: float) -> dict[str, Float[Tensor, "worker ..."]]:
         """Where point estimates of rates start; a ``ValueError`` where these cannot serve."""
+
+
+@runtime_checkable
+class SupportsSites(Annotators, Protocol):
+    """Annotators with sites of another kind than a pair's: of pages, say."""
+
+    def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> AnswerSites:
+        """The verbs of the sites; ``owners`` as of ``annotators.sites_of``."""

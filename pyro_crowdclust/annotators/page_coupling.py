@@ -1,0 +1,283 @@
+"""Messages between the items of sorted pages, and the posterior of what is local to a page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from pyro_crowdclust.distributions.pages import (
+    log_home_normalizers,
+    mean_homes,
+    overlap_of,
+    placement_scores,
+)
+from pyro_crowdclust.minibatches.pages import BatchPages
+
+# What the homes on a page look like, in this order.
+PAGE_STATES = ("sorted", "lumped", "careless")
+
+# Rounds of the homes of a page, all clusters at a time and so damped by a half.
+_HOME_ROUNDS = 8
+# A cluster with fewer expected items on a page than this is not on it.
+_SEEN = 0.5
+# With fewer on all pages together it hears what a cluster without items hears.
+_ABSENT = 1e-6
+# Log-odds against a group that a page has not, which lies in the table for others that have.
+_NEVER = -1e9
+# Merge gains are formed for so many pages at a time, so that their memory does not grow.
+_PAGES_AT_A_TIME = 128
+
+
+class PagePosterior(NamedTuple):
+    """q(s) q(h | s) of the local sites of pages.
+
+    Attributes
+    ----------
+    state_logits
+        Unnormalized log q(s), ``[page, state]``.
+    homes
+        q(h | s) of sorted and of lumped pages, ``[page, state, cluster, home]``; zero for clusters
+        without items on the page, that is with less than half an expected item.
+    offered
+        The same with the homes that these clusters would have, by which they may get items.
+    """
+
+    state_logits: Float[Tensor, "page state"]
+    homes: Float[Tensor, "page homed cluster home"]
+    offered: Float[Tensor, "page homed cluster home"]
+
+    @property
+    def states(self) -> Float[Tensor, "page state"]:
+        """q(s)."""
+        return self.state_logits.softmax(-1)
+
+    @property
+    def mean_homes(self) -> Float[Tensor, "page cluster home"]:
+        """``q(attentive, h_k = g)``."""
+        return mean_homes(self.states, self.homes)
+
+
+class PageCoupling:
+    """Messages between the items of sorted pages, by way of the clusters' homes.
+
+    With w_s the log odds of a placement at home against one other group (``placement_scores``), C
+    the expected overlap of homes and F_s the bound of a page given its state,
+
+        to z_i = k:     sum_p sum_s w_ps q(s_p) q(h_pk = g_i | s_p)
+        to h_k = g | s: w_s sum_{i in g} q(z_i = k) + log r_s sum_{l != k} q(h_l = g | s)
+        to s:           E[log habits_s] + F_s
+        F_s = sum_i E[log p(g_i | s)] + log r_s C_s - log Z_s + entropy of q(h | s)
+        F_careless = |S| log(1 / (G + 1))
+
+    Whether a page is careless is asked in the last round only: before, its items would not be heard
+    until they agreed with features that may still be vague.
+
+    Parameters
+    ----------
+    log_overlap
+        log r_s of sorted and of lumped pages, as of ``SortedPages``.
+    rates
+        E[t] of the workers' accuracy and habits.
+    pages
+        The pages.
+    num_items
+        The first so many rows of the assignments may be on pages.
+    weighted
+        Whether what items hear counts by the weights of the pages.
+    owners
+        q(c) of every component, where clusters own components: homes are of clusters, assignments
+        and messages of components, ``sum_m q(c_k = m)`` of what is said to ``z_i = k`` above.
+    """
+
+    def __init__(
+        self,
+        log_overlap: tuple[float, float],
+        rates: dict[str, Float[Tensor, "worker size"]],
+        pages: BatchPages,
+        num_items: int,
+        weighted: bool = False,
+        owners: Float[Tensor, "component cluster"] | None = None,
+    ) -> None:
+        self.num_items, self._pages, self._owners = num_items, pages, owners
+        self._log_overlap_of_states = log_overlap
+        accuracy = rates["accuracy"].index_select(0, pages.worker)
+        right, wrong = placement_scores(accuracy, pages.num_groups)
+        self._habits = rates["habits"].index_select(0, pages.worker)
+        self._right, self._wrong = right, wrong
+        self._chance = -pages.num_groups.to(right.dtype).log1p()
+        self._sent = right - wrong
+        if weighted:
+            self._sent = self._sent * pages.weight.unsqueeze(-1)
+        self._log_overlap = right.new_tensor(log_overlap)
+        place = torch.arange(pages.most_groups, device=right.device)
+        self._outside = torch.where(place < pages.num_groups.unsqueeze(-1), 0.0, _NEVER)
+
+    @torch.no_grad()
+    def posterior(
+        self, assignments: Float[Tensor, "item cluster"], careless: bool = True
+    ) -> PagePosterior:
+        """q(s) q(h | s) given q of the items' clusters, all pages at once.
+
+        Without ``careless`` no page is taken for a careless one.
+        """
+        counts = self._pages.counts(assignments.to(self._right.dtype))
+        return self.posterior_of(counts, careless)
+
+    @torch.no_grad()
+    def posterior_of(
+        self, counts: Float[Tensor, "page cluster group"], careless: bool = True
+    ) -> PagePosterior:
+        """The same, given how many items of every cluster lie in every group."""
+        # Clusters that are on no page are all alike.
+        absent = counts.sum((0, 2)) < _ABSENT
+        alike = absent.nonzero().squeeze(1)
+        if len(alike) > 1:
+            kept = torch.cat([(~absent).nonzero().squeeze(1), alike[:1]])
+            place = torch.full_like(absent, len(kept) - 1, dtype=torch.long)
+            place[kept] = torch.arange(len(kept), device=place.device)
+            logits, *homes = self._posterior_of(counts[:, kept], careless)
+            return PagePosterior(logits, *(one.index_select(2, place) for one in homes))
+        return self._posterior_of(counts, careless)
+
+    def _posterior_of(
+        self, counts: Float[Tensor, "page cluster group"], careless: bool
+    ) -> PagePosterior:
+        seen = counts.sum(-1) >= _SEEN
+        logits = self._home_logits(self._evidence(counts), seen)
+        homes = logits.softmax(2)
+        # log q(h) less its logit, which the likeliest home tells without another sum of exponents.
+        shift = homes.amax(2).log() - logits.amax(2)
+        held = homes * seen[:, None, None]
+        right = (held[:, :, 1:] * counts.mT.unsqueeze(1)).sum((-2, -1))
+        num_placed = counts.sum((1, 2)).unsqueeze(-1)
+        likelihood = right * self._right + (num_placed - right) * self._wrong
+        negentropy = (held * logits).sum((-2, -1)) + (shift * seen.unsqueeze(1)).sum(-1)
+        held, homes = held.mT, homes.mT
+        divergence = negentropy - overlap_of(held) * self._log_overlap
+        log_normalizers = log_home_normalizers(
+            seen.sum(-1), self._pages.num_groups, self._log_overlap_of_states
+        )
+        attentive = likelihood - divergence - log_normalizers
+        at_random = num_placed * self._chance.unsqueeze(-1)
+        if not careless:
+            at_random = torch.full_like(at_random, _NEVER)
+        state_logits = self._habits + torch.cat([attentive, at_random], -1)
+        return PagePosterior(state_logits, held, homes)
+
+    def _evidence(
+        self, counts: Float[Tensor, "page cluster group"]
+    ) -> Float[Tensor, "page homed cluster home"]:
+        """What the items of every cluster say of its home; 0 for none."""
+        word = (self._right - self._wrong)[..., None, None]
+        heard = word * counts.unsqueeze(1) + self._outside[:, None, None]
+        return nn.functional.pad(heard, (1, 0))
+
+    def _home_logits(
+        self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
+    ) -> Float[Tensor, "page homed home cluster"]:
+        """log q(h | s), unnormalized; clusters that are not seen repel none.
+
+        Homes lie before clusters: along a last dimension of a few torch takes eight times as long.
+        """
+        # Of many clusters few may be on any page; the others hear how these repel them.
+        somewhere = seen.any(0).nonzero().squeeze(1)
+        seen = seen.index_select(1, somewhere).unsqueeze(1).float()
+        of_states = []
+        for state, overlap in enumerate(self._log_overlap_of_states):
+            logits = evidence[:, state].mT.clone(memory_format=torch.contiguous_format)
+            # Where homes do not repel each other there is nothing to exchange.
+            if overlap:
+                # The rounds end before they settle to more digits than these.
+                some = logits.index_select(2, somewhere).float()
+                heard = some[:, 1:].clone()  # of groups; nobody is repelled from the empty one
+                for _ in range(_HOME_ROUNDS):
+                    groups = some.softmax(1)[:, 1:] * seen
+                    repelled = groups.sum(-1, keepdim=True) - groups
+                    some[:, 1:].lerp_(heard.add(repelled, alpha=overlap), 0.5)
+                held = (some.softmax(1)[:, 1:] * seen).sum(-1, keepdim=True)
+                logits[:, 1:].add_(held, alpha=overlap)
+                logits.index_copy_(2, somewhere, some.to(logits))
+            of_states.append(logits)
+        return torch.stack(of_states, 1)
+
+    def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
+        """What every item on a page hears, ``[num_items, K]``."""
+        if self._owners is None:
+            return self._heard(assignments, last).to(assignments.dtype)
+        owners = self._owners.to(assignments.dtype)
+        return self._heard(assignments @ owners, last).to(assignments.dtype) @ owners.mT
+
+    def _heard(
+        self, clusters: Float[Tensor, "item cluster"], last: bool
+    ) -> Float[Tensor, "placed cluster"]:
+        """What is said of the cluster of every item that may be on pages."""
+        table = self.said(self.posterior(clusters, careless=last)).mT.flatten(0, 1)
+        total = table.new_zeros(self.num_items, table.shape[-1])
+        return total.index_add(0, self._pages.row, table.index_select(0, self._pages.cell))
+
+    def said(self, posterior: PagePosterior) -> Float[Tensor, "page cluster group"]:
+        """What every group of a page says of being in every cluster."""
+        states = posterior.states[:, : self._sent.shape[1]]
+        return ((states * self._sent)[..., None, None] * posterior.offered).sum(1)[..., 1:]
+
+    def pair_weights(self) -> tuple[Float[Tensor, " page"], Float[Tensor, " page"]]:
+        """Log-odds of one cluster against two, of a pair in one group and of any other pair.
+
+        With a placement at home right with probability a, in each of the others with b, and homes
+        of their own, two items are in one group with ``a^2 + (G - 1) b^2`` and ``2 a b +
+        (G - 2) b^2``; a page of one group tells them as one of two would.
+        """
+        groups = self._pages.num_groups.clamp_min(2).to(self._right.dtype)
+        right, wrong = self._right[:, 0].exp(), self._wrong[:, 0].exp()
+        total = right + (groups - 1) * wrong
+        right, wrong = right / total, wrong / total
+        same = right.square() + (groups - 1) * wrong.square()
+        different = 2 * right * wrong + (groups - 2) * wrong.square()
+        return (same / different).log(), ((1 - same) / (1 - different)).log()
+
+    def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
+        """``sum_i <q(z_i), message_i>`` at the pages' own optimum, where its gradient is exact."""
+        return (assignments * self.messages(assignments, last=True)).sum()
+
+    @torch.no_grad()
+    def merge_gain(
+        self, assignments: Float[Tensor, "item cluster"]
+    ) -> Float[Tensor, "cluster cluster"]:
+        """What the bound gains if two clusters were one, all else on the pages as it is.
+
+        The best q(h_k) given the others adds ``F_k = log sum_g exp(evidence_kg + repulsion_kg)``.
+        One cluster in place of k and l has the evidence of both, and the other, without items,
+        what its homes are worth in themselves.
+        """
+        posterior = self.posterior(assignments)
+        evidence = self._evidence(self._pages.counts(assignments.to(self._right.dtype)))
+        parts = evidence, posterior.homes, posterior.states, self._pages.num_groups
+        of_parts = zip(*(part.split(_PAGES_AT_A_TIME) for part in parts), strict=True)
+        return torch.stack([self._gain(*part) for part in of_parts]).sum(0)
+
+    def _gain(self, evidence: Tensor, homes: Tensor, states: Tensor, groups: Tensor) -> Tensor:
+        total = evidence.new_zeros(evidence.shape[2], evidence.shape[2])
+        seen = homes[:, 0].sum(-1)
+        both = seen.unsqueeze(1) * seen.unsqueeze(2)
+        # Where both were on a page, it has one cluster less to find a home for.
+        num_seen = seen.sum(-1).round().long()
+        fewer = (num_seen - 1).clamp_min(0)
+        log_overlap = self._log_overlap_of_states
+        before = log_home_normalizers(num_seen, groups, log_overlap)
+        spared = before - log_home_normalizers(fewer, groups, log_overlap)
+        for state, overlap in enumerate(self._log_overlap):
+            at, heard = nn.functional.pad(homes[:, state, :, 1:], (1, 0)), evidence[:, state]
+            others = at.sum(1, keepdim=True) - at
+            alone = (heard + overlap * others).logsumexp(-1) * seen
+            # The homes of all others repel both.
+            rest = overlap * (others.unsqueeze(1) - at.unsqueeze(2))
+            joined = (heard.unsqueeze(1) + heard.unsqueeze(2) + rest).logsumexp(-1)
+            either = seen.unsqueeze(1) + seen.unsqueeze(2) - both
+            gain = joined * either - alone.unsqueeze(1) - alone.unsqueeze(2)
+            # Each of the two has counted that they repel each other.
+            gain = gain + overlap * (at @ at.mT) + both * spared[:, state, None, None]
+            total += (states[:, state, None, None] * gain).sum(0)
+        return total
