@@ -35,6 +35,16 @@ def test_who_is_right_oftener_than_chance_tells_however_sure():
     assert tells(found, EVEN, 6)
 
 
+def test_one_item_of_many_labels_does_not_outweigh_all_others():
+    """Its gain is unbounded, and so is what it adds to the standard error."""
+    found = predictions(0.9, 0.9, seed=0)
+    several = EVEN.copy()
+    found[0], several[0] = np.log(0.5), np.log(0.5) - 8  # 3,000 times as likely
+    gain = np.expm1(found - several)
+    assert gain.mean() < 2 * gain.std() / np.sqrt(100)
+    assert tells(found, several, 6)
+
+
 def sure(number, *sharpness, share_right=1.0):
     """A trial of two classes of features that are so sure: odds of 1,000 to one, to a power."""
     odds = 1000.0 ** np.array(sharpness)[:, None]
