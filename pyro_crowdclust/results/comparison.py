@@ -72,34 +72,6 @@ def gain_by_a_part(
     return np.expm1(found - chance)
 
 
-def gain_by_share(
-    found: Float[np.ndarray, " item"], chance: Float[np.ndarray, " item"], share: float
-) -> Float[np.ndarray, " item"]:
-    """``log((1 - t) + t p(L) / p_0(L))``: what a share t of a prediction gains over chance.
-
-    Near t = 0 it is t times ``gain_by_a_part``. It grows with the logarithm where several answers
-    about one item make ``p / p_0`` huge, so that no single item decides mean and standard error.
-    For answers that have nothing to do with the prediction its expectation is at most
-    ``log(1 - t + t E[p / p_0]) = 0`` (Jensen).
-
-    Parameters
-    ----------
-    found, chance
-        ``log p(L)`` and ``log p_0(L)``.
-    share
-        t.
-
-    Examples
-    --------
-    >>> one, other = np.log([0.9, 1e-6]), np.log([0.5, 1e-9])
-    >>> gain_by_share(one, other, 0.05).round(2).tolist()
-    [0.04, 3.93]
-    >>> gain_by_a_part(one, other).round(1).tolist()
-    [0.8, 999.0]
-    """
-    return np.logaddexp(np.log1p(-share), np.log(share) + found - chance)
-
-
 def is_clear(
     gain: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"], num_candidates: int
 ) -> bool:

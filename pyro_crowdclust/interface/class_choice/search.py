@@ -21,7 +21,7 @@ from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.comparison import (
     errors_of_the_luckiest,
-    gain_by_share,
+    gain_by_a_part,
     is_clearly_better,
 )
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
@@ -34,9 +34,8 @@ from pyro_crowdclust.training.isolation import generator_of
 _STEPS = 10
 # Of fewer items no share of right ones is clearly no chance, and a gain of so many nats is enough.
 _FEWEST, _GAIN = 20, 0.5
-# The share of a prediction that must improve on chance: small, so that a prediction may be too
-# sure, and above 0, so that one item with several unlikely labels does not outweigh all others.
-_SHARE = 0.05
+# The share of the gains, the largest ones, that count as the largest of the others.
+_LARGEST = 0.02
 # Beside n held-out items features are taken to have misled about so many more.
 _MISLED = 0.5
 
@@ -240,11 +239,13 @@ def tells(
 ) -> bool:
     """Whether a candidate tells of held-out labels what chance does not.
 
-    With ``d_i = log(1 - t + t p(labels of i) / p_0(labels of i))``, where p_0 knows the labels of
-    others alone, the mean of d is above ``errors_of_the_luckiest(C)`` standard errors, C the number
-    of candidates. Where features tell nothing the expectation of d is at most 0 however sure a
-    candidate is of itself, while that of ``log p / p_0`` is below 0 also where it is right oftener
-    than chance, but too sure (``gain_by_share``).
+    With ``d_i = p(labels of i) / p_0(labels of i) - 1``, where p_0 knows the labels of others
+    alone, the mean of d is above ``errors_of_the_luckiest(C)`` standard errors, C the number of
+    candidates. Where features tell nothing the expectation of d is 0 however sure a candidate is of
+    itself, while ``log p / p_0`` is below 0 also where it is right oftener than chance, but too
+    sure (``gain_by_a_part``). The largest d, a fiftieth of them, count as the largest of the
+    others, which can only lower the expectation: several labels of one item may have a ratio of
+    thousands, and alone would make the error as large as the mean.
 
     Parameters
     ----------
@@ -262,7 +263,8 @@ def tells(
     >>> tells(surely[40:], even[40:], 1)  # every other time
     False
     """
-    gain = gain_by_share(found, alone, _SHARE)
+    gain = gain_by_a_part(found, alone)
+    gain = np.minimum(gain, np.quantile(gain, 1 - _LARGEST, method="lower"))
     return is_clearly_better(gain, np.zeros_like(gain), errors_of_the_luckiest(num_candidates))
 
 
