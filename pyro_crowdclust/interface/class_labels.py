@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from numbers import Integral
@@ -22,7 +21,7 @@ from pyro_crowdclust.annotators import (
     Truth,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -40,7 +39,7 @@ from pyro_crowdclust.results import (
     draw_classes,
     weight_of_copies,
 )
-from pyro_crowdclust.results.agreement import warn_of_guesses
+from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, whole
 from pyro_crowdclust.training.given import check_class_labels
@@ -185,31 +184,6 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
                 ": name workers as the column 'worker' does"
             )
     return tuple(codes)
-
-
-def warn_of_contradictions(trusted: tuple[int, ...], data: CrowdData) -> None:
-    """Warn of items of which trusted workers say different things, or one of them does."""
-    labels = data.class_labels
-    assert labels is not None  # as callers have seen
-    table = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
-    table = table[table["worker"].isin(trusted)]
-    number = table.groupby("item")["label"].transform("nunique")
-    doubtful = table[number > 1].drop_duplicates(["item", "label"])
-    if len(doubtful):
-        first, second, *_ = doubtful[doubtful["item"] == doubtful["item"].iloc[0]].itertuples()
-        said = (
-            f"{show(data.worker_ids[row.worker])} says {show(data.class_ids[row.label])}"
-            for row in (first, second)
-        )
-        others = doubtful["item"].nunique() - 1
-        warnings.warn(
-            f"trusted workers contradict each other about item {show(data.item_ids[first.item])} "
-            f"({' and '.join(said)})"
-            + (f" and {count(others, 'other item')}" if others else "")
-            + ": what all others say decides there; correct the labels, or trust one of them",
-            UserWarning,
-            stacklevel=3,
-        )
 
 
 def _fit_workers(data: CrowdData, workers: Workers, options: dict[str, Any]) -> Fitted:

@@ -26,8 +26,14 @@ def in_memory(X: Any) -> Any:
 
 
 def warn_if_cut(table: Any, ids: pd.Index) -> None:
-    """Warn of a table of as many rows as items, which a grid search takes for one of them."""
-    if not isinstance(table, Mapping) and hasattr(table, "__len__") and len(table) == len(ids):
+    """Warn of a table of as many rows as items, which a grid search takes for one of them.
+
+    A data frame that was cut lacks rows, which its index shows unless only the last ones are gone.
+    """
+    if isinstance(table, Mapping) or not hasattr(table, "__len__"):
+        return
+    is_whole = isinstance(table, pd.DataFrame) and table.index.equals(pd.RangeIndex(len(table)))
+    if len(table) == len(ids) and not is_whole:
         warnings.warn(
             f"there are {len(table)} items and as many rows in a table about them: in a grid "
             "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.tables import count, show
 
 # In so many pairs it shows if workers see anything: those who are right seven times in ten do.
 _FEWEST_PAIRS = 200
@@ -95,4 +98,44 @@ def warn_of_guesses(data: CrowdData) -> None:
             "are: ask more of the same items, or name somebody who is right as trusted",
             UserWarning,
             stacklevel=3,
+        )
+
+
+def warn_of_contradictions(
+    trusted: Sequence[int], data: CrowdData, first_label: int = 0, stacklevel: int = 2
+) -> None:
+    """Warn if the labels of trusted workers contradict each other.
+
+    Parameters
+    ----------
+    trusted
+        Codes of these workers.
+    data
+        Items with class labels.
+    first_label
+        Only items that have a label from this row on are looked at: those of an update.
+    stacklevel
+        Of the warning, 2 for the caller of this function.
+    """
+    labels = data.class_labels
+    assert labels is not None  # as callers have seen
+    table = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
+    later = table["item"][first_label:]
+    table = table[table["worker"].isin(trusted) & table["item"].isin(later)]
+    number = table.groupby("item")["label"].transform("nunique")
+    doubtful = table[number > 1].drop_duplicates(["item", "label"])
+    if len(doubtful):
+        first, second, *_ = doubtful[doubtful["item"] == doubtful["item"].iloc[0]].itertuples()
+        said = (
+            f"{show(data.worker_ids[row.worker])} says {show(data.class_ids[row.label])}"
+            for row in (first, second)
+        )
+        others = doubtful["item"].nunique() - 1
+        warnings.warn(
+            f"trusted workers contradict each other about item {show(data.item_ids[first.item])} "
+            f"({' and '.join(said)})"
+            + (f" and {count(others, 'other item')}" if others else "")
+            + ": what all others say decides there; correct the labels, or trust one of them",
+            UserWarning,
+            stacklevel=stacklevel + 1,
         )

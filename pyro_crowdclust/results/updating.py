@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 import pyro
 import torch
@@ -22,11 +23,13 @@ from pyro_crowdclust.protocols import (
     FittedModel,
     Start,
     SupportsMakeRoom,
+    SupportsTrusted,
     name_of,
     part_of,
     posteriors_of,
     unwrapped,
 )
+from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
@@ -93,6 +96,11 @@ def updated(
     data = extended(result.data, items=items, likeness=likeness, **answers)
     model, guide = with_workers(result.model, result.guide, result.data.worker_ids, data.worker_ids)
     make_room(model, guide, data.num_items)
+    annotators = part_of(model, "annotators", SupportsTrusted)
+    before = result.data.class_labels
+    if annotators is not None and before is not None:
+        trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
+        warn_of_contradictions(trusted, data, first_label=len(before.item), stacklevel=3)
     kept = {"progress": False, "seed": result.seed, "device": result.device}
     return result.train_on(model, guide, data, **kept | options)
 

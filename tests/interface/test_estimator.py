@@ -231,6 +231,12 @@ def test_a_table_that_is_cut_with_the_items_is_told(made):
         search.fit(features, pairs=as_many)
 
 
+def test_a_whole_table_of_as_many_rows_as_a_fold_has_items_is_none_that_is_cut():
+    features, pairs, _ = flowers()
+    estimator = clusterer(ignore_other_items=True, max_iter=2)
+    cross_val_score(estimator, features, cv=3, params={"pairs": pairs.head(40)})
+
+
 def test_labels_in_another_order_that_are_cut_with_the_items_are_told():
     """scikit-learn cuts a series by its order, whatever its index says."""
     features, _, kinds = flowers()

@@ -23,7 +23,7 @@ from pyro_crowdclust.annotators import ConfusionMatrices, SortedPages, TwoCoin
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, EnumeratedGuide, MessagePassingGuide
-from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
+from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster, infer_classes
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
@@ -478,3 +478,11 @@ def test_only_what_is_new_is_warned_of():
         data = extended(data, pairs=more)
     with pytest.warns(UserWarning, match="workers 'B' and 'b' differ in case"):
         extended(data, pairs=more | {"worker": ["B"]})
+
+
+def test_labels_that_contradict_what_a_trusted_worker_said_before_are_named():
+    said = {"item": [0, 0, 1, 1, 2, 2], "worker": list("ebebeb"), "label": list("xxyyxx")}
+    result = infer_classes(CrowdData(None, labels=said), trusted=["e"], epochs=2)
+    with pytest.warns(UserWarning, match="contradict each other about item 0 .'e' says 'x' and 'e"):
+        updated = result.update(labels={"item": [0], "worker": ["e"], "label": ["y"]})
+    updated.update(labels={"item": [1], "worker": ["c"], "label": ["y"]})  # warns no second time
