@@ -31,7 +31,14 @@ from pyro_crowdclust.annotators import (
     TwoCoin,
     TwoCoinClasses,
 )
-from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves, WholeElbo
+from pyro_crowdclust.callbacks import (
+    ClassMoves,
+    DropMoves,
+    LinearDecay,
+    MergeMoves,
+    RateMoves,
+    WholeElbo,
+)
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import Identity, NormalEmission
@@ -337,6 +344,7 @@ STARTS: dict[str, Any] = {
 }
 
 CALLBACKS: dict[str, Callable[[], Any]] = {
+    "class moves": ClassMoves,
     "drop moves": DropMoves,
     "linear decay": lambda: LinearDecay(0.01, epochs=4),
     "merge moves": MergeMoves,

@@ -1,5 +1,6 @@
-"""What may happen after an epoch: merging and dropping clusters, moving rates, decaying steps."""
+"""What may happen after an epoch: moves of clusters, classes and rates, decaying steps."""
 
+from pyro_crowdclust.callbacks.class_moves import ClassMoves
 from pyro_crowdclust.callbacks.drop_moves import DropMoves
 from pyro_crowdclust.callbacks.learned_prior import LearnedPrior
 from pyro_crowdclust.callbacks.linear_decay import LinearDecay
@@ -11,6 +12,7 @@ from pyro_crowdclust.callbacks.structural_moves import Judge, StructuralMoves
 from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 
 __all__ = [
+    "ClassMoves",
     "DropMoves",
     "Judge",
     "LearnedPrior",

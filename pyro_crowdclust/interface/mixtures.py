@@ -12,7 +12,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
-from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.callbacks import ClassMoves, MergeMoves
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -171,7 +171,8 @@ def _name(part: Any) -> str:
 
 def _plain_options(data: CrowdData, model: SemiCrowdsourcedMixture) -> dict[str, Any]:
     common = {"epochs": 100, "stopping": Stopping(1e-4), "dtype": torch.float64}
-    common |= {"callbacks": [MergeMoves()] if data.has_answers else []}
+    moves = [MergeMoves()] if data.has_answers else []
+    common |= {"callbacks": moves + ([ClassMoves()] if moves and data.num_known_classes else [])}
     if takes_all(data, model):
         return common | {"batch_size": None, "step_size": 0.5}
     return common | {"batch_size": 1024, "step_size": RobbinsMonro(0.5, delay=20.0)}

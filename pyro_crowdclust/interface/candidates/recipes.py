@@ -10,7 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
+from pyro_crowdclust.callbacks import ClassMoves, LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.candidates.columns import components_for
@@ -119,6 +119,7 @@ def mixture_recipe(
     options |= {"batch_size": None, "step_size": 1.0} if takes_all(data, model) else MINIBATCHES
     options["callbacks"] = [LearnedPrior()]
     options["callbacks"] += OWNERS_LEARNED if owns else ()
+    options["callbacks"] += [ClassMoves()] if data.has_answers and data.num_known_classes else []
     options["initialize"] = TrustingStart()
     return Recipe(model, MessagePassingGuide(model), spread_over_steps(data, emission), options)
 
