@@ -1,4 +1,4 @@
-"""What may happen after an epoch: merging and dropping clusters, moving rates, decaying steps."""
+"""Callbacks of ``fit``, called after every epoch: moves of clusters and rates, and schedules."""
 
 from pyro_crowdclust.callbacks.drop_moves import DropMoves
 from pyro_crowdclust.callbacks.learned_prior import LearnedPrior

@@ -1,4 +1,4 @@
-"""How near components are to each other, and items to them, in units of the spread inside them."""
+"""How near components are to each other, in units of the standard deviation within components."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from scipy.spatial.distance import cdist
 from pyro_crowdclust.distributions.summaries import MixtureSummary
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
-# Components with less weight are empty: they lie where the prior puts them, and are near nobody.
+# Components with less weight are empty: they lie where the prior puts them, and count as near to
+# none.
 _EMPTY = 1e-6
-# Distances are ruled by the spread inside components, and by the distance to the nearest other one.
+# How fast shares fall with the squared distance beyond that to the nearest component.
 _FALL = 2.0
 
 
 def standardize(
     mixture: MixtureSummary, points: Float[np.ndarray, "point column"]
 ) -> Float[np.ndarray, "point column"]:
-    """Points in units in which components are on average round and of deviation 1.
+    """Points in units in which the average covariance of the components is the identity.
 
-    Without covariances, as of discrete components, they stay as they are.
+    Without covariances, as for discrete components, they stay as they are.
     """
     if mixture.covariance is None:
         return points
@@ -35,8 +36,9 @@ def standardize(
 def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component component"]:
     """``near_kl propto exp(-2 (d_kl^2 - d_k^2) / h)``, rows that sum to one.
 
-    d are the distances of the means in units of the spread inside components, d_k that to the
-    nearest other component, and h the mean of its square. Empty components are nobody's neighbours.
+    d_kl are the distances of the means in units of the spread within components, d_k is the
+    distance to the nearest other component, and h the mean of its square. Empty components get no
+    share.
 
     Examples
     --------
