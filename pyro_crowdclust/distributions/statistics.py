@@ -4,9 +4,9 @@ The value of a conjugate site is the sufficient statistic t(theta), not theta. A
 the library are then multilinear in the site values, so evaluating them at the means E_q[t] *is*
 taking the expectation, and Pyro's ordinary ELBO is exact. There are three kinds:
 
-- priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates; - posteriors
-(of ``at_mean.py``) return their mean, not a draw; - likelihoods (of ``likelihoods.py``,
-``pairs.py`` and ``pages.py``) are linear in every statistic.
+- priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
+- posteriors (of ``at_mean.py``) return their mean, not a draw;
+- likelihoods (of ``likelihoods.py``, ``pairs.py`` and ``pages.py``) are linear in every statistic.
 """
 
 from __future__ import annotations
