@@ -15,7 +15,7 @@ from pyro_crowdclust.training.trainer import Trainer
 
 
 def unsupported(
-    heard: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
+    observed: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
 ) -> Bool[Tensor, " cluster"]:
     """Which clusters contain so few answered items that they only collect outliers.
 
@@ -29,8 +29,8 @@ def unsupported(
     >>> unsupported(torch.tensor([90.0, 2.0, 0.0]), torch.tensor([80.0, 50.0, 3.0]), 0.25)
     tensor([False,  True, False])
     """
-    shortfall = expected - heard
-    return (heard < support * expected) & (shortfall > 4 * expected.sqrt())
+    shortfall = expected - observed
+    return (observed < support * expected) & (shortfall > 4 * expected.sqrt())
 
 
 @dataclass
@@ -73,15 +73,15 @@ class DropMoves(StructuralMoves):
         assert answered is not None  # there are answers
         answered = answered.to(trainer.device, trainer.dtype)
         paired = guide.infer(answered).assignments.double()[: answered.num_paired]
-        heard = paired.sum(0)
+        observed = paired.sum(0)
         alone = _assignments_by_features(trainer, data.annotated_items).sum(0)
         chosen = _spaced_items(data.num_items, self.sample_size)
         share = _assignments_by_features(trainer, chosen).mean(0)
         expected = len(paired) * share
         # Messages can temporarily move a whole human cluster from one component to another; by
         # features alone its answered items are still assigned correctly.
-        verdict = unsupported(heard, expected, self.support) & (alone < expected / 2)
-        shortfall = expected - heard
+        verdict = unsupported(observed, expected, self.support) & (alone < expected / 2)
+        shortfall = expected - observed
         return sorted(
             map(tuple, verdict.nonzero().tolist()), key=lambda cluster: -shortfall[cluster]
         )

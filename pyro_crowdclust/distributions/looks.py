@@ -53,5 +53,5 @@ class GradedAnswer(StatisticValued):
 
     def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, "*enumerated answer"]:
         place = self.outcomes.places(value)
-        said = self.rows[:, self.worker, place].mT
-        return (self.look.to(said.dtype) * said).sum(-1)
+        log_gamma = self.rows[:, self.worker, place].mT
+        return (self.look.to(log_gamma.dtype) * log_gamma).sum(-1)

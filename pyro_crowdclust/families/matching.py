@@ -10,7 +10,7 @@ from torch.autograd.functional import hessian
 from pyro_crowdclust.families.family import ExponentialFamily
 
 _STEPS = 50
-_HALVINGS = 30
+_MAX_HALVINGS = 30
 
 
 def natural_at_mean(
@@ -47,7 +47,7 @@ def natural_at_mean(
         gradient = family.expected_statistics(eta) - mean
         step = torch.linalg.solve(hessian(family.log_normalizer, eta), gradient)
         size = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             point = eta - size * step
             if bool(family.in_domain(point)) and bool(loss(point) <= loss(eta)):
                 eta = point

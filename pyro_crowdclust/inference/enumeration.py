@@ -146,7 +146,7 @@ def item_log_density(
     numbers = {site["infer"]["_enumerate_dim"]: _number(site) for site in enumerated.values()}
     counted = [name for name in of_items if names is None or name in names]
     factors = [_factor(of_items[name], plates, numbers) for name in counted]
-    _check_nothing_is_shared(enumerated, of_items, factors)
+    _check_items_are_independent(enumerated, of_items, factors)
     own = [site for name, site in enumerated.items() if name in of_items and name != of]
     # Within the same plates the last site first, since others do not depend on it.
     own.reverse()
@@ -196,7 +196,7 @@ def _factor(site: dict[str, Any], plates: Collection[str], numbers: Mapping[int,
     return Factor(log_density.reshape([log_density.size(dim) for dim in used]), (*used.values(),))
 
 
-def _check_nothing_is_shared(
+def _check_items_are_independent(
     enumerated: Mapping[str, Any], of_items: Collection[str], factors: Sequence[Factor]
 ) -> None:
     """Raise a ``ValueError`` if items share an enumerated site, which makes them dependent."""

@@ -34,8 +34,8 @@ class SumCoupling:
         """Messages to each of the first ``num_items`` items from all couplings."""
         total = torch.zeros_like(assignments[: self.num_items])
         for coupling in self._couplings:
-            heard = coupling.messages(assignments[: coupling.num_items], last)
-            total[: coupling.num_items] += heard
+            messages = coupling.messages(assignments[: coupling.num_items], last)
+            total[: coupling.num_items] += messages
         return total
 
 
@@ -220,9 +220,9 @@ class LocalConditionals:
         self, alone: Tensor, assignments: Tensor, messages: Tensor
     ) -> tuple[LocalPosterior, LocalPosterior]:
         paired = self.first(messages.shape[0])
-        unheard, latent = paired.latent(alone), self.latent(assignments)
+        without_messages, latent = paired.latent(alone), self.latent(assignments)
         return (
-            LocalPosterior(paired.logits(unheard), unheard),
+            LocalPosterior(paired.logits(without_messages), without_messages),
             LocalPosterior(_with_messages(self.logits(latent), messages), latent),
         )
 
@@ -332,12 +332,12 @@ class LocalSolver:
                 alone = messages = assignments[:0]
             else:
                 alone = assignments[: coupling.num_items]
-                heard = self._exchange(conditionals, logits, assignments, coupling)
-                assignments = torch.cat([heard, assignments[coupling.num_items :]])
+                paired = self._exchange(conditionals, logits, assignments, coupling)
+                assignments = torch.cat([paired, assignments[coupling.num_items :]])
         if coupling is not None:
             messages = coupling.messages(assignments, last=True)
-        unheard, joined = conditionals.last_round(alone, assignments, messages)
-        return (joined if coupling is None else unheard), joined
+        without_messages, joined = conditionals.last_round(alone, assignments, messages)
+        return (joined if coupling is None else without_messages), joined
 
     def _exchange(
         self,
@@ -394,5 +394,5 @@ class LocalSolver:
         """
         paired, others = alone[: coupling.num_items], alone[coupling.num_items :]
         first = paired if before is None else before
-        heard, _ = self.exchange(paired, first, softmax_without_denormals(first), coupling)
-        return torch.cat([heard, others])
+        log_paired, _ = self.exchange(paired, first, softmax_without_denormals(first), coupling)
+        return torch.cat([log_paired, others])

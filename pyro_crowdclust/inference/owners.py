@@ -16,7 +16,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 
 # Maximum number of rounds of tangent and update, and the change below which they end.
-_ROUNDS, _SETTLED = 20, 1e-4
+_MAX_ROUNDS, _MIN_CHANGE = 20, 1e-4
 
 
 class JointEvidence(NamedTuple):
@@ -82,10 +82,10 @@ def best_near(
         Initial q(c).
     """
     between, owners = evidence.between, start
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         logits = best_owners(between, prior + evidence.slope(owners), owners)
         before, owners = owners, logits.softmax(-1)
-        if float((owners - before).abs().max()) < _SETTLED:
+        if float((owners - before).abs().max()) < _MIN_CHANGE:
             break
     return logits
 

@@ -90,7 +90,7 @@ def check_number_of_features(
 @torch.no_grad()
 def check_features(components: Components, emission: Emission, data: CrowdData) -> None:
     """Raise a ``ValueError`` unless components and emission can have produced the features."""
-    shape, size = _given_shape(data), components.num_features
+    shape, size = _item_shape(data), components.num_features
     if not shape:
         raise ValueError("features have no second axis: pass a column, features[:, None]")
     given = math.prod(shape)
@@ -146,7 +146,7 @@ def check_features_of_clusters(
     emission: BernoulliEmission | NormalEmission, data: CrowdData
 ) -> None:
     """Raise a ``ValueError`` unless an emission that depends on the cluster fits the features."""
-    given = math.prod(_given_shape(data))
+    given = math.prod(_item_shape(data))
     made = getattr(emission.network, "num_outputs", given)  # user-defined networks may lack it
     if made != given:
         raise ValueError(
@@ -178,7 +178,7 @@ def check_support(components: Components, data: CrowdData) -> None:
         components.check(features.flatten(1), first_row=row)
 
 
-def _given_shape(data: CrowdData) -> tuple[int, ...]:
+def _item_shape(data: CrowdData) -> tuple[int, ...]:
     """The shape of an item's features."""
     if data.features is None:
         raise ValueError("the data have no features, but this model needs them: pass features")

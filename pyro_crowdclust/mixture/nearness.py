@@ -12,9 +12,9 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Components with less weight are empty: they lie where the prior puts them, and count as near to
 # none.
-_EMPTY = 1e-6
+_MIN_WEIGHT = 1e-6
 # How fast shares fall with the squared distance beyond that to the nearest component.
-_FALL = 2.0
+_DECAY = 2.0
 
 
 def standardize(
@@ -50,7 +50,7 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
            [0.34, 0.66, 0.  ]])
     """
     means = standardize(mixture, mixture.location.double().numpy(force=True))
-    in_use = mixture.weights.double().numpy(force=True) > _EMPTY
+    in_use = mixture.weights.double().numpy(force=True) > _MIN_WEIGHT
     others = in_use[None, :] & ~np.eye(len(means), dtype=bool)
     distance = np.where(others, cdist(means, means, "sqeuclidean"), np.inf)
     nearest = distance.min(1, keepdims=True)
@@ -58,5 +58,5 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
     scale = found.mean() if len(found) else 0.0
     if scale == 0:
         return np.where(others, 1.0, 0.0) / np.maximum(others.sum(1, keepdims=True), 1)
-    shares = np.exp(-_FALL * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
+    shares = np.exp(-_DECAY * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
     return shares / np.maximum(shares.sum(1, keepdims=True), SMALLEST_PROBABILITY)

@@ -91,15 +91,15 @@ class Distillation:
             raise ValueError("distillation teaches an OpinionPool of two classifiers")
         first, second = network.members
         self.first.teach(first, data, clusters, generator)
-        said = _log_probabilities(first, data)
+        log_first = _log_probabilities(first, data)
         learn_patterns(second, data, generator)
         begins = {self.steps * one // self.rounds for one in range(1, self.rounds)}
-        found = said.exp()
+        found = log_first.exp()
 
         def loss(step: int, average: nn.Module) -> Tensor:
             nonlocal found
             if step in begins:
-                found = (said + _log_probabilities(average, data)).div(2).softmax(-1)
+                found = (log_first + _log_probabilities(average, data)).div(2).softmax(-1)
             drawn = torch.randint(data.num_items, (self.batch_size,), generator=generator)
             views = random_views(self.view, features_for(second, data, drawn), generator)
             return nn.functional.cross_entropy(second(views), found[drawn])

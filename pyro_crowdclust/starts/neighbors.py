@@ -15,7 +15,7 @@ from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.starts.descent import random_views
 
 # Logarithms of smaller probabilities depend on the numerical precision, not on the items.
-_SMALLEST = 1e-12
+_MIN_PROBABILITY = 1e-12
 # Number of items per forward pass of the classifier after training.
 _ROWS = 4096
 
@@ -101,7 +101,7 @@ def _information(together: Tensor, by_chance: Tensor, chance_pairs: float) -> Te
     total = torch.zeros_like(together)
     for near, any_two in ((together, by_chance), (1 - together, 1 - by_chance)):
         mean = (near + chance_pairs * any_two) / (1 + chance_pairs)
-        mean = mean.clamp_min(_SMALLEST)
+        mean = mean.clamp_min(_MIN_PROBABILITY)
         total = total + torch.special.xlogy(near, near / mean)
         total = total + chance_pairs * torch.special.xlogy(any_two, any_two / mean)
     return total
@@ -215,13 +215,13 @@ class NeighborPartition:
         network = self.network(num_clusters).to(features.dtype)
         with on_device(self.device, network):
             self._train(network, features, pairs, generator)
-            found = self._found(network, features)
+            found = self._probabilities(network, features)
         joint = found[pairs[:, 0]].mT @ found[pairs[:, 1]] / len(pairs)
         label = join_by_neighbors((joint + joint.mT) / 2, found.mean(0), self.chance_pairs)
         return torch.zeros_like(found).index_add_(1, label, found)
 
     @torch.no_grad()
-    def _found(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
+    def _probabilities(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
         with evaluating(network):
             parts = [network(part.to(self.device)).softmax(-1) for part in features.split(_ROWS)]
         return torch.cat(parts).cpu().double()

@@ -10,7 +10,7 @@ import torch
 from pyro_crowdclust.data.crowd_data import CrowdData
 
 # The sites whose natural parameters grow with the number of items.
-_COUNTING = "weights", "components"
+_COUNT_SITES = "weights", "components"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,6 @@ class FittedStart:
             eta0 = learned[name].natural_parameters
             prior.set_natural_parameters(eta0)
             change = self.guide.posteriors[name].natural_parameters - eta0
-            if name in _COUNTING:
+            if name in _COUNT_SITES:
                 change = change * (data.num_items / self.num_items)
             guide.posteriors[name].set_natural_parameters(eta0 + change)

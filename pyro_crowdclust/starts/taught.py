@@ -21,7 +21,7 @@ from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
 # Probability above which the most probable cluster of an item counts as known.
-_SURE = 0.9
+_MIN_PROBABILITY = 0.9
 
 
 class Teacher(Protocol):
@@ -90,7 +90,7 @@ class TaughtStart:
             clusters = torch.where(clusters >= 0, place[clusters], -1)
         with on_device(self.device, model, guide):
             self.teaching.teach(classifier, data, clusters, generator)
-            latent, assignments = _found(guide, data, self.device)
+            latent, assignments = _predictions(guide, data, self.device)
         observed = model.components.observe(latent, False)
         guide.start_at(MixtureStart(observed, assignments, 1.0, data.known))
 
@@ -103,7 +103,7 @@ class TaughtStart:
         clusters = torch.as_tensor(data.known if self.clusters is None else self.clusters)
         if clusters.dim() == 2:
             found = clusters.max(1)
-            clusters = torch.where(found.values > _SURE, found.indices, -1)
+            clusters = torch.where(found.values > _MIN_PROBABILITY, found.indices, -1)
         num_items = data.num_items
         if clusters.shape != (num_items,):
             raise ValueError(
@@ -128,7 +128,7 @@ def _classifier(guide: Any) -> nn.Module | None:
 
 
 @torch.no_grad()
-def _found(
+def _predictions(
     guide: Any, data: CrowdData, device: str | None
 ) -> tuple[Float[Tensor, "item dim"], Float[Tensor, "item cluster"]]:
     """Latents and clusters of all items by their features."""

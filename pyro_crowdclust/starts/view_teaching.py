@@ -78,14 +78,14 @@ class ViewTeaching:
             drawn = self._some(known, generator)
             views = random_views(self.view, features_for(network, data, drawn), generator)
             logits = network(views)
-            told = nn.functional.cross_entropy(logits, clusters[drawn].to(logits.device))
+            known_loss = nn.functional.cross_entropy(logits, clusters[drawn].to(logits.device))
             if not len(others) or step < self.alone * self.steps:
-                return told
+                return known_loss
             features = features_for(network, data, self._some(others, generator))
             with torch.no_grad():
                 found = (self.sharpness * average(features).log_softmax(-1)).softmax(-1)
             logits = network(random_views(self.view, features, generator))
-            return told + nn.functional.cross_entropy(logits, found)
+            return known_loss + nn.functional.cross_entropy(logits, found)
 
         descend(
             network,

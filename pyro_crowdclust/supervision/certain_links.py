@@ -162,14 +162,17 @@ class CertainLinks(Supervision):
         if coupling is None:
             return found
         alone, rows = found.logits, coupling.rows
-        heard = coupling.settle(alone[rows], alone[rows], _ROUNDS)
-        return replace(found, logits=alone.index_copy(0, rows, heard))
+        settled = coupling.settle(alone[rows], alone[rows], _ROUNDS)
+        return replace(found, logits=alone.index_copy(0, rows, settled))
 
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch
     ) -> list[OwnersEvidence]:
-        said, coupling = self.labels.owners_evidence(assignments, batch), self.coupling({}, batch)
-        return said if coupling is None else [*said, PairOwners(coupling.merge_gain(assignments))]
+        evidence = self.labels.owners_evidence(assignments, batch)
+        coupling = self.coupling({}, batch)
+        if coupling is None:
+            return evidence
+        return [*evidence, PairOwners(coupling.merge_gain(assignments))]
 
     def expected_counts(
         self,

@@ -120,23 +120,23 @@ class FieldCoupling:
         # In the precision of the assignments, which is that of the networks.
         divergence, repulsion = self._divergence.to(assignments), self._repulsion.to(assignments)
         labelled, sums = self._by_label(assignments)
-        heard = (labelled - sums[self._label]) @ divergence
+        from_labels = (labelled - sums[self._label]) @ divergence
         if self._repel_labels:
-            heard = heard - ((sums.sum(0) - sums) @ repulsion)[self._label]
-        messages = torch.zeros_like(assignments).index_add(0, self._labelled, heard)
+            from_labels = from_labels - ((sums.sum(0) - sums) @ repulsion)[self._label]
+        messages = torch.zeros_like(assignments).index_add(0, self._labelled, from_labels)
         if self._links is None:
             return messages
         must = self._links.must.unsqueeze(-1)
         for here, there in ((self._left, self._right), (self._right, self._left)):
             other = assignments[there]
-            said = torch.where(must, other @ divergence, other @ repulsion)
-            messages = messages.index_add(0, here, -said)
+            from_links = torch.where(must, other @ divergence, other @ repulsion)
+            messages = messages.index_add(0, here, -from_links)
         return messages
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """Messages to every item of the batch: an estimate of those from all data."""
-        heard = self.neighbors.message_scale * self.among(assignments[self.rows])
-        return torch.zeros_like(assignments).index_copy(0, self.rows, heard)
+        messages = self.neighbors.message_scale * self.among(assignments[self.rows])
+        return torch.zeros_like(assignments).index_copy(0, self.rows, messages)
 
     def log_factor(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
         """``-lambda sum_{n ~ m} <phi_n, V phi_m>``, an unbiased estimate of that of all data."""

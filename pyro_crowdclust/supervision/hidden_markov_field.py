@@ -47,9 +47,9 @@ from pyro_crowdclust.supervision.field_coupling import (
 )
 from pyro_crowdclust.supervision.supervision import Supervision
 
-_TIES = "a hidden Markov field"
+_COUPLED_BY = "a hidden Markov field"
 # An emptied cluster keeps the share exp(-this) of an item, so that it can grow again.
-_NEARLY_NOTHING = 50.0
+_MINUS_LOG_SHARE = 50.0
 
 
 @described
@@ -172,7 +172,7 @@ class HiddenMarkovField(Supervision):
         labels = torch.empty(0) if data.known is None else data.known[data.known >= 0]
         is_shared = len(labels.unique()) < len(labels)
         if data.links is not None or is_shared or (self.repel_labels and len(labels) > 1):
-            refuse_minibatches(_TIES)
+            refuse_minibatches(_COUPLED_BY)
 
     def has_neighbors(self, batch: Batch) -> Bool[Tensor, " item"]:
         """Which items of the batch have neighbours anywhere in the data."""
@@ -219,7 +219,7 @@ class HiddenMarkovField(Supervision):
     def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> FieldCoupling | None:
         if batch.neighbors is None:
             return None
-        rows = tied_rows(_TIES, self.has_neighbors(batch), batch)
+        rows = tied_rows(_COUPLED_BY, self.has_neighbors(batch), batch)
         if rows is None:
             return None
         off_diagonal = self.num_clusters * (self.num_clusters - 1)
@@ -280,7 +280,7 @@ class HiddenMarkovField(Supervision):
     def merge(self, kept: int, emptied: int) -> None:
         together = self.settled[:, [kept, emptied]].logsumexp(1)
         self.settled[:, kept] = together
-        self.settled[:, emptied] = together - _NEARLY_NOTHING
+        self.settled[:, emptied] = together - _MINUS_LOG_SHARE
 
     def empty(self, cluster: int) -> None:
-        self.settled[:, cluster] = self.settled.logsumexp(1) - _NEARLY_NOTHING
+        self.settled[:, cluster] = self.settled.logsumexp(1) - _MINUS_LOG_SHARE
