@@ -63,12 +63,12 @@ class Landmarks(Identity):
 
     @property
     def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
     def fills_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     def latent_size(self, num_features: int) -> int:

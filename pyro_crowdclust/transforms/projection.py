@@ -72,7 +72,7 @@ class Projected(Identity):
 
     @property
     def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
