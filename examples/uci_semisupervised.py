@@ -145,7 +145,7 @@ def mixture(
         supervision=supervision,
     )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "label .* is carried by one item only")
+        warnings.filterwarnings("ignore", "only one item has the label")
         return fit(
             model,
             MessagePassingGuide(model),

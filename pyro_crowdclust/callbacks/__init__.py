@@ -1,4 +1,4 @@
-"""What may happen after an epoch: moves of clusters, classes and rates, decaying steps."""
+"""Callbacks of ``fit``, called after every epoch: moves of clusters, classes and rates."""
 
 from pyro_crowdclust.callbacks.class_moves import ClassMoves
 from pyro_crowdclust.callbacks.drop_moves import DropMoves

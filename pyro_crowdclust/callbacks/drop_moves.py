@@ -1,4 +1,4 @@
-"""Drop moves: empty components that hold items, but hardly any of those that workers spoke of."""
+"""Drop moves: empty components with many items, but hardly any that have answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyro_crowdclust.training.trainer import Trainer
 
 
 def unsupported(
-    heard: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
+    observed: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
 ) -> Bool[Tensor, " cluster"]:
-    """Which clusters hold too few answered items to be more than odd images.
+    """Which clusters contain so few answered items that they only collect outliers.
 
-    If the answered items are a random part of all, a cluster of share f holds about ``f n`` of
-    the n answered ones. It is unsupported if it holds less than ``support`` of that number and
-    chance does not explain it: the shortfall is over four standard deviations, ``sqrt(f n)``.
+    If the answered items are a random part of all, a cluster with share f contains about ``f n`` of
+    the n answered ones. It is unsupported if it contains less than ``support`` of that number and
+    chance does not explain this: the shortfall exceeds four standard deviations, ``sqrt(f n)``.
 
     Examples
     --------
@@ -29,20 +29,20 @@ def unsupported(
     >>> unsupported(torch.tensor([90.0, 2.0, 0.0]), torch.tensor([80.0, 50.0, 3.0]), 0.25)
     tensor([False,  True, False])
     """
-    shortfall = expected - heard
-    return (heard < support * expected) & (shortfall > 4 * expected.sqrt())
+    shortfall = expected - observed
+    return (observed < support * expected) & (shortfall > 4 * expected.sqrt())
 
 
 @dataclass
 class DropMoves(StructuralMoves):
     """A callback of ``fit``: after an epoch, empty components that the answers do not support.
 
-    A broad component can collect what fits no other, of every human cluster a little. Workers
-    put such items with the others of their kind, so once the answers are heard hardly an answered
-    item is left in it, while items that nobody was asked about stay. Emptying it frees them for
-    the next best cluster. That assumes that the answered items were drawn at random from all items.
-    A proposal is made where the whole objective is higher once the other components have taken the
-    freed items in (two natural steps), than after the same steps without it.
+    A broad component can collect items that fit no other, a few of every human cluster. Workers put
+    such items into their own clusters, so that once the answers are used, hardly any answered item
+    is left in it, while items without answers stay. Emptying it frees them for the next best
+    cluster. This assumes that the answered items are a random sample of all items. A move is
+    accepted if the whole objective is higher after the other components have taken in the freed
+    items (two natural steps) than after the same steps without the move.
 
     The guide must have the verbs of ``MovableGuide``.
 
@@ -51,10 +51,10 @@ class DropMoves(StructuralMoves):
     first_epoch, last_epoch
         Moves are made at the ends of these epochs and all between.
     sample_size
-        About so many items tell the share of every component, and, where steps take minibatches,
-        judge a move.
+        Approximate number of items from which the share of every component, and, where steps use
+        minibatches, the gain of a move is estimated.
     support
-        A supported component holds at least this fraction of the answered items expected in it.
+        A supported component contains at least this fraction of the answered items expected in it.
     moves
         ``(epoch, emptied component, gain)`` of every move made.
     """
@@ -73,15 +73,15 @@ class DropMoves(StructuralMoves):
         assert answered is not None  # there are answers
         answered = answered.to(trainer.device, trainer.dtype)
         paired = guide.infer(answered).assignments.double()[: answered.num_paired]
-        heard = paired.sum(0)
+        observed = paired.sum(0)
         alone = _assignments_by_features(trainer, data.annotated_items).sum(0)
         chosen = _spaced_items(data.num_items, self.sample_size)
         share = _assignments_by_features(trainer, chosen).mean(0)
         expected = len(paired) * share
-        # Messages can carry a whole human cluster from one component to another for a moment;
-        # by features alone its answered items are still where they belong.
-        verdict = unsupported(heard, expected, self.support) & (alone < expected / 2)
-        shortfall = expected - heard
+        # Messages can temporarily move a whole human cluster from one component to another; by
+        # features alone its answered items are still assigned correctly.
+        verdict = unsupported(observed, expected, self.support) & (alone < expected / 2)
+        shortfall = expected - observed
         return sorted(
             map(tuple, verdict.nonzero().tolist()), key=lambda cluster: -shortfall[cluster]
         )

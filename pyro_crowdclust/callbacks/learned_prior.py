@@ -1,4 +1,4 @@
-"""Learn the prior of the components from the components: empirical Bayes, in closed form."""
+"""Empirical Bayes: learn the prior of the components in closed form."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pyro_crowdclust.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class LearnedPrior:
-    """A callback of ``fit``: after an epoch, the prior of the components is what suits them best.
+    """A callback of ``fit``: after an epoch, set the prior of the components to its optimum.
 
     The bound depends on the prior's eta by ``sum_k <eta, E_q[t(theta_k)]> - log Z(eta)``, which is
     largest where the mean of t under the prior is the mean over components: type II maximum
-    likelihood (MacKay 1992), one step in closed form. Components without items equal the prior at
-    the best q, whatever it is, and take no part. A single component teaches nothing about others.
+    likelihood (MacKay 1992), one step in closed form. At the best q, components without items equal
+    the prior, whatever it is, and are left out. Nothing is learned from a single component.
 
-    A prior that expects components as wide as all data empties most of them once there are many
-    features. One that is learned is as wide as clusters are, and where all have about one
-    covariance it gets so many degrees that they share it.
+    With many features, a prior that expects components as wide as all data empties most of them. A
+    learned prior expects the width of the clusters, and if all have about the same covariance it
+    gets so many degrees of freedom that they share it.
 
-    Components whose kind does not say how (``Components.learned_prior``) keep their prior.
+    Components that do not implement ``Components.learned_prior`` keep their prior.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class LearnedPrior:
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Give the model the prior, and move its components by the difference.
+        """Set the learned prior, and move the components' posteriors by the difference.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The learning rate of the networks, epoch by epoch."""
+"""A schedule of the networks' learning rate: constant, then linear decay."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class LinearDecay:
 
         r_e = r min(1, (T + 1 - e) / (T + 1 - s))
 
-    Steps of a constant length leave the networks at a random place around the optimum; short last
-    steps average over it. Natural steps have schedules of their own, such as ``RobbinsMonro``.
+    Steps of constant size leave the networks at a random point around the optimum; a decaying rate
+    averages over them. Natural steps have their own schedules, such as ``RobbinsMonro``.
 
     Attributes
     ----------
     rate
-        r, which the optimizer should begin with.
+        r, with which the optimizer should start.
     epochs
         T.
     constant
@@ -39,11 +39,11 @@ class LinearDecay:
     constant: int = 0
 
     def in_epoch(self, epoch: int) -> float:
-        """The rate of an epoch, counted from 1; after the last one it stays."""
+        """The rate of an epoch, counted from 1; constant after the last one."""
         left = max(self.epochs + 1 - epoch, 1)
         return self.rate * min(1.0, left / (self.epochs + 1 - self.constant))
 
     def __call__(self, trainer: Trainer) -> None:
-        """Set the rate of the epoch that follows."""
+        """Set the rate of the next epoch."""
         for group in [] if trainer.optim is None else trainer.optim.param_groups:
             group["lr"] = self.in_epoch(trainer.epochs_done + 1)

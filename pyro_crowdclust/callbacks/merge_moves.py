@@ -1,4 +1,4 @@
-"""Merge moves: join two components when the answers say that they are one cluster."""
+"""Merge moves: join two components when the answers indicate that they are one cluster."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyro_crowdclust.training.trainer import Trainer
 
 @dataclass
 class MergeMoves(StructuralMoves):
-    """A callback of ``fit``: after an epoch, join components that the answers call one cluster.
+    """A callback of ``fit``: after an epoch, join components that are one cluster by the answers.
 
-    Features alone may split one human cluster into several Gaussians (a digit written in two
-    ways). Proposed are any two components that hold answered items and whose union the answers
-    like better (``answer_gain``), in the order of that gain; whether they are one cluster is for
-    the answers to say. A proposal is made where the whole objective gains by it, which is the ELBO
-    less the guide's loss terms, so that a ``RecognitionTerm`` gives the answers its weight.
+    Features alone may split one human cluster into several Gaussians (a digit written in two ways).
+    Proposals are all pairs of components that contain answered items and whose union increases the
+    likelihood of the answers (``answer_gain``), in the order of this gain. A proposal is accepted
+    if it increases the whole objective, which is the ELBO minus the guide's loss terms, so that the
+    weight of a ``RecognitionTerm`` applies to the answers.
 
     The guide must have the verbs of ``MovableGuide``.
 
@@ -30,7 +30,7 @@ class MergeMoves(StructuralMoves):
     first_epoch, last_epoch
         Moves are made at the ends of these epochs and all between.
     sample_size
-        Where steps take minibatches, about so many items judge a move.
+        Where steps use minibatches, the approximate number of items to estimate the gain of a move.
     moves
         ``(epoch, kept component, emptied component, gain)`` of every move made.
 
@@ -40,10 +40,10 @@ class MergeMoves(StructuralMoves):
     >>> from pyro_crowdclust.interface import mixture_for
     >>> from pyro_crowdclust.data import CrowdData
     >>> from pyro_crowdclust.simulation import simulate_pages
-    >>> cloud = np.repeat(np.arange(4), 20)  # two of which people call one
+    >>> cloud = np.repeat(np.arange(4), 20)  # workers see two clusters of two clouds each
     >>> x = 6.0 * np.eye(4)[cloud] + np.random.default_rng(0).normal(size=(80, 4))
-    >>> said = simulate_pages(cloud // 2, [0.95], [0.95], pages_per_worker=9, page_size=20, seed=0)
-    >>> recipe = mixture_for(CrowdData(x, said), num_clusters=4)
+    >>> pages = simulate_pages(cloud // 2, [0.95], [0.95], pages_per_worker=9, page_size=20, seed=0)
+    >>> recipe = mixture_for(CrowdData(x, pages), num_clusters=4)
     >>> result = recipe.fit(callbacks=[MergeMoves()], epochs=5, progress=False)
     >>> int(result.history["merges"].sum()), np.bincount(result.assignments).tolist()
     (2, [40, 40])
@@ -53,7 +53,7 @@ class MergeMoves(StructuralMoves):
 
     @torch.no_grad()
     def proposals(self, trainer: Trainer) -> list[Proposal]:
-        """Pairs of clusters, those that the answers gain most by first."""
+        """Pairs of clusters, those with the largest gain of the answers first."""
         guide: Any = trainer.guide
         batch = trainer.answered
         assert batch is not None  # there are answers

@@ -1,4 +1,4 @@
-"""The prior of ownership knows distances: components nearby are likelier one cluster."""
+"""A prior of ownership by distance: nearby components are more probably in one cluster."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ class NearbyOwners:
 
         p(c_k = c) = a [c = k] + (1 - a) [(1 - f) sum_l near_kl q(c_l = c) + f [c != k] / (K - 1)]
 
-    with ``near_kl`` of ``mixture.nearness.near_shares``: a component has the cluster of its own
-    name, or that of a near component, or any. So it is near to a cluster if it is to any member,
-    whichever of them the cluster is named after, as links are in Blei and Frazier 2011. Under a
-    prior that spreads ``1 - a`` over all K - 1 names, two components are one only after answers of
-    more than ``log K`` nats, so that a single answer "same" is taken for an error. Pass it before
-    ``OwnershipMoves``. The prior is made from the features, like those that are learned: the bound
-    is that of the model with the last one.
+    with ``near_kl`` of ``mixture.nearness.near_shares``: a component is in the cluster named after
+    it, in that of a nearby component, or in any. So it is near a cluster if it is near any of its
+    members, whichever of them the cluster is named after, like links in Blei and Frazier 2011.
+    Under a prior that spreads ``1 - a`` over all K - 1 names, two components join only after more
+    than ``log K`` nats of evidence from answers, so that a single answer "same" counts as an error.
+    Pass it before ``OwnershipMoves``. The prior depends on the features, like a learned prior: the
+    bound is that of the model with the last one.
 
-    How many components have the cluster of their name may be learned, empirical Bayes with
-    ``a_0 n`` and ``(1 - a_0) n`` pseudo-counts: of K components
+    The share a of components in the cluster of their own name can be learned by empirical Bayes
+    with ``a_0 n`` and ``(1 - a_0) n`` pseudo-counts: for K components
 
         a = (n a_0 + sum_k q(c_k = k)) / (n + K)
 
-    So a component that no answer is about is as likely a cluster of its own as the others are.
+    So a component without answers is as probably a cluster of its own as the others are.
 
     Attributes
     ----------
     own
-        a_0, the probability that a component has the cluster of its name, whatever is near.
+        a_0, the prior probability that a component is in the cluster of its own name.
     far
-        f, the share of the links to other components for which distances count nothing.
+        f, the share of the links to other components that ignores distances.
     strength
-        n, the number of components that ``own`` counts for; with infinity a stays what it is.
+        n, the number of components that ``own`` counts as; with infinity a stays at a_0.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class NearbyOwners:
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Give the model's ``Ownership`` the prior."""
+        """Set the prior of the model's ``Ownership``."""
         ownership = trainer.model.ownership
         if ownership is None:
             return
@@ -74,7 +74,7 @@ class NearbyOwners:
         near = near_shares(trainer.guide.mixture()) @ owners
         own = np.eye(len(near))
         far = (1 - own) / (len(near) - 1)
-        # Written so that an infinite strength leaves it where it is.
+        # Written so that an infinite strength leaves it unchanged.
         excess = owners.trace() - self.own * len(owners)
         share = self.own + excess / (self.strength + len(owners))
         table = share * own + (1 - share) * ((1 - self.far) * near + self.far * far)

@@ -1,4 +1,4 @@
-"""Moves of components between clusters: which of them the answers call one."""
+"""Ownership moves: components move between clusters according to the answers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from pyro_crowdclust.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class OwnershipMoves:
-    """A callback of ``fit``: after an epoch, components move to where the answers put them.
+    """A callback of ``fit``: after an epoch, components move to the best clusters by the answers.
 
-    For a model with an ``Ownership``. Natural steps move every q(c_k) given all others at once,
-    which can neither join nor part groups of components; this solves for them together.
+    For a model with an ``Ownership``. Natural steps update every q(c_k) at the same time given all
+    others, which can neither join nor split groups of components; this callback solves for all c
+    together.
     """
 
     @torch.no_grad()
     def __call__(self, trainer: Trainer) -> None:
-        """Move, if there are answers; the epoch's history row counts clusters in use.
+        """Move, if there is evidence; adds the number of clusters in use to the history row.
 
         Raises
         ------
         ValueError
-            If the guide has no posterior of which clusters own the components.
+            If the guide has no posterior q(c) of ownership.
         """
         posteriors = posteriors_of(trainer.guide)
         if posteriors is None or "owners" not in posteriors:
             raise ValueError(
-                "OwnershipMoves moves components between the clusters that own them, of which "
-                f"{type(trainer.guide).__name__} has no posterior: give the model an "
-                "ownership=Ownership(K), or leave the callback out"
+                "OwnershipMoves moves components between clusters, but "
+                f"{type(trainer.guide).__name__} has no posterior of which cluster each component "
+                "belongs to: give the model an ownership=Ownership(K), or leave the callback out"
             )
         answered = trainer.answered
         if answered is None:

@@ -1,4 +1,4 @@
-"""Moves of workers' rates that are point estimates to where the clusters put them."""
+"""Rate moves: set point estimates of the workers' rates to their posterior mean given q(z)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyro_crowdclust.training.trainer import Trainer
 class RateMoves:
     """A callback of ``fit``: after an epoch, point estimates of the workers' rates follow q(z).
 
-    Points step with the networks, at a rate that suits these: from 0.8 to 0.98 takes some thousand
-    steps. Given q(z) of the items that workers answered about, the posterior of a rate is
-    conjugate (Luo et al. 2018, eq. 28, 29), and its mean is where the point goes: with s the
-    probability that both ends of an answer are in one cluster, and (a, b) the pseudo-counts of the
-    prior, ``alpha = (a + sum s L) / (a + b + sum s)`` and likewise for beta.
+    Point estimates are stepped together with the networks, at a learning rate that suits these:
+    from 0.8 to 0.98 takes about a thousand steps. Given q(z) of the answered items, the posterior
+    of a rate is conjugate (Luo et al. 2018, eq. 28, 29), and the point estimate is set to its mean:
+    with s the probability that both items of an answer are in one cluster, and (a, b) the
+    pseudo-counts of the prior, ``alpha = (a + sum s L) / (a + b + sum s)`` and likewise for beta.
 
     The guide must have the verbs of ``SupportsInfer`` and ``SupportsSetRates``.
     """
@@ -32,15 +32,15 @@ class RateMoves:
         Raises
         ------
         ValueError
-            If the guide has not these verbs.
+            If the guide lacks one of these verbs.
         """
         if trainer.data.answers is None:
             return
         guide = trainer.guide
         if not (isinstance(guide, SupportsInfer) and isinstance(guide, SupportsSetRates)):
             raise ValueError(
-                "RateMoves moves the rates of workers by the verbs infer and set_rates of a "
-                f"guide, and {type(guide).__name__} has not both of them: leave the callback out"
+                "RateMoves needs a guide with the methods infer and set_rates, but "
+                f"{type(guide).__name__} lacks one of them: leave the callback out"
             )
         batch = trainer.answered
         assert batch is not None  # there are answers

@@ -1,10 +1,9 @@
-"""What all structural moves share: a change of the clusters is tried, and kept if it pays.
+"""Base of structural moves: a change of the clusters is tried, and kept if the objective rises.
 
-A move proposes; the objective of training decides. The objective is Pyro's ELBO less the terms that
-model and guide add to the loss, so that without such terms it is the bound. It is computed before
-and after the change, by model and guide as they stand, with all that is in them: components,
-weights, class table, field, known clusters, points, outputs of networks, and the q(z) that these
-lead to.
+The objective is Pyro's ELBO minus the terms that model and guide add to the loss, so that without
+such terms it is the bound. It is computed before and after the change by running model and guide,
+and so takes everything into account: components, weights, class table, field, known clusters, point
+estimates, outputs of networks, and the resulting q(z).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
-# So many proposals may lose before the others wait for the next epoch.
-_MOST_REJECTIONS = 5
+# After this many rejected proposals the others wait for the next epoch.
+_MAX_REJECTIONS = 5
 
 # The clusters that a proposal is about: two to merge, one to empty.
 Proposal = tuple[int, ...]
@@ -40,18 +39,18 @@ def _is_higher(gains: Float[Tensor, " batch"]) -> bool:
 class Judge:
     """Tries changes of a training run, and undoes those that lower the objective.
 
-    Where a step takes all data, or there are no more than ``sample_size`` items, the objective is
-    that of all data. Else it is estimated from minibatches as training draws them, of about
-    ``sample_size`` items together, by random numbers of their own: every one is an unbiased
-    estimate of the objective per epoch. The same batches and the same draws of latents serve before
-    and after, and a change counts only if it is over twice its standard error.
+    Where a step uses all data, or there are at most ``sample_size`` items, the objective is that of
+    all data. Otherwise it is estimated from minibatches like those of training, with about
+    ``sample_size`` items in total and their own random numbers: each is an unbiased estimate of the
+    objective per epoch. The same batches and draws of latents are used before and after the change,
+    and a gain counts only if it exceeds twice its standard error.
 
     Parameters
     ----------
     trainer
         The training run.
     sample_size
-        About so many items judge.
+        Approximate number of items from which the objective is estimated.
     """
 
     def __init__(self, trainer: Trainer, sample_size: int) -> None:
@@ -63,7 +62,7 @@ class Judge:
         self._batches = [batch.to(trainer.device, trainer.dtype) for batch in batches]
 
     def objective(self) -> Float[Tensor, " batch"]:
-        """The objective by every batch, with the same draws at every call."""
+        """The objective by every batch, with the same draws in every call."""
         trainer, values = self._trainer, []
         with torch.no_grad(), torch.random.fork_rng():
             for seed, batch in enumerate(self._batches):
@@ -74,15 +73,15 @@ class Judge:
         return torch.tensor(values, dtype=torch.float64)
 
     def attempt(self, change: Callable[[], object], refits: int = 0) -> float | None:
-        """Make a change if the objective gains by it; returns the gain, or None if it loses.
+        """Make a change if it raises the objective; returns the gain, or None if it was undone.
 
         Parameters
         ----------
         change
             Changes the guide in place.
         refits
-            After the change, and without it for comparison, so many natural steps of length 1:
-            conjugate posteriors follow the items that went elsewhere.
+            Number of natural steps of length 1 after the change, and without it for comparison:
+            conjugate posteriors follow the items that have moved.
         """
         trainer = self._trainer
         before = {name: tensor.detach().clone() for name, tensor in trainer.tensors().items()}
@@ -101,7 +100,7 @@ class Judge:
         return None
 
     def _refit(self, steps: int) -> None:
-        """Natural steps of length 1 on the batches; networks and points stay where they are."""
+        """Natural steps of length 1 on the batches; networks and point estimates stay fixed."""
         trainer = self._trainer
         if trainer.natural is None:
             return
@@ -126,10 +125,10 @@ class StructuralMoves(ABC):
     first_epoch, last_epoch
         Moves are made at the ends of these epochs and all between.
     sample_size
-        Where steps take minibatches, about so many items judge a move.
+        Where steps use minibatches, the approximate number of items to estimate the gain of a move.
     moves
         ``(epoch, cluster, ..., gain)`` of every move made; the gain is that of the objective.
-        Clusters have the numbers of the guide, not those by size of a result.
+        Clusters are numbered as in the guide, not by size as in a result.
     """
 
     first_epoch: int = 1
@@ -137,18 +136,18 @@ class StructuralMoves(ABC):
     sample_size: int = 4096
     moves: list[tuple[float, ...]] = field(default_factory=list)
 
-    # Key of the history that counts the moves of an epoch.
+    # Key of the history for the number of moves in an epoch.
     column = "moves"
-    # As of ``Judge.attempt``.
+    # See ``Judge.attempt``.
     refits = 0
 
     @abstractmethod
     def proposals(self, trainer: Trainer) -> Sequence[Proposal]:
-        """Changes that may pay, the best first."""
+        """Changes that may raise the objective, the most promising first."""
 
     @abstractmethod
     def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
-        """Make a change; returns clusters for the record, the one that is now empty last."""
+        """Make a change; returns the clusters for ``moves``, the emptied one last."""
 
     def state_dict(self) -> dict[str, list]:
         """What a checkpoint keeps: the moves so far."""
@@ -159,12 +158,12 @@ class StructuralMoves(ABC):
         self.moves[:] = state["moves"]
 
     def __call__(self, trainer: Trainer) -> None:
-        """Propose and judge; the epoch's history row gets the key ``column``.
+        """Try proposals; adds their number under the key ``column`` to the epoch's history row.
 
         Raises
         ------
         ValueError
-            If the guide has not the verbs of ``MovableGuide``.
+            If the guide lacks a verb of ``MovableGuide``.
         """
         row = trainer.history[-1]
         row[self.column] = 0
@@ -173,21 +172,21 @@ class StructuralMoves(ABC):
             return
         if not isinstance(trainer.guide, MovableGuide):
             raise ValueError(
-                f"{type(self).__name__} changes clusters by the verbs infer, rate_statistics, "
-                f"merge and empty of a guide, and {type(trainer.guide).__name__} has not all of "
-                "them: leave the callback out, or see docs/own_model.md"
+                f"{type(self).__name__} needs a guide with the methods infer, rate_statistics, "
+                f"merge and empty, but {type(trainer.guide).__name__} lacks one of them: leave "
+                "the callback out, or see docs/own_model.md"
             )
         with evaluating(trainer.model, trainer.guide):
             self._move(trainer)
 
     def _move(self, trainer: Trainer) -> None:
-        """Propose and judge until nothing is left that pays."""
+        """Try proposals until none raises the objective."""
         row = trainer.history[-1]
         judge: Judge | None = None
         rejected: set[Proposal] = set()
         emptied: set[int] = set()
         proposals = self.proposals(trainer)
-        while len(rejected) < _MOST_REJECTIONS:
+        while len(rejected) < _MAX_REJECTIONS:
             left = (p for p in proposals if p not in rejected and emptied.isdisjoint(p))
             proposal = next(left, None)
             if proposal is None:

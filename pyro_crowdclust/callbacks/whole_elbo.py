@@ -1,4 +1,4 @@
-"""The ELBO of all data in the history, beside the average of minibatches."""
+"""The ELBO of all data in the history, in addition to the average over minibatches."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pyro_crowdclust.training.trainer import Trainer
 class WholeElbo:
     """A callback of ``fit``: after an epoch, the ELBO of all data as ``whole_elbo``.
 
-    The ELBO of a minibatch has a q(z) of its own for the items in it. An item that is in one
-    minibatch only loses nothing by that, and the average over minibatches estimates the ELBO of
-    all data. An item on several pages, which are drawn apart, gets the q(z) that suits each of
+    The ELBO of a minibatch has its own q(z) for the items in it. For items that are in one
+    minibatch only this makes no difference, and the average over minibatches estimates the ELBO of
+    all data. An item on several pages, which are drawn separately, gets another q(z) for each of
     them; the average is then *above* the ELBO of all data, and may be above the log evidence. With
-    all answers at hand every item has one q(z), and the value is a bound: exactly without latents
+    all answers together every item has one q(z), and the value is a bound: exactly without latents
     behind networks, and up to one draw of each with them. It takes a pass over all data at once.
 
     Attributes
     ----------
     every
-        Number of epochs from one value to the next; others have NaN.
+        Interval between values, in epochs; the other epochs have NaN.
     """
 
     every: int = 1

@@ -1,4 +1,4 @@
-"""Pyro distributions whose values are sufficient statistics, priors, posteriors and points."""
+"""Pyro distributions whose values are sufficient statistics; priors, posteriors, likelihoods."""
 
 from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseAtMean
 from pyro_crowdclust.distributions.at_mean import ConjugateAtMean, GaussianAtMean, Point

@@ -1,17 +1,17 @@
-"""Posteriors q(z) under which latents differ from cluster to cluster, and not all are computed.
+"""Posteriors q(z) that need the latents of only some clusters per item, not of all.
 
-All log-densities are linear in z, so that at its mean q they are their sums over all values,
-``sum_k q_k f_k``. ``SparseAtMean`` returns that mean as a sparse matrix: entries that are together
-too improbable to matter are not stored, and their f_k not computed.
+All log-densities are linear in z, so at its mean q they equal the sum over all values,
+``sum_k q_k f_k``. ``SparseAtMean`` returns this mean as a sparse matrix: entries whose total
+probability is negligible are not stored, and their f_k are not computed.
 
-Or one draw stands for all improbable values: ``SampledAssignment``. With q_1 >= q_2 >= ... of an
+``SampledAssignment`` represents all improbable values by one draw. With q_1 >= q_2 >= ... of an
 item in falling order, R = sum_{k>m} q_k, and j > m drawn from q_k / R,
 
     sum_k q_k f_k  =  E_j[ sum_{k<=m} q_k f_k + R f_j ],
 
-so that m + 1 values of f are enough for an unbiased estimate of the sum, whose error is of the
-order of R. Gradients are unbiased, too, if the weight of the draw is ``q_j (R / q_j)`` with the
-second factor held fixed: its derivative then has the mean ``sum_{k>m} (q_k' f_k + q_k f_k')``.
+so m + 1 values of f suffice for an unbiased estimate of the sum, whose error is of the order of R.
+Gradients are unbiased, too, if the weight of the draw is ``q_j (R / q_j)`` with the second factor
+held fixed: its derivative then has the mean ``sum_{k>m} (q_k' f_k + q_k f_k')``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 class SampledAssignment(Assignment):
     """``Assignment`` whose enumeration has the most probable z of every item, and one of the rest.
 
-    In a guide under ``TraceEnum_ELBO``, which weights every enumerated value by the score function
-    that the distribution names: q for the probable values, ``q_j R / q_j`` for the drawn one.
+    For a guide under ``TraceEnum_ELBO``, which weights every enumerated value by the score function
+    of the distribution: q for the probable values, ``q_j R / q_j`` for the drawn one.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class SampledAssignment(Assignment):
     num_summed
         m, below K.
     uniform
-        A number in [0, 1) for every item, which decides its draw.
+        A number in [0, 1) for every item, which determines its draw.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SampledAssignment(Assignment):
         rest = fixed.scatter(-1, summed, -torch.inf)
         log_rest = rest.logsumexp(-1, keepdim=True)
         cumulative = (rest - log_rest).exp().cumsum(-1)
-        # Rounding may leave the last sum below 1; it must not point at a value that is summed.
+        # Rounding may leave the last sum below 1; the draw must not be a value that is summed.
         cumulative = cumulative / cumulative[..., -1:]
         uniform = uniform.clamp(max=1 - torch.finfo(uniform.dtype).eps).unsqueeze(-1)
         drawn = torch.searchsorted(cumulative, uniform, right=True)
@@ -78,11 +78,11 @@ class SampledAssignment(Assignment):
 
 
 class SparseAtMean(StatisticValued):
-    """q(z), whose site returns the probabilities, as a sparse matrix, in place of a draw.
+    """q(z); the value of the site is not a draw but the probabilities, as a sparse matrix.
 
     Latents that differ between the values of z have a row (``Rows``) for every stored entry. Values
-    that are together less probable than ``left_out`` are not stored: what ``sum_k q_k f_k`` lacks
-    is then at most ``left_out`` times the largest ``|f_k|``.
+    with a total probability below ``left_out`` are not stored: the error of ``sum_k q_k f_k`` is
+    then at most ``left_out`` times the largest ``|f_k|``.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class SparseAtMean(StatisticValued):
         probabilities = log_probabilities.exp()
         ascending, order = probabilities.detach().sort(-1)
         is_stored = torch.empty_like(ascending, dtype=torch.bool)
-        # Asked so, what is no number is stored, and not lost in silence.
+        # Written so that NaN is stored, and not silently lost.
         is_stored.scatter_(-1, order, ~(ascending.cumsum(-1) <= left_out))
         entries = is_stored.nonzero(as_tuple=True)
         self._value = torch.sparse_coo_tensor(

@@ -1,4 +1,4 @@
-"""Posteriors whose sites return their mean, not a draw."""
+"""Posteriors whose sites return ``E_q[t(theta)]``, not a draw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust.families import ExponentialFamily, Moments
 
 
 class RealDraws(NamedTuple):
-    """Draws from q of a site whose value is else the mean of q; the first axis counts the draws.
+    """Draws from q for a site whose value is otherwise the mean of q; the first axis is the draw.
 
     ``value`` is theta in the form that a family's ``sample`` returns, ``statistics`` is t(theta).
     """
@@ -25,14 +25,14 @@ class RealDraws(NamedTuple):
 
 @runtime_checkable
 class SupportsRealDraws(Protocol):
-    """A distribution whose site carries the mean of q, but that can be drawn from."""
+    """A distribution whose site has the mean of q as its value, but from which one can draw."""
 
     def real_draws(self, num_draws: int) -> RealDraws:
         """Draws of theta and of its statistics."""
 
 
 class ConjugateAtMean(StatisticValued):
-    """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` in place of a draw.
+    """A posterior q(theta | eta) whose site returns ``E_q[t(theta)]`` instead of a draw.
 
     ``log q = <eta, E[t]> - log Z(eta)`` at its own mean is minus the entropy. Its derivative in
     eta with the mean held fixed is ``E[t] - grad log Z(eta) = 0``, so eta is held fixed there and
@@ -89,13 +89,13 @@ class ConjugateAtMean(StatisticValued):
         """Real theta from q(theta | eta), instead of the mean."""
         eta = self.natural_parameters
         value = self.family.sample(eta.expand(num_draws, *eta.shape))
-        # A probability that was rounded to zero has an infinite logarithm; 0 * inf is no number.
+        # A probability that was rounded to zero has an infinite logarithm, and 0 * inf is NaN.
         statistics = self.family.sufficient_statistics(value)
         return RealDraws(value, statistics.nan_to_num(nan=math.nan, neginf=-800.0))
 
 
 class GaussianAtMean(StatisticValued):
-    """A Gaussian posterior of a latent; the site's value are its ``Moments``.
+    """A Gaussian posterior of a latent; the value of the site is its ``Moments``.
 
     ``E[log q]`` under the moments (m', R') of a value, with root R of q:
     ``-log|R| - |R^{-1} (m' - m)|^2 / 2 - |R^{-1} R'|_F^2 / 2 - d log(2 pi) / 2``, which is minus
@@ -106,7 +106,7 @@ class GaussianAtMean(StatisticValued):
     moments
         ``Moments`` whose root is upper triangular (or diagonal) with a positive diagonal.
     log_determinant
-        log|R| of the root, if it is known already.
+        log|R| of the root, if already known.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Point(StatisticValued):
     """A point estimate: the site's value is given, its log-density in the guide is ``log_density``.
 
     With ``log_density`` zero the ELBO contains the log prior of theta at the point (maximum a
-    posteriori), with minus that of other coordinates, ``-log |d theta / d u|``, the log prior of
-    these; with the prior's own log-density it cancels, and what is left is maximum likelihood.
+    posteriori), with ``-log |d theta / d u|`` it contains the log prior of the coordinates u; with
+    the prior's own log-density the prior cancels, which leaves maximum likelihood.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Point(StatisticValued):
         return value.new_zeros(self.batch_shape)
 
     def real_draws(self, num_draws: int) -> RealDraws:
-        """The point, again and again."""
+        """Copies of the point."""
         return RealDraws(_repeated(self._theta, num_draws), _repeated(self._value, num_draws))
 
 

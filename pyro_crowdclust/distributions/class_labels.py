@@ -1,4 +1,4 @@
-"""Statistic-valued Pyro distributions of class labels; see ``distributions`` for the idea."""
+"""Statistic-valued Pyro distributions of class labels and of the items' classes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.families import Dirichlet
 
-# Parts of tables of so many short rows stay in the cache from one pass to the next.
+# Parts of tables with this many short rows stay in the cache from one pass to the next.
 _ROWS = 4096
 
 
 class Likelihood(Protocol):
-    """What the sites ask of ``p(labels | classes)``; see ``annotators.LabelLikelihood``."""
+    """Interface of ``p(labels | classes)`` for these sites; see ``annotators.LabelLikelihood``."""
 
     num_classes: int
 
@@ -31,18 +31,18 @@ class Likelihood(Protocol):
 
 
 class Evidence(StatisticValued):
-    """``e_ik = sum_j log p(a_ij | class k)``, what labels say of each class; ``log p = 0``.
+    """``e_ik = sum_j log p(a_ij | class k)``, evidence of the labels for each class; ``log p = 0``.
 
     A function of the confusion matrices, and a site of its own so that the product with the sparse
     matrix of all answers is formed once: a guide needs it for q(z), and the model replays its
-    value. Its log-density is zero on both sides; the labels are counted by ``ItemLabels``.
+    value. Its log-density is zero on both sides; ``ItemLabels`` has the log-density of the labels.
 
     Parameters
     ----------
     likelihood
         ``p(labels | classes)`` of the workers, or the exponential of its expected logarithm.
     labels
-        Who said what about which item.
+        The labels of all workers for all items.
     """
 
     adds_nothing = True
@@ -72,9 +72,9 @@ class ItemLabels(StatisticValued):
     evidence
         Value of the site ``Evidence`` of the observed labels.
     likelihood
-        As for ``Evidence``; labels that are drawn, or others than those observed, come from it.
+        As for ``Evidence``; used for labels that are drawn or differ from the observed ones.
     labels
-        Who was asked about which item, and what they said.
+        The labels of all workers for all items.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class ItemLabels(StatisticValued):
 class AssignmentAtMean(StatisticValued):
     """q(z) of many items: its site returns the probabilities, ``log q`` is minus the entropy.
 
-    The same as ``ConjugateAtMean`` of a categorical family, for logits through which no gradient is
-    to flow, in half the passes over memory.
+    Equal to ``ConjugateAtMean`` of a categorical family, but for logits that need no gradient, in
+    half the passes over memory.
 
     Parameters
     ----------
@@ -159,8 +159,8 @@ class _InnerProducts(torch.autograd.Function):
 class CommunityDirichlet(StatisticValued):
     """``log p(gamma_jk | c_j) = sum_c c_jc [<a_ck - 1, log gamma_jk> - log Z(a_ck)]``.
 
-    Rows of confusion matrices under the Dirichlet of the worker's community; linear in the
-    community and in the rows.
+    The prior of rows of confusion matrices, given the worker's community; linear in the community
+    and in the log rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Draws of sites from a posterior, under the names and dimensions that a reader expects."""
+"""Draws of sites from a posterior, with names and dimensions for diagnostics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SiteDraws:
     is_random
         False for a point estimate.
     reruns
-        Whether the guide had to run for every draw.
+        Whether the guide was run for every draw.
     """
 
     value: Any
@@ -36,7 +36,7 @@ class SiteDraws:
 
 
 class NamedDraws(NamedTuple):
-    """Draws of a variable; ``dims`` names the axes after the first, which counts the draws."""
+    """Draws of a variable; ``dims`` names the axes after the first, which is the draw."""
 
     values: Tensor
     dims: tuple[str, ...]
@@ -48,13 +48,13 @@ def named_draws(name: str, site: SiteDraws, dims: Sequence[str] = ()) -> dict[st
     Parameters
     ----------
     name
-        What to call the site.
+        Name for the site.
     site
         Its draws.
     dims
         Names of the axes: of its plates, then those within one theta, as many as the largest part
-        needs. Those that are left out are called like the plate, or numbered. Where theta is a
-        tuple without names its parts have axes of their own, numbered as they are.
+        needs. Axes without a name here are named after the plate, or numbered. If theta is a tuple
+        without field names, its parts have separate axes, with the number of the part.
     """
     plates = len(site.plates)
     of_plates = (*dims[:plates], *site.plates[len(dims) :])
@@ -73,7 +73,7 @@ def _parts(name: str, value: Any, number: str = "") -> Iterator[tuple[str, str, 
     if isinstance(value, Tensor):
         yield name, number, value
         return
-    # A named tuple is told by its fields alone: it has no class of its own to ask for.
+    # Named tuples have no common base class, so they are recognized by their fields.
     is_named = type(value) is not tuple
     fields = value._fields if is_named else range(len(value))
     for field, part in zip(fields, value, strict=True):

@@ -1,4 +1,4 @@
-"""Answers of workers who may not have looked at a page."""
+"""Likelihood of answers by workers who may have answered a page without looking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 def page_counts(
     outcome: Int[Tensor, " answer"], page: Int[Tensor, " answer"], num_pages: int, num_outcomes: int
 ) -> Float[Tensor, "page outcome"]:
-    """``n_c``: how often every page has each answer c.
+    """``n_c``: number of answers c on every page.
 
     Examples
     --------
@@ -33,8 +33,8 @@ def log_without_looking(
 ) -> Float[Tensor, " page"]:
     """``log B(1 + n_1, ..., 1 + n_C) - log B(1, ..., 1)`` of pages with n_c answers c.
 
-    What was said without looking, where shares of the C possible answers are uniform and the page's
-    own.
+    Likelihood of answers given without looking; the shares of the C possible answers have a uniform
+    prior and belong to the page.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def log_without_looking(
 def share_without_looking(
     counts: Float[Tensor, "answer outcome"], outcome: Int[Tensor, " answer"]
 ) -> Float[Tensor, " answer"]:
-    """``(1 + n_L) / (C + n)``: how likely an answer L is without looking, given others on its page.
+    """``(1 + n_L) / (C + n)``: probability of L without looking, given others on its page.
 
     Parameters
     ----------
     counts
-        n_c of the others on the page of every answer.
+        n_c of the other answers on the page of every answer.
     outcome
         L.
 
@@ -79,13 +79,13 @@ def log_attention(
     Parameters
     ----------
     prior
-        r: the log odds that a page was looked at, before its answers.
+        r: the prior log odds that the worker looked at the page.
     attentive
         ``log p(L | u = 1)`` of every answer.
     at_random
-        ``log p(L_p | u = 0)`` of every page, as of ``log_without_looking``.
+        ``log p(L_p | u = 0)`` of every page, see ``log_without_looking``.
     page
-        Which page every answer lies on.
+        The page of every answer.
 
     Examples
     --------
@@ -101,19 +101,19 @@ def log_attention(
 class LapsingAnswer(StatisticValued):
     """``log p(L_p | s, u) = u sum_a log p(L_a | s_a) + (1 - u) log p(L_p)`` of a page's answers.
 
-    u is 1 for a page with attention (or its probability, which gives the expectation), and
-    ``log p(L_p)`` that of ``log_without_looking``, of which every answer counts its share.
+    u is 1 for a page with attention (or its probability, which gives the expectation).
+    ``log p(L_p)`` is that of ``log_without_looking``, divided equally among the answers.
 
     Parameters
     ----------
     attentive
-        The answers of workers who look.
+        Distribution of the answers of workers who look.
     attention
         u of every page, ``[page]``.
     page
-        Which page every answer lies on.
+        The page of every answer.
     outcomes
-        What can be said.
+        The possible answers.
     """
 
     has_rsample = False
@@ -147,18 +147,18 @@ class LapsingAnswer(StatisticValued):
 
 
 class AnswerOfUnknownAttention(StatisticValued):
-    """An answer of whose page nothing is known: ``log (a p(L | s) + (1 - a) / C)``.
+    """A single answer, its page summed out: ``log (a p(L | s) + (1 - a) / C)``.
 
-    It is not linear in the statistics, and so of values of the rates, not of their expectations.
+    It is not linear in the statistics, so it takes values of the rates, not expectations.
 
     Parameters
     ----------
     attentive
-        The answers of workers who look.
+        Distribution of the answers of workers who look.
     attention
         t(a) of the worker of every answer, ``[answer, 2]``.
     outcomes
-        What can be said.
+        The possible answers.
     """
 
     has_rsample = False

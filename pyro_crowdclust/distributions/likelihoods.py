@@ -1,8 +1,8 @@
-"""Likelihoods of assignments and observations, linear in every statistic that they are given.
+"""Likelihoods of assignments and observations, linear in all statistics.
 
-A z is one-hot, or the probabilities of all clusters, or these as a sparse matrix. Under a dense z
-an item has one latent, whatever its cluster; under a sparse one it has a latent in every cluster
-that is stored, a row (``Rows``) each.
+z is one-hot, or has the probabilities of all clusters, or these as a sparse matrix. With a dense z
+an item has one latent for all clusters; with a sparse z it has one latent for every stored cluster,
+each in its own row (``Rows``).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def log_density_of_rows(
     rows: Rows,
     value: Float[Tensor, "row observation"],
 ) -> Float[Tensor, " row"]:
-    """``<t(theta_k), u(x_k)> + log h(x_k)``: of every row in the component of its own cluster."""
+    """``<t(theta_k), u(x_k)> + log h(x_k)``: of every row under the component of its cluster."""
     own = statistics.index_select(0, rows.cluster)
     scores = (family.observation_statistics(value) * own).sum(-1)
     return scores + family.log_base_measure(value)

@@ -1,4 +1,4 @@
-"""What people say of a pair, given what it looks like."""
+"""``p(L | y)``: graded answers about pairs, given the look of the pair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust.families import Dirichlet
 
 
 class GradedAnswer(StatisticValued):
-    """``log p(L | y) = sum_s y_s log gamma_msL``: linear in the look y and in every log gamma.
+    """``log p(L | y) = sum_s y_s log gamma_msL``: linear in look y and in log gamma.
 
     A label is a grade as a fraction, 0, 1 / (G - 1), ..., 1; NaN where the worker could not tell.
 
@@ -23,10 +23,10 @@ class GradedAnswer(StatisticValued):
     look
         One-hot look of each answer's pair, or probabilities.
     rows
-        ``log gamma`` of every look: shares of the G grades, and last, where workers may be unsure,
-        of "can't tell".
+        ``log gamma`` of every look: probabilities of the G grades and, where workers may be unsure,
+        last the probability of "can't tell".
     worker
-        Who answers.
+        The worker of every answer.
     num_grades
         G.
     """
@@ -53,5 +53,5 @@ class GradedAnswer(StatisticValued):
 
     def log_prob(self, value: Float[Tensor, " answer"]) -> Float[Tensor, "*enumerated answer"]:
         place = self.outcomes.places(value)
-        said = self.rows[:, self.worker, place].mT
-        return (self.look.to(said.dtype) * said).sum(-1)
+        log_gamma = self.rows[:, self.worker, place].mT
+        return (self.look.to(log_gamma.dtype) * log_gamma).sum(-1)

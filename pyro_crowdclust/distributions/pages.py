@@ -1,9 +1,9 @@
-"""Statistic-valued Pyro distributions of sorted pages: where clusters are at home, and placements.
+"""Statistic-valued Pyro distributions of sorted pages: the homes of clusters, and placements.
 
-A page has G groups and, since a group may have stayed empty, room for one more. Every cluster k
-with items on the page has a home h_k among its groups, or a group that stayed empty (0): where the
-worker means to put its items. Two clusters with one home are a *lumped* pair. Clusters without
-items on the page have no home, a row of zeros.
+A page has G groups and one more that has stayed empty. Every cluster k with items on the page has a
+home h_k, the group where the worker means to put its items: one of the groups, or the empty one
+(0). Two clusters with the same home are a *lumped* pair. Clusters without items on the page have no
+home, a row of zeros.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 def _log_counts(num_clusters: int, num_groups: int, log_overlap: float) -> np.ndarray:
     """``log F_g[n]``: n clusters on g groups, every overlapping pair counting ``overlap``.
 
-    ``F_g[n] = sum_m binom(n, m) overlap^(m (m - 1) / 2) F_{g-1}[n - m]``, the first group holding m
-    of them; shape ``[num_groups + 1, num_clusters + 1]``.
+    ``F_g[n] = sum_m binom(n, m) overlap^(m (m - 1) / 2) F_{g-1}[n - m]``, where the first group has
+    m of them; shape ``[num_groups + 1, num_clusters + 1]``.
     """
     n = np.arange(num_clusters + 1)
-    # What n clusters in one group weigh, over n!.
+    # Weight of n clusters in one group, divided by n!.
     one = n * (n - 1) / 2 * log_overlap - gammaln(n + 1)
     rest = n[:, None] - n
     shifted = np.where(rest >= 0, one[np.maximum(rest, 0)], -np.inf)
@@ -43,10 +43,10 @@ def _log_counts(num_clusters: int, num_groups: int, log_overlap: float) -> np.nd
 
 @lru_cache(maxsize=4096)
 def log_home_normalizer(num_clusters: int, num_groups: int, log_overlap: float) -> float:
-    """``log Z = log sum_h prod_{k<l} overlap^[h_k = h_l > 0]`` over all h in 0..G, per cluster K.
+    """``log Z = log sum_h prod_{k<l} overlap^[h_k = h_l > 0]`` over all h in ``{0..G}^K``.
 
-    Those at home in the empty group are any of the K, so ``Z = sum_n binom(K, n) F_G[n]``: nothing
-    grows with the ``(G + 1)^K`` values of h.
+    Any clusters can have the empty group as their home, so ``Z = sum_n binom(K, n) F_G[n]``,
+    without a sum over the ``(G + 1)^K`` values of h.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def log_home_normalizer(num_clusters: int, num_groups: int, log_overlap: float) 
 
 
 def overlap_of(homes: Float[Tensor, "*page cluster home"]) -> Float[Tensor, "*page"]:
-    """``sum_{k<l} sum_{g>0} h_kg h_lg``: (expected) pairs of clusters with one home."""
+    """``sum_{k<l} sum_{g>0} h_kg h_lg``: (expected) number of cluster pairs that share a home."""
     groups = homes[..., 1:]
     return (groups.sum(-2).square().sum(-1) - groups.square().sum((-2, -1))) / 2
 
@@ -82,19 +82,19 @@ def log_home_normalizers(
 
 
 class PageHomes(StatisticValued):
-    """``p(h_s) = prod_{k<l} r_s^[h_sk = h_sl > 0] / Z_s``: homes on a page, if it is in state s.
+    """``p(h_s) = prod_{k<l} r_s^[h_sk = h_sl > 0] / Z_s``: homes on a page in state s.
 
-    One-hot homes of the clusters with items on the page, for each of the states in which items have
-    a place; those of the page's own state count: ``log p = sum_s state_s (log r_s C(h_s) -
-    log Z_s)``, C being the overlapping pairs. It is linear in the state and in the home of every
-    single cluster, so that it is exact at the means of a q(s) q(h | s) in which clusters are
-    independent given s.
+    The value is one-hot homes of the clusters with items on the page, for each of the states with
+    homes; those of the page's actual state count:
+    ``log p = sum_s state_s (log r_s C(h_s) - log Z_s)``, where C is the number of overlapping
+    pairs. It is linear in the state and in the home of every single cluster, so it is exact at the
+    means of a q(s) q(h | s) in which clusters are independent given s.
 
     Parameters
     ----------
     state
-        One-hot states of the pages or their probabilities, ``[page, state]``; only the first, as
-        many as ``log_overlap``, have homes.
+        One-hot states of the pages or their probabilities, ``[page, state]``; only the first ones,
+        as many as ``log_overlap`` has, have homes.
     num_groups
         G of every page.
     num_clusters
@@ -102,8 +102,8 @@ class PageHomes(StatisticValued):
     log_overlap
         log r_s; 0 where clusters choose their homes independently.
     seen
-        Which clusters have items on which page, a function without arguments that returns
-        ``[page, cluster]``; only a simulation asks for it.
+        A function without arguments that returns which clusters have items on which page,
+        ``[page, cluster]``; only called in simulations.
     """
 
     def __init__(
@@ -140,13 +140,14 @@ class PageHomes(StatisticValued):
 
 
 def _draw_sizes(num_clusters: int, num_groups: int, log_overlap: float) -> list[int]:
-    """How many clusters have no home, and how many have each group."""
+    """Draw the number of clusters without a home, and with each group as their home."""
     counts = _log_counts(num_clusters, num_groups, log_overlap)
     left, sizes = num_clusters, []
     for group in range(num_groups, -1, -1):
         n = np.arange(left + 1)
         binomial = gammaln(left + 1) - gammaln(n + 1) - gammaln(left - n + 1)
-        # First those without a home, the rest being F_G; then one group after the other.
+        # First those without a home, where F_G sums over the others; then one group after the
+        # other.
         of_n = np.zeros(left + 1) if group == num_groups else n * (n - 1) / 2 * log_overlap
         log_weights = torch.from_numpy(binomial + of_n + counts[group][left - n])
         sizes.append(int(torch.distributions.Categorical(logits=log_weights).sample()))
@@ -164,7 +165,7 @@ class HomesAtMean(StatisticValued):
     probabilities
         q(h_sk = g), shape ``[page, state with homes, cluster, home]``.
     state
-        As of ``PageHomes``.
+        See ``PageHomes``.
     """
 
     def __init__(
@@ -186,12 +187,12 @@ class HomesAtMean(StatisticValued):
 
 
 class AtHome(StatisticValued):
-    """``R_is = state_s sum_k z_ik [h_sk = g_i]``: 1 if a placement is at its cluster's home.
+    """``R_is = state_s sum_k z_ik [h_sk = g_i]``: 1 if an item is placed in its cluster's home.
 
-    One for each state with homes, 0 where the page is in another. All items share one enumeration
-    dimension, so that an enumerated z must not be indexed by placements; like ``SameCluster`` this
-    is therefore a site of the guide, too, whose value there is a probability. The likelihood is
-    linear in R, so this is exact.
+    One value for each state with homes, 0 if the page is in another state. All items share one
+    enumeration dimension, so an enumerated z must not be indexed by placements; like
+    ``SameCluster`` this is therefore also a site of the guide, where its value is a probability.
+    The likelihood is linear in R, so this is exact.
 
     Parameters
     ----------
@@ -200,7 +201,7 @@ class AtHome(StatisticValued):
     state, homes
         Values of the sites of the pages, one-hot or probabilities.
     row, page, group
-        Of every placement: the item as a row of the assignments, its page, its group there.
+        For every placement: the item as a row of the assignments, the page, and the group.
     """
 
     adds_nothing = True
@@ -223,8 +224,8 @@ class AtHome(StatisticValued):
         self._one_draw(sample_shape)
         if self._assignments.dim() > 2:
             raise ValueError(
-                "z is enumerated, so whether placements are right cannot be read from it: the "
-                "guide must sample the site 'at_home' with distributions.AtHome(q_z, ...)"
+                "z is enumerated, so it does not give the probability that placements are right: "
+                "the guide must sample the site 'at_home' with distributions.AtHome(q_z, ...)"
             )
         homes = self._homes.movedim(-1, 1).flatten(0, 1)
         cell = self._page * self._homes.shape[-1] + self._group + 1
@@ -238,21 +239,21 @@ class AtHome(StatisticValued):
 def mean_homes(
     state: Float[Tensor, "page state"], homes: Float[Tensor, "page homed cluster home"]
 ) -> Float[Tensor, "page cluster home"]:
-    """``sum_s state_s h_s``: homes in the state that a page is in; zero where that has none."""
+    """``sum_s state_s h_s``: homes in the actual state of a page; zero if that state has none."""
     return (state[:, : homes.shape[1], None, None] * homes).sum(1)
 
 
 def placement_scores(
     accuracy: Float[Tensor, "*batch 2"], num_groups: Int[Tensor, "*batch"]
 ) -> tuple[Float[Tensor, "*batch homed"], Float[Tensor, "*batch homed"]]:
-    """Log probabilities of a placement at home and in any one other group, if sorted and lumped.
+    """Log probabilities of a placement in the home and in each other group, by state of the page.
 
         sorted: log a                       and log((1 - a) / G)
         lumped: log(a + (1 - a) / (G + 1))  and log((1 - a) / (G + 1))
 
-    On a sorted page a slip lies elsewhere; on a lumped one, where clusters share groups, it may lie
-    in the home group by rights of another cluster. At expectations of log a and log(1 - a) the sum
-    is a bound: that of the best q of whether a placement at home is a slip.
+    On a sorted page a misplaced item is in another group; on a lumped page, where clusters share
+    groups, it can also be in the home group by chance. At expectations of log a and log(1 - a) the
+    sum is a bound, for the best q of whether a placement in the home is such a chance.
 
     Parameters
     ----------
@@ -276,18 +277,19 @@ def placement_scores(
 
 
 class GroupPlacement(StatisticValued):
-    """The group of an item among the G of its page and one that stayed empty.
+    """The group of an item, among the G of its page and one that stayed empty.
 
-    An attentive worker of accuracy a puts an item where its cluster is at home, or else in any of
-    the G others, if the page is lumped also by chance where its cluster is at home; a careless one
-    anywhere. With R_s = 1 at home and t_s = 1 in a state with homes, and ``placement_scores``,
+    An attentive worker puts an item into the home of its cluster with probability a, otherwise into
+    any of the G other groups (on a lumped page into any group, including the home); a careless
+    worker puts it anywhere. With R_s = 1 at home and t_s = 1 in a state with homes, and
+    ``placement_scores``,
 
         log p = sum_s R_s home_s + (t_s - R_s) other_s - (1 - sum_s t_s) log(G + 1)
 
     Parameters
     ----------
     at_home
-        R of the observed placement, of every state with homes.
+        R of the observed placement, for every state with homes.
     accuracy
         (log a, log (1 - a)) of the page's worker or its expectation, ``[placement, 2]``.
     attentive
@@ -295,8 +297,8 @@ class GroupPlacement(StatisticValued):
     num_groups
         G of the page.
     home
-        Where the item's cluster is at home, a function without arguments that returns one-hot rows
-        ``[placement, home]``; only a simulation asks for it.
+        A function without arguments that returns the home of every item's cluster, one-hot rows
+        ``[placement, home]``; only called in simulations.
     """
 
     support = constraints.nonnegative_integer
@@ -320,10 +322,10 @@ class GroupPlacement(StatisticValued):
         return score.sum(-1) - careless * self.num_groups.to(score.dtype).log1p()
 
     def rsample(self, sample_shape: Any = ()) -> Int[Tensor, " placement"]:
-        """A group 0, ..., G - 1, or G for the one that stayed empty."""
+        """A group 0, ..., G - 1, or G for the empty one."""
         self._one_draw(sample_shape)
         home = self._home().argmax(-1) - 1
-        # Without a home the cluster's own group is the one that stayed empty.
+        # Home 0, the empty group, has the number G here.
         home = torch.where(home < 0, self.num_groups, home)
         uniform = torch.rand(
             3, *self.batch_shape, dtype=self.accuracy.dtype, device=self.accuracy.device

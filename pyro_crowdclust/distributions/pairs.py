@@ -1,4 +1,4 @@
-"""Statistic-valued Pyro distributions of pairs: whether both ends share a cluster, and answers."""
+"""Statistic-valued Pyro distributions of pairs: whether both items share a cluster, and answers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.statistics import StatisticValued
 
-# Up to this many paired items all their products form one small matrix, from which the pairs are
-# read; for more items the rows of both ends are gathered.
+# Up to this many paired items, the products of all of them are computed as one small matrix and the
+# pairs are selected; for more items the rows of both ends are gathered.
 _MATRIX_LIMIT = 1024
 
 
 def pair_places(
     left: Int[Tensor, " pair"], right: Int[Tensor, " pair"], count: int
 ) -> Int[Tensor, " pair"]:
-    """Where pairs lie in the rows of a ``[count, count]`` matrix."""
+    """Positions of pairs in a flattened ``[count, count]`` matrix."""
     return torch.add(right, left, alpha=count)
 
 
@@ -61,11 +61,11 @@ def agreement(
 class SameCluster(StatisticValued):
     """``s_ij = <z_i, z_j>`` of every pair: 1 if both ends share a cluster; ``log p = 0``.
 
-    All items of a plate share one enumeration dimension, so an enumerated z must not be indexed
-    by the ends of pairs: ``z_i == z_j`` would silently be true for every pair. The guide
-    therefore has a site for s, too. Its value there is ``<q(z_i), q(z_j)>``, the probability
-    that the ends share a cluster; the pair likelihood is linear in s, so this is exact. The
-    log-density is zero on both sides, since the item plate has counted z already.
+    All items of a plate share one enumeration dimension, so an enumerated z must not be indexed by
+    the ends of pairs: ``z_i == z_j`` would silently be true for every pair. The guide therefore
+    also has a site for s. Its value there is ``<q(z_i), q(z_j)>``, the probability that the ends
+    share a cluster; the pair likelihood is linear in s, so this is exact. The log-density is zero
+    on both sides, since the item plate already has that of z.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ class SameCluster(StatisticValued):
         is_code = not self._assignments.is_floating_point()
         if self._assignments.dim() > (1 if is_code else 2):
             raise ValueError(
-                "z is enumerated, so the agreement of pairs cannot be read from it: the guide "
-                "must sample the site 'same' with distributions.SameCluster(q_z, ...)"
+                "z is enumerated, so it does not give the agreement of pairs: the guide must "
+                "sample the site 'same' with distributions.SameCluster(q_z, ...)"
             )
         assignments = self._assignments
         if is_code:
@@ -114,19 +114,19 @@ class SameCluster(StatisticValued):
 
     def log_prob(self, value: Float[Tensor, "*value one"]) -> Float[Tensor, "*value pair"]:
         nothing = torch.zeros_like(value)
-        # Pyro's graph of a model, as render_model draws it, finds here on what a site depends.
+        # Pyro's render_model reads from this on which sites a site depends.
         for part in (self._assignments, self._together):
             if part is not None and not part.is_sparse:
                 nothing = nothing + part.new_zeros(())
-        # One number for every pair, of enumerated values too, which are the same for all.
+        # One number for every pair, also for enumerated values, which are the same for all pairs.
         return nothing.expand(np.broadcast_shapes(nothing.shape, self.batch_shape))
 
 
 class EnumeratedAgreement(StatisticValued):
-    """A guide's site for ``SameCluster``, enumerated by its two values, for any likelihood of s.
+    """A guide's site for ``SameCluster`` that enumerates both values, for any likelihood of s.
 
     Under ``TraceEnum_ELBO`` s = 1 has the weight ``P(z_i = z_j)`` and s = 0 the rest; the
-    log-density is zero, as that of ``SameCluster`` is.
+    log-density is zero, like that of ``SameCluster``.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class TwoCoinAnswer(StatisticValued):
         t(alpha), t(beta) of the worker of every pair or their expectations, ``[pair, 2]``; or those
         of all workers, with ``worker``.
     worker
-        Which row of the rates is that of each pair.
+        The row of the rates for each pair.
     """
 
     support: constraints.Constraint = constraints.boolean
@@ -198,7 +198,7 @@ class TwoCoinAnswer(StatisticValued):
         return torch.bernoulli(self.same * if_same + (1 - self.same) * if_different)
 
     def log_prob(self, value: Float[Tensor, " pair"]) -> Float[Tensor, " pair"]:
-        # Rates lie as (right, wrong); "same" is right for a pair in the same cluster.
+        # Rates are stored as (right, wrong); "same" is right for a pair in the same cluster.
         places = answer_places(self.worker, value)
         if_same = self.sensitivity.flatten().index_select(0, places)
         if_different = self.specificity.flatten().index_select(0, places ^ 1)
@@ -206,5 +206,5 @@ class TwoCoinAnswer(StatisticValued):
 
 
 def answer_places(worker: Int[Tensor, " pair"], label: Tensor) -> Int[Tensor, " pair"]:
-    """Where the answer "same" (1) or "different" (0) of a worker lies in rows of (yes, no)."""
+    """Position of the answer "same" (1) or "different" (0) of a worker in rows of (yes, no)."""
     return torch.add(1 - label.long(), worker, alpha=2)

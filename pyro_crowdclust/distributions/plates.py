@@ -1,4 +1,4 @@
-"""Plates that hold everything."""
+"""Plates without subsampling."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch import Tensor
 class FullPlate(PlateMessenger):
     """``pyro.plate(name, size, dim=-1)`` without the site that chooses a subsample.
 
-    A batch is chosen before Pyro sees it, so a plate has nothing to choose. ``pyro.plate`` runs a
-    site for the choice all the same, eight of them in a step, which cost as much as eight sites.
+    A batch is chosen before Pyro sees it, so a plate does not subsample. ``pyro.plate`` would still
+    run a site for the subsample: eight of them in a step, which cost as much as eight other sites.
 
     Parameters
     ----------
     name
         Name of the plate.
     size
-        How many independent sites each of its sites stands for.
+        Number of independent variables in each of its sites.
     scale
-        What their log-densities are multiplied by, like ``poutine.scale``; by default nothing.
+        Factor of their log-densities, as with ``poutine.scale``; none by default.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class FullPlate(PlateMessenger):
         msg["cond_indep_stack"] = (frame, *msg["cond_indep_stack"])
         if self.scale is not None:
             outer = msg["scale"]
-            # Sites of one plate then share one tensor, by which a bound can group them.
+            # Sites of a plate share one tensor, so that a bound can group sites by their scale.
             is_one = not isinstance(outer, Tensor) and outer == 1
             msg["scale"] = self.scale if is_one else outer * self.scale
         fn = msg["fn"]

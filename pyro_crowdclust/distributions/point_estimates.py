@@ -15,13 +15,13 @@ from pyro_crowdclust.families import PosteriorSummary
 
 
 class PointEstimate(nn.Module):
-    """A real theta, learned by ordinary gradients in unconstrained coordinates.
+    """A point estimate of theta, learned by ordinary gradients in unconstrained coordinates.
 
     Its site carries t(theta). The guide's log-density is the prior's own at the point, so that it
     cancels the prior in the ELBO (maximum likelihood), or ``-log |d theta / d u|``, which leaves
-    the prior's density of the coordinates u (maximum a posteriori). Shares and rates have their
-    mode in the logits and logarithms, where a Dirichlet posterior has it at ``alpha / sum alpha``
-    (MacKay 1998); in theta itself it has none where a concentration is below 1.
+    the prior's density of the coordinates u (maximum a posteriori). For shares and rates u are the
+    logits and logarithms, where a Dirichlet posterior has its mode at ``alpha / sum alpha`` (MacKay
+    1998); in theta itself it has no mode if a concentration is below 1.
 
     Parameters
     ----------
@@ -63,13 +63,13 @@ class PointEstimate(nn.Module):
 
     @torch.no_grad()
     def summary(self, interval: float) -> PosteriorSummary:
-        """theta, of which nothing else is known."""
+        """theta; deviations and intervals are NaN."""
         value = self.value().numpy(force=True)
         unknown = np.full_like(value, np.nan)
         return PosteriorSummary(value, unknown, unknown, unknown)
 
     def variance(self, direction: Float[Tensor, "*plate size"]) -> Float[Tensor, "*plate"]:
-        """That of a direction of t(theta): not known."""
+        """The variance of a direction of t(theta), which is unknown."""
         return direction.new_full(direction.shape[:-1], torch.nan)
 
     @torch.no_grad()

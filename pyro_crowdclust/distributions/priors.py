@@ -1,4 +1,4 @@
-"""Conjugate priors of the global sites, and the posteriors that answer them."""
+"""Conjugate priors of the global sites, and the conjugate posteriors of guides."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ConjugatePrior(nn.Module):
     natural_parameters
         eta0, shape ``[size]`` or ``[plate, size]``.
     plate_size
-        How many independent thetas the site's plate holds, or None for a site without a plate.
+        Number of independent thetas in the site's plate, or None for a site without a plate.
     dims
-        What the axes of draws of theta are called in diagnostics: that of the plate, then those
-        within one theta, such as ``("worker", "label")``. Names like ``cluster``, ``worker``,
-        ``class`` and ``label`` get the user's ids. Those left out are called like the plate, or
-        numbered.
+        Names of the axes of draws of theta in diagnostics: that of the plate, then those within one
+        theta, such as ``("worker", "label")``. Axes with names like ``cluster``, ``worker``,
+        ``class`` and ``label`` get the user's ids. Axes without a name here are named after the
+        plate, or numbered.
     start
         Natural parameters where a posterior begins; by default those of the prior.
     """
@@ -61,19 +61,19 @@ class ConjugatePrior(nn.Module):
                 f"of {family}"
             )
         self.register_buffer("natural_parameters", eta)
-        # The prior is fixed, so its normalizer is computed once and not in every step.
+        # The prior is fixed, so its normalizer is computed only once, not in every step.
         self.register_buffer("log_normalizer", family.log_normalizer(eta))
 
     @torch.no_grad()
     def set_natural_parameters(self, natural_parameters: Float[Tensor, "*#plate size"]) -> None:
-        """Another prior of the same family, such as one that was learned.
+        """Replace the prior by another one of the same family, such as a learned one.
 
         Raises
         ------
         ValueError
             If the parameters lie outside the family's domain.
         """
-        # One row may stand for all of them.
+        # One row may be given for all of them.
         if not bool(self.family.in_domain(natural_parameters).all()):
             raise ValueError(f"natural parameters outside the domain of {self.family}")
         self.natural_parameters.copy_(natural_parameters)
@@ -119,7 +119,7 @@ class ConjugatePosterior(nn.Module):
 
     @torch.no_grad()
     def log_expected(self) -> Float[Tensor, "*plate size"]:
-        """``log E_q[exp t]``, entry by entry: of Betas and Dirichlets the logarithm of the mean.
+        """``log E_q[exp t]``, entry by entry: for Betas and Dirichlets the log of the mean.
 
         Examples
         --------
@@ -169,7 +169,7 @@ def conjugate_posteriors(priors: Mapping[str, ConjugatePrior]) -> nn.ModuleDict:
 def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> dict[str, Tensor]:
     """Run a Pyro site for each of them, in a plate ``NAME_plate`` where there are many thetas.
 
-    Given priors this is the global part of a model, given posteriors that of its guide.
+    With priors this is the global part of a model, with posteriors that of its guide.
     """
     values = {}
     for name, site in sites.items():
@@ -183,5 +183,5 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
 
 
 def detached(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Values of sites, through which no gradient goes back."""
+    """Values of sites, detached from the graph of gradients."""
     return {name: value.detach() for name, value in values.items()}

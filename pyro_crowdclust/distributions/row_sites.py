@@ -1,8 +1,8 @@
-"""Statistic-valued Pyro distributions of what items have once for every cluster; see ``rows``.
+"""Statistic-valued Pyro distributions of latents with a row per item and cluster; see ``rows``.
 
-``OfItems`` makes a site of the items' plate out of a distribution of rows. The others are
-distributions of rows: their values are ``IndependentMoments``, of which draws have no spread and
-posteriors have some, and their log-densities are expectations under these moments.
+``OfItems`` turns a distribution of rows into a site in the plate of the items. The others are
+distributions of rows: their values are ``IndependentMoments``, whose variance is zero for draws and
+positive for posteriors, and their log-densities are expectations under these moments.
 """
 
 from __future__ import annotations
@@ -25,18 +25,17 @@ from pyro_crowdclust.families import IndependentMoments, NormalInverseWishart
 class OfItems(StatisticValued):
     """``log p(v_n | z_n) = sum_k z_nk log p(v_nk | k)`` of a distribution of rows.
 
-    The value is ragged, one row after the other, or holds one entry per item that all of its rows
-    are about (``shared``). The log-density has one number per item, so that the plate of the items
-    scales it.
+    The value is ragged, one row after the other, or has one entry per item for all of its rows
+    (``shared``). The log-density has one number per item, so that the plate of the items scales it.
 
     Parameters
     ----------
     of_rows
         Distribution with batch shape ``[row]``.
     rows
-        Whose they are.
+        The item and cluster of every row.
     shared
-        Whether the value is of items: observed features, which do not depend on the cluster.
+        Whether the value has an entry per item: observed features do not depend on the cluster.
     """
 
     def __init__(self, of_rows: Any, rows: Rows, shared: bool = False) -> None:
@@ -50,7 +49,7 @@ class OfItems(StatisticValued):
                 "features can be drawn only given one cluster per item: draw z first, or observe "
                 "the features"
             )
-        # ``sample`` would cut the gradient of what networks recognize.
+        # ``sample`` would stop gradients to the recognition networks.
         return self.of_rows.rsample() if self.of_rows.has_rsample else self.of_rows.sample()
 
     def log_prob(self, value: Tensor) -> Float[Tensor, " item"]:
@@ -60,14 +59,14 @@ class OfItems(StatisticValued):
 
 
 class RowSites:
-    """Runs Pyro sites of rows, each as a site of the items whose the rows are.
+    """Runs Pyro sites of rows, each as a site of the items to which the rows belong.
 
     Parameters
     ----------
     rows
         The latents of items, one for every cluster that an item may be in.
     features
-        What the site ``o`` observes; None draws it.
+        Observed value of the site ``o``; None to draw it.
     """
 
     def __init__(self, rows: Rows, features: Float[Tensor, "item ..."] | None) -> None:
@@ -81,7 +80,7 @@ class RowSites:
 
 
 def emitted_rows(emission: Any, latent: Float[Tensor, "row moments"], rows: Rows) -> Any:
-    """What an emission with a network for every cluster makes of one draw of every latent."""
+    """Distribution of the features at one draw of every latent, under a cluster-wise emission."""
     dtype = next(emission.parameters()).dtype
     return emission(rows.draw(IndependentMoments.of(latent)).to(dtype), rows)
 
@@ -92,11 +91,11 @@ class RowComponent(StatisticValued):
     Parameters
     ----------
     family
-        In whose layout the statistics are.
+        The family that defines the layout of the statistics.
     statistics
         t(theta_k) of every component or their expectations, ``[cluster, size]``.
     rows
-        In which cluster every latent is.
+        The item and cluster of every latent.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class RowNormal(StatisticValued):
 
     @staticmethod
     def of(normal: dist.Independent) -> RowNormal:
-        """From what a ``NormalEmission`` makes of the layer above."""
+        """Convert the distribution that a ``NormalEmission`` returns for the layer above."""
         return RowNormal(*torch.broadcast_tensors(normal.base_dist.loc, normal.base_dist.scale))
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "row moments"]:
@@ -146,7 +145,7 @@ class RowNormal(StatisticValued):
 
 
 class RowNormalAtMean(RowNormal):
-    """A posterior of latents, whose site returns its moments in place of a draw."""
+    """A posterior of latents, whose site returns its moments instead of a draw."""
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "row moments"]:
         self._one_draw(sample_shape)

@@ -1,9 +1,9 @@
-"""Rows: the pairs of an item and a cluster that assignments give weight to.
+"""Rows: the pairs (item, cluster) with a nonzero assignment probability.
 
-Whatever an item has once for every cluster that it may be in (its latents, what a network makes of
-them) has a row for each such pair. Under a one-hot z there is a row per item; under probabilities
-with zeros only as many as are not zero, so that work follows the clusters that matter and not all.
-A sparse matrix of assignments has the rows that it stores.
+Latents that depend on the cluster, and network outputs for them, have a row for each such pair.
+With a one-hot z there is one row per item; with probabilities, one for every entry that is not
+zero, so that no time is spent on clusters that do not matter. A sparse matrix of assignments has
+the rows that it stores.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Rows:
     Attributes
     ----------
     item, cluster
-        Of every row.
+        Item and cluster of every row.
     weight
-        Of every row: the probability that the item is in the cluster.
+        For every row, the probability that the item is in the cluster.
     num_items, num_clusters
-        How many there are, with rows or without.
+        Total numbers, including those without rows.
 
     Examples
     --------
@@ -83,10 +83,10 @@ class Rows:
         moments: Moments | IndependentMoments,
         noise: Callable[[Tensor], Tensor] = torch.randn_like,
     ) -> Float[Tensor, "row dim"]:
-        """Draws of a latent of every row, with common noise for all rows of an item.
+        """Draws of the latent of every row, with common noise for all rows of an item.
 
-        What clusters then differ in is theirs, and not the noise, of which ``noise`` makes as much
-        as a tensor has entries: ``batch.noise`` where several processes divide a batch.
+        Clusters then differ by their distributions only, not by the noise. ``noise`` returns noise
+        in the shape of a tensor: ``batch.noise`` where several processes share a batch.
         """
         of_items = noise(moments.mean.new_empty(self.num_items, moments.mean.shape[-1]))
         return moments.draw(of_items.index_select(0, self.item))
@@ -97,7 +97,7 @@ class Rows:
 
     @cached_property
     def _places(self) -> Int[Tensor, " row"]:
-        """Where each row stands among equally many places for every cluster."""
+        """Position of each row in a padded layout with equally many places for every cluster."""
         order = self.cluster.argsort(stable=True)
         first = self._counts.cumsum(0) - self._counts
         places = torch.empty_like(order)
@@ -109,7 +109,7 @@ class Rows:
         return max(int(self._counts.max()), 1)
 
     def by_cluster(self, values: Float[Tensor, "row size"]) -> Float[Tensor, "cluster place size"]:
-        """The rows of every cluster together, filled up with zeros to the longest."""
+        """The rows grouped by cluster, padded with zeros to the longest group."""
         empty = values.new_zeros(self.num_clusters * self._longest, values.shape[-1])
         return empty.index_copy(0, self._places, values).unflatten(0, (self.num_clusters, -1))
 
@@ -119,7 +119,7 @@ class Rows:
 
 
 def common_noise(seed: int) -> Callable[[Tensor], Tensor]:
-    """Noise for ``Rows.draw`` that all items have in common, the same for the same seed."""
+    """Noise for ``Rows.draw`` that is common to all items and determined by the seed."""
     generator = torch.Generator().manual_seed(seed)
 
     def noise(like: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
-"""Statistic-valued Pyro distributions.
+"""Statistic-valued Pyro distributions: the value of a site is t(theta), not theta.
 
-A conjugate site carries as its value the sufficient statistic t(theta), not theta. All
-log-densities of the library are then multilinear in the site values, so that evaluating them at
-the means E_q[t] *is* taking the expectation, and Pyro's ordinary ELBO is exact. Three kinds:
+The value of a conjugate site is the sufficient statistic t(theta), not theta. All log-densities of
+the library are then multilinear in the site values, so evaluating them at the means E_q[t] *is*
+taking the expectation, and Pyro's ordinary ELBO is exact. There are three kinds:
 
 - priors (``Conjugate``) draw a real theta and return t(theta), so a model simulates;
 - posteriors (of ``at_mean.py``) return their mean, not a draw;
-- likelihoods (of ``likelihoods.py``, ``pairs.py`` and ``pages.py``) are linear in every statistic
-  that they are given.
+- likelihoods (of ``likelihoods.py``, ``pairs.py`` and ``pages.py``) are linear in every statistic.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from pyro_crowdclust.families import ExponentialFamily
 
 
 class _StatisticVector(constraints.Constraint):
-    """Real vectors, of which not every one is the statistic of some theta.
+    """Real vectors; not every one is the statistic of some theta.
 
-    Autoguides and NUTS ask for unconstrained coordinates of a site, and there are none: of any real
-    vector these log-densities are linear functions, which grow without bound.
+    Autoguides and NUTS ask for unconstrained coordinates of a site, and there are none: these
+    log-densities are linear functions of a real vector, which grow without bound.
     """
 
     event_dim = 1
@@ -38,10 +37,10 @@ class _StatisticVector(constraints.Constraint):
 
 def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
     raise ValueError(
-        "the values of some sites of the model are sufficient statistics, for which Pyro's "
-        "autoguides and NUTS would put any real numbers: fit a model of this library with one of "
-        "its guides, MessagePassingGuide(model) say; for an autoguide write the model with Pyro's "
-        "own priors, and wrap the guide in EnumeratedGuide if there are answers"
+        "the values of some sites of the model are sufficient statistics, but Pyro's autoguides "
+        "and NUTS would replace them by arbitrary real numbers: fit a model of this library with "
+        "one of its guides, such as MessagePassingGuide(model); for an autoguide, write the model "
+        "with Pyro's own priors, and wrap the guide in EnumeratedGuide if there are answers"
     )
 
 
@@ -50,7 +49,7 @@ transform_to.register(_StatisticVector, _refuse_coordinates)
 
 
 class StatisticValued(TorchDistribution):
-    """What all statistic-valued distributions share: real vectors, no argument constraints."""
+    """Base of all statistic-valued distributions: real vectors, no argument constraints."""
 
     arg_constraints: dict[str, Any] = {}
     support: constraints.Constraint = _StatisticVector()
@@ -63,8 +62,8 @@ class StatisticValued(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> TorchDistribution:
         """The same distribution with a larger batch shape."""
         batch_shape = torch.Size(batch_shape)
-        # A plate asks every site; returning self keeps a posterior's value the very object that
-        # its log-density recognizes.
+        # Plates call this for every site; returning self keeps a posterior's value the same object,
+        # which its log-density recognizes.
         return self if batch_shape == self.batch_shape else self._expanded(batch_shape)
 
     def _expanded(self, batch_shape: torch.Size) -> TorchDistribution:

@@ -1,4 +1,4 @@
-"""What guides report of their posteriors: the values that results, plots and diagnostics read."""
+"""Summaries of a guide's posteriors, for results, plots and diagnostics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LocalPosterior:
     latent
         Moments of q(x); None where the features are the latents.
     log_determinant
-        log|R| of their roots, where it is known.
+        log|R| of their roots, if known.
     """
 
     logits: Float[Tensor, "item cluster"]
@@ -36,12 +36,12 @@ class LocalPosterior:
         return softmax_without_denormals(self.logits)
 
 
-# Smallest share of the items of a cluster in use, as of ``metrics.clusters_in_use``.
+# Smallest share of the items of a cluster in use, see ``metrics.clusters_in_use``.
 _SHARE_IN_USE = 0.01
 
 
 def num_in_use(weights: Float[Tensor, " cluster"]) -> int:
-    """How many clusters hold a fair share of the items.
+    """Number of clusters with a share of the items that is not negligible.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def num_in_use(weights: Float[Tensor, " cluster"]) -> int:
 
 
 class ComponentSummary(NamedTuple):
-    """What the items of every cluster look like.
+    """Means and covariances of the features in every component.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class ComponentSummary(NamedTuple):
 
 
 class MixtureSummary(NamedTuple):
-    """A mixture as a reader sees it.
+    """Weights, means and covariances of a mixture.
 
     Attributes
     ----------
@@ -87,14 +87,14 @@ class MixtureSummary(NamedTuple):
 
 
 class WorkerSummary(NamedTuple):
-    """What is known of every worker who answered about pairs.
+    """Posterior summaries of every worker who answered about pairs.
 
     Attributes
     ----------
     rates
-        Of every site of the annotators, worker by worker.
+        Summary of every site of the annotators, worker by worker.
     weight, weight_sd
-        What an answer of the worker counts, in nats: posterior mean and deviation of
+        Weight of an answer of the worker, in nats: posterior mean and standard deviation of
         ``w(same) - w(different)``, with w the log likelihood ratio. The deviation is NaN for point
         estimates.
     """

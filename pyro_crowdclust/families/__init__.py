@@ -1,7 +1,7 @@
-"""Exponential families: one verb set, one file each.
+"""Exponential families ``log p(theta | eta) = <eta, t(theta)> - log Z(eta)``, one per file.
 
-``REGISTRY`` lists one small instance of every family; the tests of the mathematics run over it, so
-a new family is tested by being added here.
+All have the same methods. ``REGISTRY`` has one small instance of every family; the tests of the
+mathematics run over it, so adding a new family here tests it.
 """
 
 from pyro_crowdclust.families.beta import Beta, BetaParameters
@@ -51,7 +51,7 @@ from pyro_crowdclust.families.summaries import (
 )
 from pyro_crowdclust.families.tempered import Tempered, tempered
 
-# What has the density of rows of features: whole, with gaps, with heavy tails, or a power of it.
+# Densities of rows of features: whole, with gaps, with heavy tails, or a power of one.
 RowDensity = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers | Tempered
 
 REGISTRY: dict[str, ExponentialFamily] = {

@@ -107,5 +107,5 @@ class Beta(ExponentialFamily):
 
 
 def _total(sides: Float[Tensor, "*batch side"]) -> Float[Tensor, "*batch"]:
-    """The sum of both sides; a reduction of rows of two takes several times as long."""
+    """The sum of both sides; ``sum`` over rows of two takes several times as long."""
     return sides[..., 0] + sides[..., 1]

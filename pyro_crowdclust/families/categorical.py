@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
+import scipy  # submodules are loaded when they are used
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -22,7 +22,7 @@ from torch import Tensor
 from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.summaries import PosteriorSummary
 
-# In place of 0 where a logarithm is taken of a probability, or one divides by a sum of these.
+# Replaces 0 before the logarithm of a probability, or a division by a sum of probabilities.
 SMALLEST_PROBABILITY = 1e-300
 
 
@@ -38,8 +38,8 @@ def softmax_without_denormals(logits: Float[Tensor, "*batch size"]) -> Tensor:
 def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
     smallest = torch.finfo(logits.dtype).tiny ** (1 / 3)
     if logits.is_cpu:
-        # torch's own takes three times as long where exponentials are denormal, and in short rows,
-        # as these passes over all of them.
+        # torch's softmax takes three times as long where exponentials are denormal, and in short
+        # rows.
         positive = (logits - logits.amax(-1, keepdim=True)).clamp_min_(2 * math.log(smallest))
         total = positive.exp_() @ positive.new_ones(positive.shape[-1])
         normalized = positive.div_(total.unsqueeze(-1))
@@ -49,7 +49,7 @@ def _softmax(logits: Float[Tensor, "*batch size"]) -> Tensor:
 
 
 class _Softmax(torch.autograd.Function):
-    """``_softmax``, whose own steps would each take one on the way back."""
+    """``_softmax`` with an analytic gradient, instead of one step per operation."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor) -> Tensor:
@@ -94,12 +94,12 @@ class Categorical(ExponentialFamily):
 
     def log_normalizer(self, natural_parameters: Tensor) -> Tensor:
         # At the largest logit the log-softmax is the difference of both. ``logsumexp`` is several
-        # times slower where exponentials underflow, and confident assignments are full of those.
+        # times slower where exponentials underflow, which is common in confident assignments.
         largest = natural_parameters.amax(-1)
         return largest - natural_parameters.log_softmax(-1).amax(-1)
 
     def log_normalizer_at_mean(self, natural_parameters: Tensor, mean: Tensor) -> Tensor:
-        # Of the likeliest category log p = eta - log Z.
+        # For the most probable category log p = eta - log Z.
         return natural_parameters.amax(-1) - mean.amax(-1).log()
 
     def expected_statistics(self, natural_parameters: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class Categorical(ExponentialFamily):
         ).sample()
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:
-        # -inf is a legal logit (a category that cannot occur) as long as one category can.
+        # -inf is a valid logit (an impossible category) as long as one category is possible.
         legal = ~natural_parameters.isnan() & (natural_parameters != torch.inf)
         return legal.all(-1) & (natural_parameters > -torch.inf).any(-1)
 

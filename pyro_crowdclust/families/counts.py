@@ -10,7 +10,7 @@ from torch import Tensor
 def log_factorials(counts: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch"]:
     """``sum_j log x_j!`` of whole numbers.
 
-    ``0! = 1! = 1``, and most counts are that small: only the others cost a log-gamma.
+    ``0! = 1! = 1``, and most counts are that small: log-gamma is only computed for the others.
 
     Examples
     --------

@@ -48,18 +48,18 @@ class DirichletMultinomial(Dirichlet):
         return True
 
     def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
-        """``sum_o x_o log p_o - n_o log(1 - sum_m p_m)``: how seen counts are shared out.
+        """``sum_o x_o log p_o - n_o log(1 - sum_m p_m)``: how observed counts are divided.
 
-        The second term is the sum over the missing counts, which are negative multinomial given
-        ``n_o = sum_o x_o``; n itself is not modelled.
+        The second term is from the sum over the missing counts, which are negative multinomial
+        given ``n_o = sum_o x_o``; n itself is not modelled.
         """
         filled, seen = without_gaps(features)
         share = statistics.exp().mT
         unseen = (~seen).to(statistics) @ share
-        # What is left is no less than what was seen, of which rounding may leave nothing.
+        # 1 - unseen is at least the observed share, but rounding may make it zero.
         of_seen = seen.to(statistics) @ share.detach()
         left = torch.maximum(1 - unseen.detach(), of_seen).clamp_min(torch.finfo(share.dtype).tiny)
-        # Its slope is that of the first of the two.
+        # The gradient is that of 1 - unseen.
         log_left = left.log() - (unseen - unseen.detach()) / left
         return filled @ statistics.mT - filled.sum(-1, keepdim=True) * log_left
 

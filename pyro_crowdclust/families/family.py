@@ -1,4 +1,4 @@
-"""What an exponential family is: one small set of verbs, and what follows from them for free.
+"""Base class of exponential families: a few methods to implement, and others that follow.
 
 Every family of the library writes its density as
 
@@ -23,14 +23,14 @@ from pyro_crowdclust.families.summaries import PosteriorSummary
 
 
 class OutsideDomain(ValueError):
-    """Natural parameters under which a density cannot be normalized."""
+    """Natural parameters for which the density cannot be normalized."""
 
 
 class _IdentityBackwardMean(torch.autograd.Function):
     """Map eta to E[t] and hand the gradient with respect to E[t] back as the gradient of eta."""
 
-    # A ``setup_context`` would make every call inspect the signature of ``forward``, which takes
-    # longer than everything else here; so it is in all gradients by hand.
+    # With ``setup_context`` every call would inspect the signature of ``forward``, which takes
+    # longer than everything else here; so no analytic gradient of the library uses it.
     @staticmethod
     def forward(ctx: Any, natural_parameters: Tensor, mean: Tensor) -> Tensor:
         return mean
@@ -56,7 +56,7 @@ class ExponentialFamily(ABC):
     """
 
     if TYPE_CHECKING:
-        # A number, or a property that follows from others: so it is only read.
+        # Declared as read-only, since it is a number or a property of other sizes.
         @property
         def size(self) -> int: ...
 
@@ -83,12 +83,12 @@ class ExponentialFamily(ABC):
     def natural_of_mean(
         self, statistics: Float[Tensor, "*batch size"]
     ) -> Float[Tensor, "*batch size"]:
-        """Natural parameters whose ``E[t(theta)]`` these statistics are.
+        """Natural parameters with this mean ``E[t(theta)]``.
 
-        The inverse of ``expected_statistics``. At an average of means it maximizes ``sum_k
-        E_k[log p(theta_k | eta)]``: the prior that suits many posteriors best.
+        The inverse of ``expected_statistics``. At an average of means it maximizes
+        ``sum_k E_k[log p(theta_k | eta)]``: the best prior for several posteriors.
         """
-        raise NotImplementedError(f"{self} does not know its natural parameters from its mean")
+        raise NotImplementedError(f"{self} has no natural_of_mean, which learned priors need")
 
     @abstractmethod
     def sufficient_statistics(self, value: Any) -> Float[Tensor, "*batch size"]:
@@ -105,7 +105,7 @@ class ExponentialFamily(ABC):
     def mean_and_log_normalizer(
         self, natural_parameters: Float[Tensor, "*batch size"]
     ) -> tuple[Float[Tensor, "*batch size"], Float[Tensor, "*batch"]]:
-        """``E[t(theta)]`` and ``log Z(eta)``; a family that shares work between them overrides."""
+        """``E[t(theta)]`` and ``log Z(eta)``; overridden where they share work."""
         return (
             self.expected_statistics(natural_parameters),
             self.log_normalizer(natural_parameters),
@@ -116,25 +116,25 @@ class ExponentialFamily(ABC):
         natural_parameters: Float[Tensor, "*batch size"],
         mean: Float[Tensor, "*batch size"],
     ) -> Float[Tensor, "*batch"]:
-        """``log Z(eta)`` where ``E[t(theta)]`` is known; a family that gains by it overrides."""
+        """``log Z(eta)``, given ``E[t(theta)]``; overridden by families where this is faster."""
         return self.log_normalizer(natural_parameters)
 
     @property
     def num_features(self) -> int:
-        """How many features of an item the conjugate likelihood is of."""
+        """Number of features of an item in the conjugate likelihood."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood of vectors")
 
     @property
     def observation_size(self) -> int:
-        """Length of an observation x, as a site carries it."""
+        """Length of an observation x, the value of a site."""
         return self.num_features
 
     def observed(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch obs"]:
-        """The observation x that known features are."""
+        """The observation x of known features."""
         return features
 
     def features(self, observation: Float[Tensor, "*batch obs"]) -> Float[Tensor, "*batch feature"]:
-        """Inverse of ``observed``; of an uncertain observation its mean."""
+        """Inverse of ``observed``; for an uncertain observation its mean."""
         return observation
 
     def observation_statistics(self, observation: Any) -> Float[Tensor, "*batch size"]:
@@ -144,7 +144,7 @@ class ExponentialFamily(ABC):
     def log_likelihoods(
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``<t(theta_k), u(x)>``: log p(x | theta_k) of every cluster, but for log h(x)."""
+        """``<t(theta_k), u(x)>``: log p(x | theta_k) of every cluster, without log h(x)."""
         return self.observation_statistics(observation) @ statistics.mT
 
     def log_base_measure(self, observation: Any) -> Float[Tensor, "*batch"] | float:
@@ -153,7 +153,7 @@ class ExponentialFamily(ABC):
 
     @property
     def statistic_features(self) -> tuple[int, ...] | None:
-        """Of every entry of u(x) the feature that it is of; None where features are tied."""
+        """For every entry of u(x), its feature; None if features are dependent given theta."""
         return None
 
     @property
@@ -164,10 +164,10 @@ class ExponentialFamily(ABC):
     def log_marginals(
         self, statistics: Float[Tensor, "cluster size"], features: Float[Tensor, "*batch feature"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``log p(x_o | theta_k)`` but for the base measure: of the features that are not NaN.
+        """``log p(x_o | theta_k)`` of the features that are not NaN, without the base measure.
 
         Independent features that are missing integrate to 1, and their statistics are zero. A
-        family whose features are tied overrides it; its gradient in t must be E[u(x)].
+        family with dependent features overrides it; the gradient in t must be E[u(x)].
         """
         if self.statistic_features is None:
             raise NotImplementedError(f"{self} cannot integrate out missing features")
@@ -184,9 +184,9 @@ class ExponentialFamily(ABC):
         return self.log_base_measure(self.observed(without_gaps(features)[0]))
 
     def design(self, features: Float[Tensor, "*batch feature"]) -> Float[Tensor, "*batch column"]:
-        """Columns a(x) with ``<fold(t), a(x)> = <t, u(x)>``, of which the last is ones.
+        """Columns a(x) with ``<fold(t), a(x)> = <t, u(x)>``; the last column is all ones.
 
-        A family whose u(x) repeats entries overrides both verbs and leaves the copies out.
+        A family whose u(x) has repeated entries overrides both methods to leave the copies out.
         """
         statistics = self.observation_statistics(self.observed(features))
         return torch.nn.functional.pad(statistics, (0, 1), value=1.0)
@@ -211,7 +211,7 @@ class ExponentialFamily(ABC):
         raise NotImplementedError(f"{self} has no unconstrained coordinates")
 
     def from_unconstrained(self, unconstrained: Float[Tensor, "*batch free"]) -> Any:
-        """A smooth map of all real vectors onto (the inside of) the values theta."""
+        """A smooth map from all real vectors onto (the interior of) the values theta."""
         raise NotImplementedError(f"{self} has no unconstrained coordinates")
 
     def to_unconstrained(self, value: Any) -> Float[Tensor, "*batch free"]:
@@ -219,10 +219,10 @@ class ExponentialFamily(ABC):
         raise NotImplementedError(f"{self} has no unconstrained coordinates")
 
     def log_coordinates(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch"]:
-        """``log |d theta / d u|`` at t(theta), u the coordinates in which a density has its mode.
+        """``log |d theta / d u|`` at t(theta), for the coordinates u that define the mode.
 
-        Zero where these are theta itself. Shares and rates have it in their logits and logarithms:
-        a Dirichlet with a concentration below 1 has a mode nowhere else.
+        Zero if these are theta itself. For shares and rates they are logits and logarithms: a
+        Dirichlet with a concentration below 1 has no mode in theta.
         """
         return statistics.new_zeros(statistics.shape[:-1])
 
@@ -231,12 +231,12 @@ class ExponentialFamily(ABC):
         natural_parameters: Float[Tensor, "*batch size"],
         mean: Float[Tensor, "*batch size"] | None = None,
     ) -> Float[Tensor, "*batch size"]:
-        """``E[t(theta)]`` whose gradient, on its way back to ``eta``, is left as it is.
+        """``E[t(theta)]`` whose gradient is passed back to ``eta`` unchanged.
 
         The natural gradient of any function f with respect to eta is its ordinary gradient with
-        respect to the mean E[t] (the Fisher information is the Jacobian of eta -> E[t]). With
-        this map in place of ``expected_statistics``, ``eta.grad`` is therefore the natural
-        gradient. A ``mean`` that is known already is not computed again.
+        respect to the mean E[t] (the Fisher information is the Jacobian of eta -> E[t]). With this
+        map instead of ``expected_statistics``, ``eta.grad`` is therefore the natural gradient. A
+        known ``mean`` is not computed again.
         """
         if mean is None:
             mean = self.expected_statistics(natural_parameters.detach())

@@ -1,10 +1,10 @@
-"""The shape of a gamma or Wishart distribution, from how far the log of its mean is above its log.
+"""The shape a of a gamma or Wishart distribution, from the gap between log mean and mean log.
 
 For ``Lambda ~ Wishart`` with nu = 2 a degrees of freedom in d dimensions,
 
     log|E[Lambda]| - E[log|Lambda|] = d log a - sum_{i<d} psi(a - i / 2)  =  g_d(a)
 
-which falls from infinity at a = (d - 1) / 2 to zero: like ``d (d + 1) / (4 a)`` where a is large.
+which falls from infinity at a = (d - 1) / 2 to zero, like ``d (d + 1) / (4 a)`` for large a.
 In one dimension it is ``log a - psi(a)`` of a gamma distribution.
 """
 
@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Two to six of Newton's steps are enough for all digits; see the slope below. Every one squares the
-# error, so that after one as small as this none is needed.
+# Two to six Newton steps reach full precision; see the slope below. Every step squares the error,
+# so no further step is needed after one as small as this.
 _STEPS = 10
 _SMALLEST_STEP = 1e-6
-# Gaps below it are the rounding of two equal numbers; the shape is then about d (d + 1) / 4 of its
-# inverse, and the distribution a point.
+# Smaller gaps are rounding errors of two equal numbers; at this gap the shape is about d (d + 1) /
+# 4 divided by it, and the distribution nearly a point.
 _SMALLEST_GAP = 1e-9
 
 
@@ -29,7 +29,7 @@ def multivariate_shape(gap: Float[Tensor, "*batch"], dim: int) -> Float[Tensor, 
     Parameters
     ----------
     gap
-        ``log|E[Lambda]| - E[log|Lambda|]``, not negative but for rounding.
+        ``log|E[Lambda]| - E[log|Lambda|]``, nonnegative apart from rounding.
     dim
         d.
 
@@ -49,7 +49,7 @@ def multivariate_shape(gap: Float[Tensor, "*batch"], dim: int) -> Float[Tensor, 
         arguments = shape.unsqueeze(-1) - halves
         value = dim * shape.log() - torch.digamma(arguments).sum(-1)
         slope = dim / shape - torch.polygamma(1, arguments).sum(-1)
-        # Between logarithms g is nearly straight, so that Newton's steps are few.
+        # log g is nearly linear in log excess, so few Newton steps are needed.
         step = (value.clamp_min(_SMALLEST_GAP / 10).log() - gap.log()) * value / (slope * excess)
         log_excess = log_excess - step.clamp(-3.0, 3.0)
         if bool((step.abs() < _SMALLEST_STEP).all()):

@@ -1,6 +1,6 @@
-"""Rows of features with gaps (NaN), which are integrated out.
+"""Gaussian densities of rows with missing features (NaN), which are integrated out.
 
-Of a row x = (x_o, x_m) only x_o was seen. Where features are independent given theta, the missing
+Of a row x = (x_o, x_m) only x_o is observed. If features are independent given theta, the missing
 ones integrate to 1: their statistics are zero. Under a Gaussian with the expected statistics
 ``t = (h, -Lambda / 2, c)``, and with x' the row with zeros in its gaps,
 
@@ -9,10 +9,10 @@ ones integrate to 1: their statistics are zero. Under a Gaussian with the expect
     log int exp <t, u(x)> dx_m
         = <t, u(x')> + g^T C g / 2 + log|C| / 2 + |m| log(2 pi) / 2,      C = Lambda_mm^{-1}.
 
-At t(mu, Sigma) this is ``log N(x_o | mu_o, Sigma_oo)`` but for the base measure. At E[t] it is the
+At t(mu, Sigma) this is ``log N(x_o | mu_o, Sigma_oo)`` without the base measure. At E[t] it is the
 bound at the best q(x_m given z = k) = N(C g, C), the conditional given the observed features. Its
-gradient in t is E_q[u(x)], first and second moments of the row with what q knows of its gaps: so
-natural gradients need nothing else.
+gradient in t is E_q[u(x)], the first and second moments of the row with its gaps distributed as q,
+so natural gradients need nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-# So many numbers of a part of the rows are held at a time (32 MB).
+# Size of the parts in which rows are processed, in numbers (32 MB).
 _NUMBERS = 4_000_000
 _BITS = 30
 
@@ -33,13 +33,13 @@ _BITS = 30
 def without_gaps(
     features: Float[Tensor, "*batch feature"],
 ) -> tuple[Float[Tensor, "*batch feature"], Bool[Tensor, "*batch feature"]]:
-    """Rows with zeros in their gaps, and what was seen of them."""
+    """Rows with zeros in their gaps, and a mask of the observed entries."""
     missing = features.isnan()
     return features.masked_fill(missing, 0.0), ~missing
 
 
 class _Part(NamedTuple):
-    """Some rows with equally many gaps.
+    """Some rows with the same number of gaps.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class _Part(NamedTuple):
     gaps
         Positions of the gaps of every pattern among them.
     pattern
-        The pattern of every row.
+        Index of the pattern of every row.
     """
 
     rows: Int[Tensor, " row"]
@@ -57,7 +57,7 @@ class _Part(NamedTuple):
 
 
 def _pattern_codes(missing: Bool[Tensor, "row feature"]) -> Int[Tensor, " row"]:
-    """A number for every row, the same for rows with gaps in the same places."""
+    """A code for every row, equal for rows with gaps in the same places."""
     code = torch.zeros(len(missing), dtype=torch.int64, device=missing.device)
     for bits in missing.long().split(_BITS, 1):
         powers = 2 ** torch.arange(bits.shape[1], device=missing.device)
@@ -66,7 +66,7 @@ def _pattern_codes(missing: Bool[Tensor, "row feature"]) -> Int[Tensor, " row"]:
 
 
 def _parts(missing: Bool[Tensor, "row feature"], num_clusters: int) -> Iterator[_Part]:
-    """All rows, by the number of their gaps and by pattern."""
+    """All rows, grouped by the number of gaps and by pattern."""
     num_features = missing.shape[1]
     counts, codes = missing.sum(1), _pattern_codes(missing)
     order = torch.argsort(counts * len(missing) + codes)
@@ -85,7 +85,7 @@ def _parts(missing: Bool[Tensor, "row feature"], num_clusters: int) -> Iterator[
 class _Conditionals(NamedTuple):
     """q(x_m given z = k) of the rows of a part: mean ``C g`` and covariance C.
 
-    ``score`` is the logarithm of the integral, without its constants c.
+    ``score`` is the logarithm of the integral without the constant c.
     """
 
     score: Float[Tensor, "cluster row"]
@@ -121,8 +121,8 @@ def _conditionals(
 class _GaussianMarginals(torch.autograd.Function):
     """``log int exp(h_k^T x - x^T Lambda_k x / 2) dx_m`` of all rows and clusters.
 
-    The gradient in h is E[x], that in Lambda ``-E[x x^T] / 2``; both are computed anew on the way
-    back, part by part, so that nothing of the size of rows times gaps is kept.
+    The gradient in h is E[x], that in Lambda ``-E[x x^T] / 2``; both are computed again in the
+    backward pass, part by part, so that no tensor of size rows times gaps is stored.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The multivariate Gaussian family, for local latents, and the value that a Gaussian site carries.
+"""The multivariate Gaussian family, for local latents, and ``Moments``, the value of its sites.
 
 Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2:
 
@@ -6,9 +6,10 @@ Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2:
     t(x)  = (x, vec(x x^T))
     log Z = mu^T Lambda mu / 2 - log|Lambda| / 2 + d log(2 pi) / 2
 
-A Gaussian *site* carries ``Moments``: E[t(x)] = (m, vec M) and a root R, flattened to d + 2 d^2
-numbers, where M = m m^T + R R^T. What is linear in t(x) reads the first d + d^2 of them, and a
-reparameterized draw m + R e needs no factorization. A real point x is the special case R = 0.
+The value of a Gaussian *site* is ``Moments``: E[t(x)] = (m, vec M) and a root R, flattened to d + 2
+d^2 numbers, where M = m m^T + R R^T. Functions that are linear in t(x) use the first d + d^2 of
+them, and a reparameterized draw m + R e needs no factorization. A real point x is the special case
+R = 0.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
     Raises
     ------
     OutsideDomain
-        If a precision is not positive definite. On a GPU it becomes NaN instead, which is found
-        when the loss is read: to ask here would be to wait for the device.
+        If a precision is not positive definite. On a GPU the result becomes NaN instead, which is
+        detected when the loss is read: a check here would wait for the device.
     """
     if precision.is_cpu:
         cholesky = _checked_cholesky(precision)
@@ -142,8 +143,8 @@ def _checked_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:
         return torch.linalg.cholesky(precision)
     except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]  # torch's stub
         raise OutsideDomain(
-            "a Gaussian latent has a precision that is not positive definite: the natural "
-            "parameters of the components have left their domain; lower the step size"
+            "the precision of a Gaussian latent is not positive definite, because the natural "
+            "parameters of the components have left their domain: use a smaller step size"
         ) from error
 
 
@@ -157,7 +158,7 @@ def root_sensitivity(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "*batch
 
 
 class _InverseCholesky(torch.autograd.Function):
-    """``inverse_cholesky``, with three small products on the way back."""
+    """``inverse_cholesky``, with three small products in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, precision: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ def second_moment(
 
 
 class _SecondMoment(torch.autograd.Function):
-    """``M = m m^T + R R^T``, with its gradient by hand.
+    """``M = m m^T + R R^T``, with an analytic gradient.
 
     With G the gradient of M and S = G + G^T,
 
@@ -243,14 +244,14 @@ class Moments(NamedTuple):
         """A reparameterized draw ``m + R e`` with standard normal e, drawn if not given."""
         if noise is None:
             noise = torch.randn_like(self.mean)
-        # For small matrices faster than a batched product, above all on the way back.
+        # Faster for small matrices than a batched product, especially in the backward pass.
         return self.mean + (self.root * noise.unsqueeze(-2)).sum(-1)
 
 
 class IndependentMoments(NamedTuple):
     """A Gaussian with independent dimensions: mean m and deviations s, covariance diag(s^2).
 
-    The value of a Gaussian site in 2 d numbers, where ``Moments`` takes d + d^2. A real point has
+    The value of a Gaussian site in 2 d numbers, where ``Moments`` needs d + 2 d^2. A real point has
     s = 0.
     """
 
@@ -277,6 +278,6 @@ class IndependentMoments(NamedTuple):
         return Moments(self.mean, second, self.scale.diag_embed())
 
     def draw(self, noise: Float[Tensor, "*batch dim"] | None = None) -> Tensor:
-        """A reparameterized draw ``m + s e`` with standard normal e, perhaps a given one."""
+        """A reparameterized draw ``m + s e`` with standard normal e, drawn if not given."""
         noise = torch.randn_like(self.mean) if noise is None else noise
         return torch.addcmul(self.mean, self.scale, noise)

@@ -1,4 +1,4 @@
-"""Rows with heavy tails, in place of normal ones: every row, or every number, has a scale s.
+"""Student's t densities: every row, or every number, has a latent scale s.
 
     s ~ Gamma(nu / 2, rate nu / 2),    x | s, theta ~ N(mu, Lambda^{-1} / s),
 
@@ -10,9 +10,9 @@ q(s | z = k) is ``Gamma((nu + d) / 2, rate (nu + Delta_k) / 2)``, and the bound 
         = log Gamma((nu + d) / 2) - log Gamma(nu / 2) + (d / 2) log(2 / nu)
           - ((nu + d) / 2) log(1 + Delta / nu) + E[log|Lambda|] / 2 - (d / 2) log(2 pi).
 
-At t(theta) it is log t. Its gradient in t is E[s] u(x), the statistics of a row that counts less
-the further it is away (and u(x) itself for log|Lambda|): natural gradients need nothing else. The
-local site s is summed out, and no guide has one.
+At t(theta) it is the log-density of Student's t. Its gradient in t is E[s] u(x), the statistics of
+a row with less weight the farther it is away (and u(x) itself for log|Lambda|), so natural
+gradients need nothing else. The local variable s is summed out, so guides have no site for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyro_crowdclust.families.normal_gamma import NormalGamma
 from pyro_crowdclust.families.normal_inverse_wishart import NormalInverseWishart
 from pyro_crowdclust.families.partly_observed import PartlyObserved
 
-# Of so many rows at a time every number has a score in every cluster.
+# Number of rows at a time, with a score for every number in every cluster.
 _ROWS = 1024
 
 
@@ -40,7 +40,7 @@ def log_student(
     num_seen: Float[Tensor, "*#batch"] | float,
     degrees: float,
 ) -> Float[Tensor, "*batch"]:
-    """The bound above from Delta, ``E[log|Lambda|] / 2`` and d, but for ``log(2 pi)``.
+    """The bound above from Delta, ``E[log|Lambda|] / 2`` and d, without ``log(2 pi)``.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def log_student(
     seen = torch.as_tensor(num_seen, dtype=distance.dtype)
     half = (degrees + seen) / 2
     constant = torch.lgamma(half) - math.lgamma(degrees / 2) + seen * (math.log(2 / degrees) / 2)
-    # Rounding may leave less than nothing of a distance.
+    # Rounding may make a distance negative.
     return constant + half_log_determinant - half * (distance.clamp_min(0) / degrees).log1p()
 
 
@@ -61,17 +61,18 @@ def log_student(
 class HeavyTailedRows:
     """``x ~ t_nu(mu, Sigma)``: one scale for all numbers of a row.
 
-    It has those verbs of a family that a density of observed features needs, as ``PartlyObserved``.
+    It has the methods of a family that densities of observed features need, like
+    ``PartlyObserved``.
 
     Attributes
     ----------
     family
-        Of mean and covariance.
+        The family of mean and covariance.
     degrees
         nu.
     has_gaps
-        Whether observations are rows with NaN in their gaps, which are integrated out, or those of
-        the family.
+        Whether observations are rows with NaN in their gaps, which are integrated out, or
+        observations of the family.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class HeavyTailedRows:
 
     @property
     def _rows(self) -> NormalInverseWishart | PartlyObserved:
-        """Without tails."""
+        """The density without heavy tails."""
         return PartlyObserved(self.family) if self.has_gaps else self.family
 
     @property
@@ -110,7 +111,7 @@ class HeavyTailedRows:
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
         """``log t_nu(x_o | theta_k)`` of every cluster, but for the base measure."""
-        # Log-densities of a Gaussian less those of its mean are -Delta / 2.
+        # Log-densities of a Gaussian minus that at its mean are -Delta / 2.
         highest = statistics[:, -1]
         num_seen: Tensor | float = float(self.family.dim)
         if self.has_gaps:
@@ -120,7 +121,7 @@ class HeavyTailedRows:
         return log_student(distance, highest, num_seen, self.degrees)
 
     def _around_zero(self, statistics: Float[Tensor, "cluster size"]) -> Tensor:
-        """Those of a Gaussian whose mean is zero and known."""
+        """Statistics of a Gaussian with known mean zero."""
         dim = self.family.dim
         kept = torch.ones_like(statistics[0])
         kept[:dim] = kept[-2] = 0
@@ -140,12 +141,12 @@ class HeavyTailedRows:
 class HeavyTailedNumbers:
     """``x_j ~ t_nu(mu_j, 1 / lambda_j)``, independent: every number has a scale of its own.
 
-    A number far from all others counts less, and the other numbers of its row as much as before.
+    An outlying number gets less weight, the other numbers of its row keep theirs.
 
     Attributes
     ----------
     family
-        Of means and precisions.
+        The family of means and precisions.
     degrees
         nu.
     """
@@ -165,7 +166,7 @@ class HeavyTailedNumbers:
     def log_likelihoods(
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``sum_j log t_nu(x_j | theta_kj)`` over the numbers seen, but for the base measure."""
+        """``sum_j log t_nu(x_j | theta_kj)`` over observed numbers, without the base measure."""
         rows = observation.reshape(-1, self.family.dim)
         parts = [_SumOfNumbers.apply(statistics, part, self.degrees) for part in rows.split(_ROWS)]
         return torch.cat(parts).reshape(*observation.shape[:-1], len(statistics))
@@ -182,7 +183,7 @@ class HeavyTailedNumbers:
 
 
 class _SumOfNumbers(torch.autograd.Function):
-    """Scores of some rows, whose numbers' scores are computed again for the gradient, not kept."""
+    """Scores of some rows; those of numbers are computed again for the gradient, not stored."""
 
     @staticmethod
     def forward(ctx: Any, statistics: Tensor, rows: Tensor, degrees: float) -> Tensor:
@@ -196,7 +197,7 @@ class _SumOfNumbers(torch.autograd.Function):
         statistics = statistics.detach().requires_grad_()
         with torch.enable_grad():
             scores = _sum_of_numbers(statistics, rows, ctx.degrees)
-            # Given a gradient of its own, ``grad`` would load all of sympy at its first call.
+            # If given a gradient, ``grad`` would load all of sympy at its first call.
             total = (scores * gradient).sum()
         return torch.autograd.grad(total, statistics)[0], None, None
 

@@ -1,7 +1,7 @@
-"""Normal numbers with an atom: the prior of columns in which one number is repeated.
+"""Hurdle model: normal numbers with an atom, one value that has a probability mass.
 
-Of every feature j an observation has a number x_j and whether it is at the atom, b_j in {0, 1}; at
-the atom x_j is 0. With theta = (mu, lambda, p), after Cragg 1971,
+For every feature j an observation has a number x_j and an indicator b_j in {0, 1} of being at the
+atom, where x_j is 0. With theta = (mu, lambda, p), after Cragg 1971,
 
     p(x_j, b_j | theta) = p_j^b_j ((1 - p_j) N(x_j | mu_j, 1 / lambda_j))^(1 - b_j)
 
@@ -61,7 +61,8 @@ class HurdleNormal(ProductFamily):
         return True
 
     def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
-        # A number and its coin are tied, so that the factors' own would count numbers at the atom.
+        # Number and indicator are dependent: the factors' marginals would count numbers at the
+        # atom.
         return ExponentialFamily.log_marginals(self, statistics, features)
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
@@ -69,7 +70,7 @@ class HurdleNormal(ProductFamily):
         return (1 - at_atom).sum(-1) * (-math.log(2 * math.pi) / 2)
 
     def log_base_measure_of_seen(self, features: Tensor) -> Float[Tensor, "*batch"]:
-        # A number that is missing counts as one at the atom: it adds nothing.
+        # A missing number, like one at the atom, contributes nothing.
         return self.log_base_measure(features.nan_to_num(1.0))
 
     def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch observation"]:

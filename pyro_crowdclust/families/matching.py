@@ -1,4 +1,4 @@
-"""The member of a family whose statistics have a given mean."""
+"""Moment matching: the member of a family with given E[t]."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.autograd.functional import hessian
 from pyro_crowdclust.families.family import ExponentialFamily
 
 _STEPS = 50
-_HALVINGS = 30
+_MAX_HALVINGS = 30
 
 
 def natural_at_mean(
@@ -18,8 +18,8 @@ def natural_at_mean(
 ) -> Float[Tensor, " size"]:
     """eta of ``E_eta[t] = mean``, the maximum of ``<eta, mean> - log Z(eta)``, by Newton's method.
 
-    With the mean of t over many thetas that is the prior under which these are likeliest, type II
-    maximum likelihood.
+    With the mean of t over many thetas this is the prior that maximizes their likelihood (type II
+    maximum likelihood).
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def natural_at_mean(
     mean
         A mean that the family can have.
     start
-        Natural parameters to start from, in the domain.
+        Initial natural parameters, in the domain.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def natural_at_mean(
     >>> natural_at_mean(Beta(), Beta().expected_statistics(eta), torch.zeros_like(eta))
     tensor([3.0000, 0.5000], dtype=torch.float64)
     """
-    # A copy: the start may be a view of what the result is written to.
+    # A copy, since the start may be a view of the tensor to which the result is written.
     eta = start.clone()
 
     def loss(point: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def natural_at_mean(
         gradient = family.expected_statistics(eta) - mean
         step = torch.linalg.solve(hessian(family.log_normalizer, eta), gradient)
         size = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             point = eta - size * step
             if bool(family.in_domain(point)) and bool(loss(point) <= loss(eta)):
                 eta = point

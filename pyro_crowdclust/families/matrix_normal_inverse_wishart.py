@@ -28,7 +28,7 @@ from pyro_crowdclust.families.normal_inverse_wishart import NormalInverseWishart
 
 
 class RegressionParameters(NamedTuple):
-    """A value: ``coefficients`` W, ``covariance`` Sigma."""
+    """A value theta: ``coefficients`` W, ``covariance`` Sigma."""
 
     coefficients: Float[Tensor, "*batch regressor dim"]
     covariance: Float[Tensor, "*batch dim dim"]

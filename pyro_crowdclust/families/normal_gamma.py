@@ -27,7 +27,7 @@ from pyro_crowdclust.families.gamma_shape import multivariate_shape
 
 
 class NormalGammaParameters(NamedTuple):
-    """Standard parameters m, kappa, a, b, each ``[..., d]``; a and b are of the precision."""
+    """Standard parameters m, kappa, a, b, each ``[..., d]``; a and b are those of the precision."""
 
     location: Float[Tensor, "*batch dim"]
     concentration: Float[Tensor, "*batch dim"]
@@ -98,7 +98,8 @@ class NormalGamma(ExponentialFamily):
         return torch.cat([linear, -precision / 2, third, log_precision / 2], -1)
 
     def natural_of_mean(self, statistics: Tensor) -> Tensor:
-        # In every dimension as for one with a full covariance, of which a = nu / 2 and b = S / 2.
+        # In every dimension as for a full covariance in one dimension, with a = nu / 2 and b = S /
+        # 2.
         linear, quadratic, third, fourth = statistics.chunk(4, -1)
         precision = -2 * quadratic
         location = linear / precision
@@ -152,7 +153,7 @@ class NormalGamma(ExponentialFamily):
         """Statistics in the layout of the normal-inverse-Wishart family, ``[..., d + d^2 + 2]``.
 
         ``<full(t), u_NIW(x)> = <t, u(x)>``: a Gaussian with independent features is a Gaussian,
-        so whatever takes the statistics of Gaussian components takes these.
+        so code for the statistics of Gaussian components accepts these.
         """
         linear, quadratic, third, fourth = statistics.chunk(4, -1)
         constants = torch.stack([third.sum(-1), fourth.sum(-1)], -1)

@@ -7,11 +7,11 @@ Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2 
     eta = (kappa m, vec(S + kappa m m^T), kappa, nu + d + 2)
     t   = (Lambda mu, vec(-Lambda / 2), -mu^T Lambda mu / 2, log|Lambda| / 2),  Lambda = Sigma^{-1}
     log Z = nu (d log 2 - log|S|) / 2 + log Gamma_d(nu / 2) + d log(2 pi / kappa) / 2
-    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2, of x as ``Moments`` their mean
+    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2, the mean if x is ``Moments``
 
-The paper leaves the constant d log(2 pi) / 2 out of log Z and of the likelihood; both are kept
-here, so that every bound is a bound on the real log evidence. Its log Z has the same sign for the
-last two terms.
+The paper omits the constant d log(2 pi) / 2 from log Z and from the likelihood; both are included
+here, so that every bound is a bound on the true log evidence. In the paper's log Z the last two
+terms have the same sign.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class NormalInverseWishart(ExponentialFamily):
         weighted, second, concentration, fourth = self._unpack(natural_parameters)
         location = weighted / concentration.unsqueeze(-1)
         scale = torch.addcmul(second, weighted.unsqueeze(-1), location.unsqueeze(-2), value=-1)
-        # Like every factorization here it reads one triangle of the scale alone.
+        # Like every factorization here it reads only one triangle of the scale.
         cholesky = torch.linalg.cholesky(scale)
         log_determinant = 2 * cholesky.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         degrees = fourth - (self.dim + 2)
@@ -163,8 +163,8 @@ class NormalInverseWishart(ExponentialFamily):
         return self._expected_statistics(self._factored(natural_parameters))
 
     def natural_of_mean(self, statistics: Tensor) -> Tensor:
-        # With A = nu S^{-1} = E[Lambda]: m = A^{-1} E[Lambda mu], kappa of what E[mu^T Lambda mu]
-        # is above m^T A m, and nu of what E[log|Lambda|] is below log|A|.
+        # With A = nu S^{-1} = E[Lambda]: m = A^{-1} E[Lambda mu], kappa from E[mu^T Lambda mu] -
+        # m^T A m, and nu from log|A| - E[log|Lambda|].
         linear, quadratic, third, fourth = self._unpack(statistics)
         cholesky = torch.linalg.cholesky(-(quadratic + quadratic.mT))
         location = torch.cholesky_solve(linear.unsqueeze(-1), cholesky).squeeze(-1)
@@ -228,7 +228,7 @@ class NormalInverseWishart(ExponentialFamily):
     def fold(self, statistics: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch column"]:
         linear, quadratic, third, fourth = self._unpack(statistics)
         row, column = self._upper()
-        # Entries below the diagonal belong to the same product as those above.
+        # Entries below the diagonal have the same column as those above.
         both = quadratic + quadratic.tril(-1).mT
         return torch.cat([linear, both[..., row, column], (third + fourth).unsqueeze(-1)], -1)
 
@@ -244,7 +244,7 @@ class NormalInverseWishart(ExponentialFamily):
         return gaussian_log_marginals(linear, -2 * quadratic, features) + third + fourth
 
     def log_base_measure_of_seen(self, features: Tensor) -> float:
-        # The integrals over the gaps hold log(2 pi) / 2 each.
+        # The integral over each gap contains log(2 pi) / 2.
         return -self.dim * math.log(2 * math.pi) / 2
 
     def log_base_measure(self, observation: Tensor) -> float:

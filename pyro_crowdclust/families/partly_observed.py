@@ -1,4 +1,4 @@
-"""Families of rows with gaps, in place of those of whole rows."""
+"""``p(x_o | theta)``: a family for rows with gaps (NaN), made from the family of whole rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pyro_crowdclust.families.family import ExponentialFamily
 class PartlyObserved:
     """A family of rows with gaps: its observations are rows of features, NaN where missing.
 
-    It has those verbs of a family that the density of observed features needs.
+    It has the methods of a family that densities of observed features need.
 
     Attributes
     ----------
     family
-        Of whole rows; one that ``takes_gaps``.
+        The family of whole rows; one that ``takes_gaps``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class PartlyObserved:
         statistics: Float[Tensor, "cluster size"],
         observation: Float[Tensor, "*batch feature"],
     ) -> Float[Tensor, "*batch cluster"]:
-        """``log p(x_o | theta_k)`` of every cluster, but for the base measure."""
+        """``log p(x_o | theta_k)`` of every cluster, without the base measure."""
         return self.family.log_marginals(statistics, observation)
 
     def log_base_measure(self, observation: Float[Tensor, "*batch feature"]) -> Any:

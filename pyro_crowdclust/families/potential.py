@@ -1,4 +1,4 @@
-"""What a recognition network says of a latent."""
+"""Gaussian potentials r(o), the output of recognition networks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GaussianPotential(NamedTuple):
     linear
         h = lambda m.
     precision
-        lambda, not below zero.
+        lambda, at least zero.
     """
 
     linear: Float[Tensor, "item dim"]

@@ -1,8 +1,8 @@
-"""A product of families: one prior of rows whose columns are of different kinds.
+"""Products of families: one prior for rows whose columns have different types.
 
 Convention: eta, t and u of the factors, one after the other; log Z and log h are sums. A value of
-theta is a tuple of the factors' values. An observation holds those of the factors, one after the
-other.
+theta is a tuple of the factors' values. An observation is the concatenation of the factors'
+observations.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What is known of a parameter under its posterior, as numbers for tables."""
+"""Posterior mean, standard deviation and interval of a parameter, for tables."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
+import scipy  # submodules are loaded when they are used
 from jaxtyping import Float
 from torch import Tensor
 
@@ -37,7 +37,7 @@ def beta_summary(
 ) -> PosteriorSummary:
     """Summary of ``Beta(successes, failures)``; an interval without mass is its mean.
 
-    Quantiles take a hundred times as long as all else: where the mean is what is asked for, pass 0.
+    Quantiles take a hundred times as long as everything else: pass 0 if only the mean is needed.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def beta_summary(
 def beta_concentration(
     mean: Float[np.ndarray, "*batch"], variance: Float[np.ndarray, "*batch"]
 ) -> Float[np.ndarray, "*batch"]:
-    """``a + b`` of ``Beta(a, b)`` with these moments, which is not positive where none has them.
+    """``a + b`` of ``Beta(a, b)`` with these moments; not positive if there is no such Beta.
 
     Examples
     --------
@@ -68,9 +68,9 @@ def beta_concentration(
 def summary_of_moments(
     mean: Float[np.ndarray, "*batch"], variance: Float[np.ndarray, "*batch"], interval: float
 ) -> PosteriorSummary:
-    """These moments of shares, and intervals of Betas that have them.
+    """These moments of shares, with intervals of Betas that match them.
 
-    Shares next to 0 or 1 may seem to vary more than such shares can, as sums are rounded.
+    Because of rounding, shares close to 0 or 1 may have a variance that is too large for a Beta.
 
     Examples
     --------
@@ -87,5 +87,5 @@ def summary_of_moments(
 def summarize_shares(
     concentration: Float[Tensor, "*shape"], others: Float[Tensor, "*shape"], interval: float
 ) -> PosteriorSummary:
-    """Summary of shares of Dirichlets: each is Beta, of its pseudo-count and all others'."""
+    """Summary of the shares of Dirichlets: each share is Beta distributed."""
     return beta_summary(concentration.numpy(force=True), others.numpy(force=True), interval)

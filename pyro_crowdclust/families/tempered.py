@@ -1,4 +1,4 @@
-"""Densities of rows that count less than they say, or more."""
+"""Power likelihoods ``p(x | theta)^w``: densities of rows with a weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers
 class Tempered:
     """``p(x | theta)^w``: a power likelihood (Miller and Dunson 2019), its base measure included.
 
-    It has those verbs of a family that the density of observed features needs. A simulation draws
+    It has the methods of a family that densities of observed features need. A simulation draws
     from the density itself.
 
     Attributes
@@ -55,7 +55,7 @@ class Tempered:
     def log_likelihoods(
         self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        """``w log p(x | theta_k)`` of every cluster, but for the base measure."""
+        """``w log p(x | theta_k)`` of every cluster, without the base measure."""
         return self.weight * self.rows.log_likelihoods(statistics, observation)
 
     def log_base_measure(self, observation: Float[Tensor, "*batch obs"]) -> Any:

@@ -1,4 +1,4 @@
-"""Posteriors of one batch: rounds of messages, and what networks learn beside the bound."""
+"""Posteriors of one batch by message passing, and terms that networks learn besides the ELBO."""
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior

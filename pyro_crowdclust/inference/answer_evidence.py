@@ -1,4 +1,4 @@
-"""How likely answers are under a partition, or under what is known of the items and workers."""
+"""Likelihood of answers, given a partition or given the posteriors of items and workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def log_marginal_likelihood(
 ) -> Float[Tensor, ""]:
     """``log p(L | z) = sum_m A(eta_m + n_m(z)) - A(eta_m)``, the workers' rates summed out.
 
-    ``n_m(z)`` is what the answers of worker m add to the natural parameters of the rates.
+    ``n_m(z)`` are the counts that the answers of worker m add to the rates' natural parameters.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def log_marginal_likelihood(
     annotators
         The prior of the workers.
     answers
-        About these items.
+        Answers about these items.
 
     Examples
     --------
@@ -61,21 +61,22 @@ def explains(
     answers: Answers,
     level: float = 0.05,
 ) -> bool:
-    """Whether a partition is likelier than the worst of those drawn from the answers alone.
+    """Whether a partition explains the answers as well as draws from the answers alone do.
 
-    A partition z* that is one like the draws z_1, ..., z_S has any rank among them by
-    ``log p(L | z)``: more than a share ``level`` of them are no likelier than it.
+    A partition z* from the same distribution as the draws z_1, ..., z_S has a uniform rank among
+    them by ``log p(L | z)``. True if more than a share ``level`` of the draws is at most as likely
+    as z*.
 
     Parameters
     ----------
     labels
         z*.
     draws
-        z_s, from the posterior by the answers alone.
+        z_s, from the posterior given the answers alone.
     annotators
         The prior of the workers.
     answers
-        About these items.
+        Answers about these items.
     level
         In (0, 1).
     """
@@ -86,14 +87,14 @@ def explains(
 
 @torch.no_grad()
 def log_evidence_bound(guide: Any, annotators: PairAnnotators, alone: Batch, batch: Batch) -> float:
-    """A bound on what components and workers, as they are known, say of the answers.
+    """A lower bound on the log evidence of the answers, at the current components and workers.
 
         log p(L | X) >= sum_i -KL(q(z_i) || p(z_i | x_i)) + E_q[log p(L | z)]
 
     Parameters
     ----------
     guide
-        Of a mixture or a regression; ``p(z | x)`` is what it infers without answers.
+        The guide of a mixture or a regression; ``p(z | x)`` is its q(z) without answers.
     annotators
         The model of the workers.
     alone

@@ -1,14 +1,13 @@
-"""Log-densities with named axes, whose discrete sites are summed out one by one, inside first.
+"""Variable elimination: log-densities with named axes, whose discrete sites are summed out.
 
-A density is a product of factors. An axis counts either the members of a plate, over which factors
-are multiplied, or the values of a site, over which their product is summed. A site in a plate has a
-value for every member of it, so that its values are summed out there, before the product over the
-plate is taken:
+A density is a product of factors. An axis is either a plate, over which factors are multiplied, or
+the values of a site, over which their product is summed. A site in a plate has a value for every
+member of it, so its values are summed out before the product over the plate is taken:
 
     prod_n sum_v f(z, v, n)   and not   sum_v prod_n f(z, v, n).
 
-Unlike Pyro's own contraction this adds logarithms of factors before it leaves them, so that no two
-factors underflow which their product does not.
+Unlike Pyro's contraction this adds logarithms of factors before it exponentiates, so that factors
+do not underflow unless their product does.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ class Factor(NamedTuple):
     log_density
         Its values.
     axes
-        What its axes count: members of the plate of this name, or values of the site of this
-        number.
+        Its axes: the plate with this name, or the values of the site with this number.
     """
 
     log_density: Tensor
@@ -41,13 +39,13 @@ class Factor(NamedTuple):
         return self.reduced(outside, torch.sum) if outside else self
 
     def reduced(self, axes: Sequence[str | int], reduce: Callable[..., Tensor]) -> Factor:
-        """Without some axes, of which torch's function takes the sum."""
+        """Sum out some axes with a function of torch."""
         dims = [self.axes.index(axis) for axis in axes]
         left = tuple(axis for axis in self.axes if axis not in axes)
         return Factor(reduce(self.log_density, dims), left)
 
     def aligned(self, axes: Sequence[str | int]) -> Tensor:
-        """With all of these axes in this order; those that it has not are of size one."""
+        """With all of these axes in this order; missing ones have size one."""
         own = [self.axes.index(axis) for axis in axes if axis in self.axes]
         log_density = self.log_density.permute(own)
         for dim, axis in enumerate(axes):
@@ -67,7 +65,7 @@ def product(factors: Sequence[Factor]) -> Factor:
 def summed_out(factors: Sequence[Factor], site: int, plates: Collection[str]) -> list[Factor]:
     """The same density without a site in these plates, and in no others.
 
-    Sites in further plates inside of these have been summed out before.
+    Sites in plates nested inside these must have been summed out before.
     """
     tied = [factor.within(plates) for factor in factors if site in factor.axes]
     others = [factor for factor in factors if site not in factor.axes]

@@ -1,4 +1,4 @@
-"""q(z) of plain Pyro models, which enumerate z themselves and have no site of this library.
+"""``p(z_i | o_i, Theta)`` of plain Pyro models that enumerate z.
 
 Given Theta and without answers about pairs, items are independent, and ``p(z_i | o_i, Theta)`` is
 proportional to the density of all of the model's sites in the plate of the items.
@@ -24,12 +24,12 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.elimination import Factor, product, summed_out
 from pyro_crowdclust.minibatches.batch import Batch
 
-# Draws of Theta from the guide, over which q(z) is averaged; a point estimate needs one.
+# Number of draws of Theta over which q(z) is averaged; a point estimate needs only one.
 _DRAWS = 30
 
 
 def trace_sites(trace: Trace) -> dict[str, Any]:
-    """The sites of a trace that have a density: no parameters, and no parts that plates draw."""
+    """The sites of a trace with a density: no parameters, and no subsamples of plates."""
     return {
         name: site
         for name, site in trace.nodes.items()
@@ -38,13 +38,13 @@ def trace_sites(trace: Trace) -> dict[str, Any]:
 
 
 def is_deterministic(site: dict[str, Any]) -> bool:
-    """Whether a site is what others make of it: by ``pyro.deterministic``, or reparameterized."""
-    # Pyro masks the distribution.
+    """Whether a site is a function of others: by ``pyro.deterministic``, or reparameterized."""
+    # Pyro marks such a site by a masked distribution.
     return site["is_observed"] and isinstance(getattr(site["fn"], "base_dist", site["fn"]), Delta)
 
 
 def plate_nesting(*traces: Trace) -> int:
-    """How many levels of plates the sites of some traces are in; at least one."""
+    """Levels of plates around the sites of some traces; at least one."""
     dims = [
         -frame.dim
         for trace in traces
@@ -56,22 +56,22 @@ def plate_nesting(*traces: Trace) -> int:
 
 
 def trace_of(part: Callable, batch: Batch) -> Trace:
-    """A run of a model or guide, outside of what runs already."""
+    """A run of a model or guide, unaffected by handlers that are active."""
     with poutine.block(), pyro.validation_enabled(False):
         return poutine.trace(part).get_trace(batch)
 
 
 def unscaled_log_density(site: dict[str, Any]) -> Tensor:
-    """Log-density of a site's value, whatever it is scaled by; zero where it is masked."""
+    """Log-density of a site's value, without its scale; zero where it is masked."""
     return scale_and_mask(site["fn"].log_prob(site["value"]), 1.0, site["mask"])
 
 
 def latent_values(trace: Trace) -> dict[str, Tensor]:
-    """Values of the latent sites of a run of a guide, and which items its plates drew.
+    """Values of the latent sites in a run of a guide, and the items that its plates drew.
 
-    A model that is given these is about the same items, so that ``trace_sites`` would not do.
+    A model that replays these is about the same items; ``trace_sites`` leaves those out.
     """
-    nodes: dict[str, Any] = {**trace.nodes}  # whose types depend on what they are
+    nodes: dict[str, Any] = {**trace.nodes}  # the type depends on the node
     return {
         name: site["value"].detach()
         for name, site in nodes.items()
@@ -82,15 +82,15 @@ def latent_values(trace: Trace) -> dict[str, Tensor]:
 
 
 def check_drawn_items(of_guide: Trace, batch: Batch) -> None:
-    """Raise a ``ValueError`` for latents that a guide draws of other items than those of a batch.
+    """Raise a ``ValueError`` if a guide draws latents of other items than those of a batch.
 
     An autoguide without ``create_plates`` lets its plates draw items by themselves; the model,
-    which replays the values, takes them for those of the batch.
+    which replays the values, would treat them as those of the batch.
     """
     nodes: Any = of_guide.nodes
     number, every = len(batch.items), batch.num_items
     for name, site in trace_sites(of_guide).items():
-        if site["infer"].get("is_auxiliary"):  # of which the guide makes that of the model
+        if site["infer"].get("is_auxiliary"):  # the model's site is a function of it
             continue
         for frame in _frames(site):
             is_part = frame.size == number < every == (frame.full_size or frame.size)
@@ -98,13 +98,13 @@ def check_drawn_items(of_guide: Trace, batch: Batch) -> None:
                 continue
             if not torch.equal(nodes[frame.name]["value"].to(batch.items), batch.items):
                 raise ValueError(
-                    f"the guide draws {name!r} of other items than those of the batch, as its "
-                    f"plate {frame.name!r} chooses items by itself: {create_plates(frame.name)}"
+                    f"the guide draws {name!r} of other items than those of the batch, because its "
+                    f"plate {frame.name!r} subsamples by itself: {create_plates(frame.name)}"
                 )
 
 
 def create_plates(plate: str) -> str:
-    """How to tell an autoguide which items a batch holds."""
+    """Advice for passing the items of a batch to an autoguide."""
     return (
         "pass create_plates=lambda batch: "
         f"pyro.plate({plate!r}, batch.num_items, subsample=batch.items) to an AutoNormal or "
@@ -118,19 +118,19 @@ def item_log_density(
     names: Collection[str] | None = None,
     of: str | None = None,
 ) -> Float[Tensor, "*value item"]:
-    """Log-density of all that belongs to each item in a run, enumerated sites summed out.
+    """Log-density of all sites of each item in a run, with enumerated sites summed out.
 
     Parameters
     ----------
     trace
-        A run of a model in which sites may be enumerated. Sites in further plates inside those of
+        A run of a model in which sites may be enumerated. Sites in plates nested inside those of
         the items have a value for every member of these.
     plates
         Names of the plates of the items.
     names
-        Sites to count; None counts all.
+        Sites to include; None for all.
     of
-        An enumerated site of the items whose values to tell apart, and not to sum out.
+        An enumerated site of the items to keep as an axis instead of summing it out.
 
     Raises
     ------
@@ -146,9 +146,9 @@ def item_log_density(
     numbers = {site["infer"]["_enumerate_dim"]: _number(site) for site in enumerated.values()}
     counted = [name for name in of_items if names is None or name in names]
     factors = [_factor(of_items[name], plates, numbers) for name in counted]
-    _check_nothing_is_shared(enumerated, of_items, factors)
+    _check_items_are_independent(enumerated, of_items, factors)
     own = [site for name, site in enumerated.items() if name in of_items and name != of]
-    # Of sites in the same plates the last first: others do not depend on it.
+    # Within the same plates the last site first, since others do not depend on it.
     own.reverse()
     for site in sorted(own, key=lambda site: -len(_frames(site))):
         factors = summed_out(factors, _number(site), _plates(site, plates))
@@ -156,7 +156,7 @@ def item_log_density(
     return total.aligned([_ITEM] if of is None else [_number(of_items[of]), _ITEM])
 
 
-# What counts items, whatever their plates are called.
+# The name of the items' axis, whatever their plates are called.
 _ITEM = "the items"
 
 
@@ -165,9 +165,9 @@ def _frames(site: dict[str, Any]) -> list[CondIndepStackFrame]:
 
 
 def _number(site: dict[str, Any]) -> int:
-    """What Pyro numbers the values of an enumerated site by; 0 of others.
+    """Pyro's number for the enumeration of a site; 0 for other sites.
 
-    Dimensions do not tell sites apart: ``pyro.markov`` uses them again.
+    The dimension does not identify a site, since ``pyro.markov`` reuses dimensions.
     """
     dim = site["infer"].get("_enumerate_dim")
     return 0 if dim is None else 1 + int(site["infer"]["_dim_to_id"][dim])
@@ -178,9 +178,9 @@ def _plates(site: dict[str, Any], plates: Collection[str]) -> set[str]:
 
 
 def _factor(site: dict[str, Any], plates: Collection[str], numbers: Mapping[int, int]) -> Factor:
-    """Log-density of a site; of an enumerated one without its mask, as in Pyro's own sums.
+    """Log-density of a site; for an enumerated one without its mask, as in Pyro's own sums.
 
-    Dimensions of sites whose distribution is not one of torch's are known by those of all sites.
+    ``numbers`` maps dimensions to sites, for distributions that are not torch's.
     """
     known = site | {"mask": None} if _number(site) else site
     log_density = unscaled_log_density(known).double()
@@ -196,18 +196,18 @@ def _factor(site: dict[str, Any], plates: Collection[str], numbers: Mapping[int,
     return Factor(log_density.reshape([log_density.size(dim) for dim in used]), (*used.values(),))
 
 
-def _check_nothing_is_shared(
+def _check_items_are_independent(
     enumerated: Mapping[str, Any], of_items: Collection[str], factors: Sequence[Factor]
 ) -> None:
-    """Raise a ``ValueError`` if items share an enumerated site, whose value all of them tell."""
+    """Raise a ``ValueError`` if items share an enumerated site, which makes them dependent."""
     used = {axis for factor in factors for axis in factor.axes}
     for name, site in enumerated.items():
         if name not in of_items and _number(site) in used:
             raise ValueError(
-                f"the model enumerates {name!r} outside of the plate of the items, so that what "
-                "one of them is hangs on all others: give it a site in the guide, such as a "
-                "Categorical whose probabilities are parameters, or fit the model once for each "
-                "of its values and compare the elbo"
+                f"the model enumerates {name!r} outside of the plate of the items, so that the "
+                "cluster of an item depends on all others: give it a site in the guide, such as "
+                "a Categorical whose probabilities are parameters, or fit the model once for "
+                "each of its values and compare the elbo"
             )
 
 
@@ -221,11 +221,11 @@ class ItemSite(NamedTuple):
     plate
         Name of the plate of the items.
     scale
-        What its log-density is multiplied by.
+        Factor of its log-density.
     in_guide
-        Whether the guide has it, which then knows q(z).
+        Whether the guide has the site, and so q(z).
     max_plate_nesting
-        Levels of plates of model and guide.
+        Levels of plates in model and guide.
     """
 
     name: str
@@ -236,7 +236,7 @@ class ItemSite(NamedTuple):
 
     @classmethod
     def find(cls, of_model: Trace, of_guide: Trace, num_items: int) -> ItemSite | None:
-        """The enumerated site with a value for every item; of several that called z, or None."""
+        """The enumerated site with a value per item, or None; if there are several, z."""
         nesting, found = plate_nesting(of_model, of_guide), []
         for name, site in of_model.nodes.items():
             if site["type"] != "sample" or site["is_observed"]:
@@ -251,8 +251,8 @@ class ItemSite(NamedTuple):
 
     @torch.no_grad()
     def log_posterior(self, given: Callable, batch: Batch) -> Float[Tensor, "item cluster"]:
-        """``log p(z_i = k | o_i, Theta)`` of a model whose Theta is given."""
-        # Enumerated inside, where a run that is going on does not see it.
+        """``log p(z_i = k | o_i, Theta)`` of a model with given Theta."""
+        # Enumerated inside, so that a surrounding run is not affected.
         enumerated = poutine.enum(given, first_available_dim=-1 - self.max_plate_nesting)
         trace = trace_of(enumerated, batch)
         return item_log_density(trace, {self.plate}, of=self.name).mT.log_softmax(-1)
@@ -261,14 +261,14 @@ class ItemSite(NamedTuple):
 def enumerated_inference(
     model: Callable, guide: Callable, batch: Batch
 ) -> Callable[[Batch], LocalPosterior] | None:
-    """The verb ``infer`` of a guide that has none; None where no site of the items is enumerated.
+    """A function ``infer`` for a guide without one; None if no site of the items is enumerated.
 
     Parameters
     ----------
     model, guide
-        Fitted, inside of the fit's parameter store.
+        Fitted model and guide; call it with the fit's parameter store active.
     batch
-        Some items, to find the site with.
+        Some items, to find the site by a run.
     """
     of_guide = trace_of(guide, batch)
     of_model = trace_of(poutine.replay(model, trace=of_guide), batch)
@@ -278,7 +278,7 @@ def enumerated_inference(
 
     @torch.no_grad()
     def infer(batch: Batch) -> LocalPosterior:
-        """``E_q[p(z_i | o_i, Theta)]``, by draws of Theta."""
+        """``E_q[p(z_i | o_i, Theta)]``, averaged over draws of Theta."""
         if site.in_guide:
             fn: Any = trace_of(guide, batch).nodes[site.name]["fn"]
             log_q = fn.log_prob(fn.enumerate_support(expand=False))
@@ -294,7 +294,7 @@ def enumerated_inference(
 
 
 def averaged(log_probabilities: Callable[[], Float[Tensor, "item cluster"]]) -> LocalPosterior:
-    """The mean of probabilities over draws; of two alike, which are of a point, the first."""
+    """The mean of probabilities over draws; if the first two are equal (a point), the first."""
     total = log_probabilities()
     second = log_probabilities()
     if torch.equal(total, second):

@@ -16,12 +16,12 @@ from pyro_crowdclust.distributions.rows import Rows, common_noise
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.networks import ClusterRecognition
 
-# Rows that one pass through the networks holds when all clusters of many items are scored.
+# Number of rows per pass through the networks when all clusters of many items are scored.
 _ROWS = 8192
 
 
 class ModelOfRows(Protocol):
-    """What the weights ask of a model, as ``DeepLatentMixture``."""
+    """Interface of the model, such as ``DeepLatentMixture``."""
 
     @property
     def num_clusters(self) -> int:
@@ -31,12 +31,12 @@ class ModelOfRows(Protocol):
         """The sites of the latents, from the top down."""
 
     def generate(self, theta: Tensor, rows: Rows, sample: Callable[[str, Any], Tensor]) -> None:
-        """Go through latents and features of some rows, from the top down."""
+        """Run the sites of latents and features of some rows, from the top down."""
 
 
 @dataclass(frozen=True)
 class LogRatios:
-    """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of items in clusters.
+    """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of pairs of item and cluster.
 
     Attributes
     ----------
@@ -57,10 +57,10 @@ class LogRatios:
         rows: Rows,
         noise: Callable[[Tensor], Tensor] | None = None,
     ) -> Float[Tensor, " row"]:
-        """Those of some items and clusters.
+        """The log ratios of some items and clusters.
 
-        With one draw of h for the emission (and for all layers but the top), the others in closed
-        form; or, with ``noise``, of one draw throughout: a log importance weight.
+        One draw of h is used for the emission (and for all layers but the top), all other terms are
+        in closed form. With ``noise`` one draw is used for all terms: a log importance weight.
 
         Parameters
         ----------
@@ -69,11 +69,11 @@ class LogRatios:
         features
             Of the items.
         seen
-            What the trunk of the recognition network returns of them.
+            Output of the recognition network's trunk for them.
         rows
             Which items and clusters.
         noise
-            Of the draws of items, as of ``Rows.draw``.
+            Noise of the draws, see ``Rows.draw``.
         """
         latents = self.recognition.latents(seen, rows)
         values, total = {}, seen.new_zeros(())
@@ -101,10 +101,10 @@ class LogRatios:
         seen: Float[Tensor, "item width"],
         seed: int | None = None,
     ) -> Float[Tensor, "item cluster"]:
-        """Those of all items and clusters, in parts that bound the memory.
+        """The log ratios of all items and clusters, in parts that limit memory.
 
-        With a ``seed`` at draws whose noise all items have in common: the numbers of one item do
-        not depend on which others are there.
+        With a ``seed``, all items use the same noise: the results for an item do not depend on
+        which other items there are.
         """
         num_clusters = self.model.num_clusters
         table = seen.new_empty(len(seen), num_clusters)
@@ -124,7 +124,7 @@ class LogRatios:
         features: Float[Tensor, "item ..."],
         seeds: Sequence[int],
     ) -> Float[Tensor, "item cluster"]:
-        """``log p(o | k) = log (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``, h_s of every seed."""
+        """``log p(o | k) = log (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``, one h_s per seed."""
         seen = self.recognition.trunk(features.flatten(1))
         first, *others = seeds
         total = self.of_all(theta, features, seen, first)

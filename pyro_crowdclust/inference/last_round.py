@@ -1,4 +1,4 @@
-"""The last round of message passing in one piece, with its gradient by hand.
+"""The last round of message passing as one function, with an analytic gradient.
 
 For every row, with natural parameters of the latent ``(h, vec Q) = sum_k q_k E[t(theta_k)] + r(o)``
 (eq. 12 of Luo et al. 2018), precision Lambda = -2 Q = L L^T, W = L^{-1} and covariance C = W^T W,
@@ -13,7 +13,7 @@ Let (g_m, G_M, G_R, g_l, g_R) be the gradients of (m, M, R, l, log|R|), and
 
 in which U is symmetric because the components' precisions are. Then
 
-    m' = u + 2 U m                     all that reaches the mean
+    m' = u + 2 U m                     the total gradient of the mean
     grad h = C m'
     dC = -C dLambda C, dW = -tril'(W dLambda W^T) W, where tril' halves the diagonal of tril,
     d log|R| = -tr(C dLambda) / 2
@@ -22,9 +22,9 @@ and, since the potential adds lambda to the diagonal of Lambda,
 
     grad lambda = -diag(C U C + W^T tril'(tril(G_R^T) W^T) W + g_R C / 2) - (grad h) o m.
 
-Only the recognition potentials r(o) = (h, lambda) learn from it; the assignments q of earlier
-rounds and the global parameters are held fixed. Autograd needs some 60 operations for these few
-products.
+Only the recognition potentials r(o) = (h, lambda) get a gradient; the assignments q of earlier
+rounds and the global parameters are held fixed. Autograd would need about 60 operations for these
+few products.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pyro_crowdclust.families.potential import GaussianPotential
 
 
 class LastRound(NamedTuple):
-    """Latents and logits of the first rows as if they had no messages, then of all rows.
+    """Latents and logits of the first rows without messages, then of all rows.
 
     ``log_determinant`` is log|R| of all rows.
     """
@@ -63,7 +63,7 @@ def last_round(
     assignments: Float[Tensor, "item cluster"],
     messages: Float[Tensor, "paired cluster"],
 ) -> LastRound:
-    """Eq. 12 and 14, the first ``paired`` items once under q(z) = ``alone`` and without messages.
+    """Eq. 12 and 14; for the first ``paired`` items also under q(z) = ``alone``, without messages.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ def last_round(
     log_weights, components
         E[log pi] and E[t(theta_k)], held fixed.
     potential
-        r(o), the one argument that learns.
+        r(o), the only argument with a gradient.
     alone, assignments
         q(z) of the round before: of the paired items without messages, and of all items.
     messages
-        What the paired items hear from each other; constants that are added to their logits.
+        Messages between the paired items; constants that are added to their logits.
     """
     parts = _LastRound.apply(
         *potential, local, log_weights, components, torch.cat([alone, assignments]), messages
@@ -154,7 +154,7 @@ class _LastRound(torch.autograd.Function):
 
 def _of_root(gradient: Tensor, inverse: Tensor) -> Float[Tensor, "item dim"]:
     """``diag(W^T tril'(tril(G^T) W^T) W)`` from the gradient G of ``R = W^T``."""
-    # W^T is upper triangular: what lies above the diagonal of G^T adds to no entry of tril'.
+    # W^T is upper triangular: entries above the diagonal of G^T do not contribute to tril'.
     inner = torch.bmm(gradient.mT, inverse.mT)
     inner.tril_().diagonal(dim1=-2, dim2=-1).mul_(0.5)
     return (torch.bmm(inner, inverse) * inverse).sum(-2)

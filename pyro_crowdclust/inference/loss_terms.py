@@ -1,4 +1,4 @@
-"""What networks learn beside the bound: from answers, from labels and from views of items."""
+"""Terms of the training loss besides the negative ELBO: for answers, labels and views of items."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def _at(weight: Schedule, epoch: float) -> float:
 
 @effectful(type="loss_term")
 def add_loss_term(term: str, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """Say, anywhere in a model or a guide, what training minimizes beside the negative ELBO.
+    """Add a term to the training loss, from anywhere in a model or a guide.
 
-    An effect of Pyro's, as ``pyro.sample`` is: ``LossTerms`` hears it, and where nobody listens it
-    does nothing.
+    It is a Pyro effect, like ``pyro.sample``, that ``LossTerms`` handles; without a handler it does
+    nothing.
 
     Parameters
     ----------
     term
-        A name for it.
+        Name of the term.
     value
         The term; only its gradient matters to training.
     """
@@ -43,7 +43,7 @@ def add_loss_term(term: str, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
 class LossTerms(Messenger):
     """Collects the terms that a model and a guide add to the training loss, by name.
 
-    A term that is added several times, as by an ELBO of many particles, counts as its mean.
+    A term that is added several times, as in an ELBO with several particles, counts as its mean.
 
     Examples
     --------
@@ -56,18 +56,18 @@ class LossTerms(Messenger):
 
     def __init__(self) -> None:
         super().__init__()
-        self._heard: dict[str, list[Tensor]] = {}
+        self._collected: dict[str, list[Tensor]] = {}
 
     def _pyro_loss_term(self, message: Message) -> None:
         term, value = message["args"]
-        self._heard.setdefault(term, []).append(value)
+        self._collected.setdefault(term, []).append(value)
 
     def values(self) -> dict[str, Float[Tensor, ""]]:
         """Every term under its name."""
-        return {term: torch.stack(values).mean() for term, values in self._heard.items()}
+        return {term: torch.stack(values).mean() for term, values in self._collected.items()}
 
     def total(self) -> Float[Tensor, ""] | float:
-        """All of them; 0.0 if there are none."""
+        """The sum of all terms; 0.0 without any."""
         return sum(self.values().values(), 0.0)
 
 
@@ -75,18 +75,18 @@ class LossTerms(Messenger):
 class RecognitionTerm:
     """``-c sum_ij w_ij <q(z_i | o_i), q(z_j | o_j)>``: the answers under *message-free* q(z | o).
 
-    With messages on, q(z) of the answered items is right at once, so the workers' rates are
-    learned at once, but the recognition network and the mixture feel little of it, and new items
-    are clustered without messages. This term is the relational part of the SCDC bound (Luo et
-    al. 2018, section 2.3) at the current means of the workers' rates. It is added to the training
-    loss, never to the reported ELBO, and its gradient reaches the recognition network alone.
+    With messages, q(z) of the answered items is correct at once, and the workers' rates are learned
+    at once, but this hardly changes the recognition network and the mixture, and new items are
+    clustered without messages. This term is the relational part of the SCDC bound (Luo et al. 2018,
+    section 2.3) at the current means of the workers' rates. It is added to the training loss, never
+    to the reported ELBO, and its gradient reaches the recognition network alone.
 
     Attributes
     ----------
     weight
-        c, as a number or a function of the epoch. Above 1 the training objective is tempered: it
-        is no bound, and the probabilities of items near a boundary become overconfident. Anneal
-        it to give the bound back.
+        c, as a number or a function of the epoch. Above 1 the training objective is tempered: it is
+        not a bound, and the probabilities of items near a boundary become overconfident. Anneal it
+        to recover the bound.
     """
 
     weight: Schedule
@@ -97,7 +97,7 @@ class RecognitionTerm:
         assignments: Float[Tensor, "item cluster"],
         coupling: AnswerCoupling,
     ) -> Float[Tensor, ""]:
-        """The term of what a coupling, weighted and without gradients, says of q(z | o)."""
+        """The term for the log factor of a coupling under q(z | o)."""
         return -_at(self.weight, self.epoch) * coupling.potential(assignments[: coupling.num_items])
 
 
@@ -105,22 +105,22 @@ class RecognitionTerm:
 class LabelTerm:
     """``-c sum_n log p(y_n | q(z_n | o_n))``: known labels under the *label-free* q(z | o).
 
-    With its label an item is in the right cluster at once, so networks learn what items of each
-    cluster look like, and nothing of what tells clusters apart. This term is the log loss of what
-    would be predicted of the labelled items. It is added to the training loss, never to the
-    reported ELBO, and does not reach the conjugate posteriors. It is never negative, so what
-    training climbs stays below the ELBO, hence below the log evidence: a bound, but a loose one.
+    With its label an item is in the right cluster at once, so networks learn the features of each
+    cluster, but not what distinguishes clusters. This term is the log loss of the predictions for
+    the labelled items. It is added to the training loss, never to the reported ELBO, and has no
+    gradient in the conjugate posteriors. It is never negative, so the training objective stays
+    below the ELBO, hence below the log evidence: a bound, but a loose one.
 
-    Where q(z | o) is a classifier (Kingma et al. 2014, eq. 9) the term teaches the classifier
-    alone. Where it is the optimum of the bound, the term teaches the networks of both sides to tell
-    clusters apart, at the cost of the bound.
+    Where q(z | o) is a classifier (Kingma et al. 2014, eq. 9) the term trains only the classifier.
+    Where q(z | o) is the optimum of the bound, the term trains the networks of both model and guide
+    to separate clusters, at the cost of the bound.
 
     Attributes
     ----------
     weight
         c, as a number or a function of the epoch; 0 is the model of the paper.
     epoch
-        Where training is.
+        Current epoch of training.
     """
 
     weight: Schedule
@@ -149,27 +149,27 @@ class LabelTerm:
 
 @dataclass
 class ConsistencyTerm:
-    """``-sum_i c_i sum_k q(z_i = k) log q(z_i = k | v(o_i))``: views of an item are one cluster.
+    """``-sum_i c_i sum_k q(z_i = k) log q(z_i = k | v(o_i))``: views of an item keep its cluster.
 
-    A *view* v(o) is a random change of features that leaves the cluster as it is, such as a small
-    turn of an image. What inference found of an item, messages included, is the target; the
-    recognition network should find the same in a view, by its features alone. So it learns from
-    what the answers did to q(z) of the answered items, over and over on new views of them, and
-    clusters cannot follow how an item is turned. The term is added to the training loss, never to
-    the reported ELBO, and its gradient reaches the recognition network alone. Training on
-    consistent predictions: Sajjadi et al. 2016; Laine and Aila 2017. In a guide with a classifier
-    for q(z | o), read classifier for recognition network, and known labels for answers.
+    A *view* v(o) is a random change of features that does not change the cluster, such as a small
+    rotation of an image. The target is q(z) of the item, with messages; the recognition network
+    should infer the same from the features of a view alone. So it learns from the effect of the
+    answers on q(z) of the answered items, again and again on new views, and clusters cannot depend
+    on the rotation of an item. The term is added to the training loss, never to the reported ELBO,
+    and its gradient reaches the recognition network alone. Training on consistent predictions:
+    Sajjadi et al. 2016; Laine and Aila 2017. In a guide with a classifier for q(z | o), the
+    classifier replaces the recognition network, and known labels replace answers.
 
     Attributes
     ----------
     view
-        How a view is made, e.g. ``RandomAffine``.
+        How views are made, e.g. ``RandomAffine``.
     weight
         c of the items without answers and labels, as a number or a function of the epoch.
     answered_weight
-        c of the items with answers or known labels. They are few, and alone know what people say,
-        so it should be the larger one: without it the views of the others can agree on a merge of
-        two human clusters before the answers have spoken.
+        c of the items with answers or known labels. They are few, and only they have human
+        information, so it should be the larger one: otherwise the views of the other items can lead
+        to a merge of two human clusters before the answers have an effect.
     """
 
     view: View
@@ -196,7 +196,7 @@ class ConsistencyTerm:
         Parameters
         ----------
         assignments
-            q(z) that inference found.
+            q(z), as inferred with messages.
         seen
             Logits of q(z | v(o)).
         item_weight
@@ -211,7 +211,7 @@ class ConsistencyTerm:
 
 
 def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
-    """Set the epoch of terms of the loss; None is a term that a guide does without."""
+    """Set the epoch of terms of the loss; None stands for a term that a guide does not have."""
     for term in terms:
         if term is not None:
             term.epoch = epoch

@@ -26,21 +26,21 @@ class SumCoupling:
 
     @classmethod
     def of(cls, *couplings: Coupling | None) -> SumCoupling | None:
-        """The sum of those that there are; None if there are none."""
+        """The sum of the couplings that are not None; None if there is none."""
         found = [coupling for coupling in couplings if coupling is not None]
         return cls(*found) if found else None
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What each of the first ``num_items`` items hears from all."""
+        """Messages to each of the first ``num_items`` items from all couplings."""
         total = torch.zeros_like(assignments[: self.num_items])
         for coupling in self._couplings:
-            heard = coupling.messages(assignments[: coupling.num_items], last)
-            total[: coupling.num_items] += heard
+            messages = coupling.messages(assignments[: coupling.num_items], last)
+            total[: coupling.num_items] += messages
         return total
 
 
 class Conditionals(Protocol):
-    """What a solver asks of the local updates of a mixture; ``latent`` is q(x), if there is one."""
+    """Interface of the local updates of a mixture for a solver; ``latent`` is q(x), if any."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -50,7 +50,7 @@ class Conditionals(Protocol):
         """The same updates for the first ``count`` items."""
 
     def with_fixed_globals(self) -> Conditionals:
-        """The same updates, through which no gradient flows to weights and components."""
+        """The same updates, without gradients to weights and components."""
 
     def latent(self, assignments: Tensor) -> Any:
         """q(x) given q(z), if there is a latent."""
@@ -69,9 +69,9 @@ class Conditionals(Protocol):
 
 @dataclass(frozen=True)
 class ObservedConditionals:
-    """The local update of a mixture whose latents are observed: eq. 14, and nothing of eq. 12.
+    """The local update of a mixture whose latents are observed: eq. 14 without eq. 12.
 
-    But for messages it is the same in every round.
+    Apart from messages it is the same in every round.
 
     Attributes
     ----------
@@ -91,11 +91,11 @@ class ObservedConditionals:
         return ObservedConditionals(self.own[:count])
 
     def with_fixed_globals(self) -> ObservedConditionals:
-        """The same update, through which no gradient flows to weights and components."""
+        """The same update, without gradients to weights and components."""
         return ObservedConditionals(self.own.detach())
 
     def latent(self, assignments: Float[Tensor, "item cluster"]) -> None:
-        """No latent is inferred."""
+        """None: no latent is inferred."""
 
     def first_logits(self) -> Float[Tensor, "item cluster"]:
         """``eta_z`` without messages."""
@@ -133,7 +133,7 @@ class LocalConditionals:
     family
         Prior family of the components.
     log_weights
-        E[log pi], shape ``[K]``; or, with what labels say of every item, ``[item, K]``.
+        E[log pi], shape ``[K]``; or, plus the evidence of labels, ``[item, K]``.
     components
         E[t(theta_k)], shape ``[K, size]``.
     potential
@@ -158,7 +158,7 @@ class LocalConditionals:
         return replace(self, potential=potential, log_weights=log_weights)
 
     def with_fixed_globals(self) -> LocalConditionals:
-        """The same updates, through which no gradient flows to weights and components."""
+        """The same updates, without gradients to weights and components."""
         return replace(
             self, log_weights=self.log_weights.detach(), components=self.components.detach()
         )
@@ -170,7 +170,7 @@ class LocalConditionals:
         return local.moments(prior + self.potential.natural_parameters())
 
     def first_logits(self) -> Float[Tensor, "item cluster"]:
-        """``eta_z`` at the latent that the recognition network alone sees.
+        """``eta_z`` at the latent given by the recognition network alone.
 
         The precision of its potentials is diagonal, so no matrix is factorized or multiplied.
         """
@@ -220,16 +220,16 @@ class LocalConditionals:
         self, alone: Tensor, assignments: Tensor, messages: Tensor
     ) -> tuple[LocalPosterior, LocalPosterior]:
         paired = self.first(messages.shape[0])
-        unheard, latent = paired.latent(alone), self.latent(assignments)
+        without_messages, latent = paired.latent(alone), self.latent(assignments)
         return (
-            LocalPosterior(paired.logits(unheard), unheard),
+            LocalPosterior(paired.logits(without_messages), without_messages),
             LocalPosterior(_with_messages(self.logits(latent), messages), latent),
         )
 
 
 @dataclass(frozen=True)
 class AmortizedConditionals:
-    """The local updates where a network says what z is: eq. 12 as ever, and in place of eq. 14.
+    """The local updates where a network predicts z: eq. 12 unchanged, and instead of eq. 14.
 
         eta_z_i = log q(z_i | o_i) + sum_j w_ij E[z_j]
 
@@ -254,7 +254,7 @@ class AmortizedConditionals:
         return AmortizedConditionals(self.own[:count], self.of_latents.first(count))
 
     def with_fixed_globals(self) -> AmortizedConditionals:
-        """The same updates, through which no gradient flows to weights and components."""
+        """The same updates, without gradients to weights and components."""
         return replace(self, of_latents=self.of_latents.with_fixed_globals())
 
     def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments:
@@ -287,8 +287,8 @@ class AmortizedConditionals:
 class LocalSolver:
     """Alternates eq. 12 and 14 to the local fixed point, first without messages, then with them.
 
-    All but the last round run without gradients: at the fixed point the earlier ones add little,
-    and any q gives a bound. The last rounds of both phases run as one.
+    All but the last round run without gradients: at the fixed point the gradient of earlier ones is
+    small, and any q gives a bound. The last rounds of both phases are computed together.
 
     Attributes
     ----------
@@ -299,9 +299,9 @@ class LocalSolver:
     exchanges
         Rounds of messages among the z for every update of x.
     damping
-        All items move at once, so a round of messages is damped: ``eta_z <- damping eta_z +
-        (1 - damping) eta_z*``. Without damping, two items that were called different can change
-        places forever; with it, an isolated pair still can at
+        All items move at once, so a round of messages is damped:
+        ``eta_z <- damping eta_z + (1 - damping) eta_z*``. Without damping, two items with the
+        answer "different" can swap clusters forever; with it, an isolated pair still can at
         ``|w| > 2 (1 + damping) / (1 - damping)``.
     """
 
@@ -318,7 +318,7 @@ class LocalSolver:
     def solve(
         self, conditionals: Conditionals, coupling: Coupling | None = None
     ) -> tuple[LocalPosterior, LocalPosterior]:
-        """q of a batch: of the items with answers as if they had none, and of all items.
+        """q of a batch: of the items with answers without their messages, and of all items.
 
         Without a ``coupling`` both are the same.
         """
@@ -332,12 +332,12 @@ class LocalSolver:
                 alone = messages = assignments[:0]
             else:
                 alone = assignments[: coupling.num_items]
-                heard = self._exchange(conditionals, logits, assignments, coupling)
-                assignments = torch.cat([heard, assignments[coupling.num_items :]])
+                paired = self._exchange(conditionals, logits, assignments, coupling)
+                assignments = torch.cat([paired, assignments[coupling.num_items :]])
         if coupling is not None:
             messages = coupling.messages(assignments, last=True)
-        unheard, joined = conditionals.last_round(alone, assignments, messages)
-        return (joined if coupling is None else unheard), joined
+        without_messages, joined = conditionals.last_round(alone, assignments, messages)
+        return (joined if coupling is None else without_messages), joined
 
     def _exchange(
         self,
@@ -364,12 +364,13 @@ class LocalSolver:
     ) -> tuple[Float[Tensor, "paired cluster"], Float[Tensor, "paired cluster"]]:
         """Rounds of messages among the z: log q(z) and q(z) after them.
 
-        ``logits`` and ``assignments`` are what these were before, and ``alone`` is log q(z) without
-        any messages.
+        ``logits`` and ``assignments`` are log q(z) and q(z) before, and ``alone`` is log q(z)
+        without any messages.
         """
         for _ in range(self.exchanges):
             target = alone + coupling.messages(assignments)
-            # No lerp, which makes NaN of two -inf: a known label leaves one cluster possible.
+            # Not lerp, which returns NaN for two -inf: with a known label only one cluster is
+            # possible.
             logits = (1 - self.damping) * target + self.damping * logits
             assignments = softmax_without_denormals(logits)
         return logits, assignments
@@ -389,9 +390,9 @@ class LocalSolver:
         coupling
             The messages.
         before
-            log q(z) where the rounds begin; by default that without messages.
+            log q(z) where the rounds start; by default that without messages.
         """
         paired, others = alone[: coupling.num_items], alone[coupling.num_items :]
         first = paired if before is None else before
-        heard, _ = self.exchange(paired, first, softmax_without_denormals(first), coupling)
-        return torch.cat([heard, others])
+        log_paired, _ = self.exchange(paired, first, softmax_without_denormals(first), coupling)
+        return torch.cat([log_paired, others])

@@ -1,4 +1,4 @@
-"""Which components are one cluster, given what is said of it by answers, labels and links."""
+"""Inference of q(c), which components form one cluster, from answers, labels and links."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from pyro_crowdclust.annotators.sites import sites_of
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 
-# Rounds of owners and what they hear in turn, at most, and what is no longer a change.
-_ROUNDS, _SETTLED = 20, 1e-4
+# Maximum number of rounds of tangent and update, and the change below which they end.
+_MAX_ROUNDS, _MIN_CHANGE = 20, 1e-4
 
 
 class JointEvidence(NamedTuple):
-    """What several say of c, one beside the other.
+    """The evidence of several sources about c, such as answers and labels, added up.
 
     Attributes
     ----------
     parts
-        What each of them says; at least one.
+        The evidence of each source; at least one.
     """
 
     parts: Sequence[OwnersEvidence]
 
     @property
     def gain(self) -> Float[Tensor, "component component"]:
-        """What the bound gains if two components are one cluster, or about so much."""
+        """Approximate gain of the bound if two components form one cluster."""
         return torch.stack([part.gain for part in self.parts]).sum(0)
 
     @property
@@ -47,7 +47,7 @@ class JointEvidence(NamedTuple):
         return torch.stack([part.slope(owners) for part in self.parts]).sum(0)
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What all add to the bound."""
+        """The sum of all terms of the bound."""
         return sum(part.bound(owners) for part in self.parts)
 
 
@@ -56,7 +56,7 @@ def owners_bound(
     logits: Float[Tensor, "component cluster"],
     prior: Float[Tensor, "component cluster"],
 ) -> float:
-    """What is said of ``c = softmax(logits)``, with ``<c, eta0> + H(c)``."""
+    """The bound at ``c = softmax(logits)``: the evidence plus ``<c, eta0> + H(c)``."""
     owners = logits.softmax(-1)
     own = (owners * prior - torch.special.xlogy(owners, owners)).sum()
     return evidence.bound(owners) + float(own)
@@ -75,17 +75,17 @@ def best_near(
     Parameters
     ----------
     evidence
-        What is said of c.
+        The evidence about c.
     prior
         eta0.
     start
-        q(c) to begin with.
+        Initial q(c).
     """
     between, owners = evidence.between, start
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         logits = best_owners(between, prior + evidence.slope(owners), owners)
         before, owners = owners, logits.softmax(-1)
-        if float((owners - before).abs().max()) < _SETTLED:
+        if float((owners - before).abs().max()) < _MIN_CHANGE:
             break
     return logits
 
@@ -93,9 +93,9 @@ def best_near(
 def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"]:
     """A partition with a large ``sum_{k<l} [c_k = c_l] G_kl``: correlation clustering.
 
-    Groups are joined, the two that gain most first, while they gain; then each component moves
-    to where it gains most, until none moves. Neither can lower the sum. Bansal, Blum and Chawla
-    2004 show that the largest sum is hard to find.
+    Groups are joined while the sum grows, the best pair first; then each component moves to the
+    best group until none moves. Neither lowers the sum. Finding the maximum is NP-hard (Bansal,
+    Blum and Chawla 2004).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
     Returns
     -------
     Tensor
-        For every component the number of one of its group, the same for all of the group.
+        For every component the number of one member of its group, the same for the whole group.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
     group = np.arange(len(gains))
     between = gains.copy()
     np.fill_diagonal(between, -np.inf)
-    # The best partner of every group, so that a join looks at the rows that it changes alone.
+    # The best partner of every group, so that a join only updates the rows that change.
     partner, most = between.argmax(1), between.max(1)
     while True:
         first = most.argmax()
@@ -144,31 +144,31 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
                 of_group[:, here] -= gains[:, one]
                 of_group[:, best] += gains[:, one]
                 group[one], moved = best, True
-    # A group that its first component has left keeps a name that is one of its own.
+    # If the component that a group is named after has left it, it is renamed after a member.
     _, named, place = np.unique(group, return_index=True, return_inverse=True)
     return torch.from_numpy(named[place]).to(gain.device)
 
 
 @torch.no_grad()
 def move_owners(guide: Any, batch: Batch) -> None:
-    """Bring q(c) to the best of two maxima of the bound, all else but what clusters are held fixed.
+    """Set q(c) to the better of two local maxima of the bound, with components and workers fixed.
 
-    One is that next to where q(c) is, the other next to the partition that ``join`` finds of the
-    components, so that clusters can part again that were joined too early. What the supervision
-    knows of clusters follows their new components.
+    One is near the current q(c), the other near the partition of the components by ``join``, so
+    that clusters that were joined too early can separate again. The posteriors of the supervision's
+    sites are updated to the new clusters.
 
     Parameters
     ----------
     guide
-        With a posterior ``owners``, ``infer`` and ``rate_statistics``.
+        A guide with a posterior ``owners``, ``infer`` and ``rate_statistics``.
     batch
         All answers, known labels and links.
     """
     assignments = guide.infer(batch).assignments.double()
-    said = _said_of_owners(guide, assignments, batch)
-    if not said:
+    parts = _evidence_of_batch(guide, assignments, batch)
+    if not parts:
         return
-    evidence = JointEvidence(said)
+    evidence = JointEvidence(parts)
     posterior = guide.posteriors["owners"]
     prior = guide.model.ownership.prior.natural_parameters
     here, joined = posterior.mean(), join(evidence.gain)
@@ -187,18 +187,18 @@ def move_owners(guide: Any, batch: Batch) -> None:
 def _is_partition(
     owners: Float[Tensor, "component cluster"], group: Int[Tensor, " component"]
 ) -> bool:
-    """Whether the likeliest clusters of the components are these groups, however numbered."""
+    """Whether the most probable clusters of the components form these groups, in any numbering."""
     cluster = owners.argmax(1)
     return bool(((cluster == cluster[:, None]) == (group == group[:, None])).all())
 
 
-def _said_of_owners(
+def _evidence_of_batch(
     guide: Any, assignments: Float[Tensor, "item component"], batch: Batch
 ) -> list[OwnersEvidence]:
-    """What answers, labels and links say, if there are any."""
-    said = guide.model.supervision.owners_evidence(assignments, batch)
+    """Evidence of labels, links and answers about c, if there are any."""
+    parts = guide.model.supervision.owners_evidence(assignments, batch)
     if guide.model.annotators is not None:
         sites = sites_of(guide.model.annotators)
         if sites.in_batch(batch):
-            said = [sites.owners_evidence(guide.rate_statistics(), assignments, batch), *said]
-    return said
+            parts = [sites.owners_evidence(guide.rate_statistics(), assignments, batch), *parts]
+    return parts

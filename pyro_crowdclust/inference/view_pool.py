@@ -1,4 +1,4 @@
-"""What a classifier says of several views of an item together."""
+"""``log sum_v p(k | v(o))``: a classifier averaged over several views of an item."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pyro_crowdclust.inference.views import View
 class ViewPool(nn.Module):
     """Logits ``log sum_v p(k | v(o))`` of one classifier, over a fixed set of views.
 
-    With it as q(z | o) in place of the classifier the bound is still one, and as many times as
-    dear; it is for prediction, once training is over. Views that err apart know more together.
+    For prediction after training: as q(z | o) it also gives a bound, but the cost is multiplied by
+    the number of views. If the errors in different views are independent, the average is more
+    accurate.
 
     Parameters
     ----------
     network
-        From features to logits.
+        A network from features to logits.
     view
         How views are made.
     amounts
-        The random numbers of every view, between -1 and 1; all zero for the item as it is.
+        The random numbers of every view, between -1 and 1; all zero for the unchanged item.
 
     Examples
     --------
@@ -45,8 +46,8 @@ class ViewPool(nn.Module):
 
     def forward(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
         """``log sum_v p(k | v(o))``."""
-        said = [
+        log_probabilities = [
             self.network(self.view(features, amounts.expand(len(features), -1))).log_softmax(-1)
             for amounts in self.amounts
         ]
-        return torch.stack(said).logsumexp(0)
+        return torch.stack(log_probabilities).logsumexp(0)

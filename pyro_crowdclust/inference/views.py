@@ -1,4 +1,4 @@
-"""Views of items: random changes of features that leave the cluster as it is."""
+"""Views of items: random changes of features that do not change the cluster."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor, nn
 
 
 class View(Protocol):
-    """What ``ConsistencyTerm`` takes for a view: a callable that says how random it is.
+    """Interface of views: a function of features and random numbers.
 
-    It gets its random numbers, so that several processes see the views that one would.
+    The random numbers are an argument, so that several processes make the same views as one.
 
     Attributes
     ----------
     num_random
-        How many random numbers a view of an item takes.
+        Number of random numbers per item.
     """
 
     num_random: int
@@ -27,12 +27,12 @@ class View(Protocol):
     def __call__(
         self, features: Float[Tensor, "item ..."], amounts: Float[Tensor, "item random"]
     ) -> Float[Tensor, "item ..."]:
-        """A view of every item, from numbers that are uniform between -1 and 1."""
+        """A view of every item, from random numbers that are uniform between -1 and 1."""
 
 
 @dataclass(frozen=True)
 class RandomAffine:
-    """Images turned, stretched, slanted and shifted a little, each by its own random amount.
+    """Images rotated, stretched, slanted and shifted by small random amounts.
 
     ``v(o)[p] = o[A p + b]`` for pixel positions p from the centre, with bilinear interpolation and
     zeros outside.
@@ -42,13 +42,13 @@ class RandomAffine:
     image_shape
         Channels, height and width; images are rows of that many numbers, or of that shape.
     degrees
-        Most that an image is turned.
+        Maximum rotation.
     stretch
-        Most that height and width, each for itself, grow or shrink, as a fraction.
+        Maximum change of height and width, independently, as a fraction.
     slant
-        Most that a row is shifted against the row above it, in pixels.
+        Maximum shift of a row against the row above it, in pixels.
     shift
-        Most that an image is shifted down or across, in pixels.
+        Maximum vertical and horizontal shift, in pixels.
 
     Examples
     --------
@@ -97,10 +97,10 @@ class RandomAffine:
 
 @dataclass(frozen=True)
 class RandomPhoto:
-    """Photographs moved, mirrored and lit a little otherwise, a square of each hidden.
+    """Photographs moved, mirrored, with other light and color, and with a square hidden.
 
-    Moved as by ``RandomAffine``; half of them mirrored. Then, with m the mean of all numbers of an
-    image and g that of a pixel's channels,
+    They are moved as by ``RandomAffine``, and half of them mirrored. Then, with m the mean of all
+    numbers of an image and g that of a pixel's channels,
 
         v(o) = m + (1 + c) (g - m + (1 + s) (o - g)) + b
 
@@ -112,9 +112,9 @@ class RandomPhoto:
     image_shape
         Channels, height and width; images are rows of that many numbers, or of that shape.
     degrees, stretch, shift
-        As of ``RandomAffine``.
+        See ``RandomAffine``.
     light
-        Most that contrast and saturation change, as a fraction, and brightness, in the units of
+        Maximum change of contrast and saturation, as a fraction, and of brightness, in the units of
         the features.
     hidden
         Side of the square, in pixels; it may lie partly outside.
@@ -155,7 +155,7 @@ class RandomPhoto:
     def _is_hidden(
         self, down: Float[Tensor, "item 1 1 1"], across: Float[Tensor, "item 1 1 1"]
     ) -> Tensor:
-        """Which pixels are in the square."""
+        """Mask of the pixels in the square."""
         _, height, width = self.image_shape
         row = torch.arange(height, device=down.device).unsqueeze(1) - (height - 1) / 2
         column = torch.arange(width, device=down.device) - (width - 1) / 2
@@ -165,10 +165,10 @@ class RandomPhoto:
 
 @dataclass(frozen=True)
 class ViewOrItself:
-    """A view of half of the items, drawn anew every time, and the others as they are.
+    """A view of a random half of the items, and the others unchanged.
 
-    Items are sharper than images that were interpolated, so that a network that is taught by views
-    alone knows views better than items.
+    Items are sharper than interpolated images, so a network that is trained on views only is less
+    accurate on unchanged items.
 
     Attributes
     ----------
@@ -189,13 +189,13 @@ class ViewOrItself:
 
     @property
     def num_random(self) -> int:
-        """Random numbers that a view takes, and one that says whether it is taken."""
+        """Random numbers of a view, plus one that decides whether it is used."""
         return self.view.num_random + 1
 
     def __call__(
         self, features: Float[Tensor, "item ..."], amounts: Float[Tensor, "item random"]
     ) -> Float[Tensor, "item ..."]:
-        """The view of an item if its last number is above 0, else the item."""
+        """The view of an item if its last number is above 0, otherwise the item."""
         taken = (amounts[:, -1] > 0).view(-1, *[1] * (features.dim() - 1))
         return torch.where(taken, self.view(features, amounts[:, :-1]), features)
 
@@ -203,7 +203,7 @@ class ViewOrItself:
 def _images_of(
     features: Float[Tensor, "item ..."], image_shape: tuple[int, int, int]
 ) -> Float[Tensor, "item channel height width"]:
-    """Images of rows of numbers, or of their own shape, which may lack the one channel."""
+    """Images from rows of numbers, or from images, possibly without the axis of one channel."""
     own = tuple(features.shape[1:])
     channels, height, width = image_shape
     as_shown = own in ((channels, height, width), (height, width)) or len(own) == 1

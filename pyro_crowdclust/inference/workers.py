@@ -1,4 +1,4 @@
-"""Workers refitted to the clusters of a mixture or a regression, in which all else stays."""
+"""Refit the workers' rates to a mixture or a regression whose other parameters stay fixed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.minibatches.batch import Batch
 
-# Rounds of items and workers in turn.
+# Number of alternating rounds of items and workers.
 _ROUNDS = 20
 
 
 @torch.no_grad()
 def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
-    """Update workers, who begin as trusted, and the items of a batch in turn; nothing else moves.
+    """Alternate updates of the workers' rates, from reliable ones on, and of q(z) of a batch.
 
-    With ``s_ij = q(z_i, z_j of one cluster)``, given the answers, of worker m
+    Nothing else changes. With ``s_ij = q(z_i, z_j in one cluster)``, given the answers, for worker
+    m
 
         alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
 
-    over its answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
+    over the worker's answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
 
     Parameters
     ----------
     guide
-        Of a mixture; its posteriors of the workers change.
+        The guide of the mixture or regression; its posteriors of the workers change.
     annotators
-        The model of the workers, who are two coins or graders.
+        The model of the workers, with two coins or grades.
     batch
         All answers, in double precision.
     """
@@ -49,7 +50,7 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
 
 
 def owned_together(guide: Any) -> Float[Tensor, "component component"] | None:
-    """Probability that two components are one cluster; None where each is a cluster."""
+    """Probability that two components are in one cluster; None if each is its own cluster."""
     if "owners" not in guide.posteriors:
         return None
     return components_together(guide.posteriors["owners"].mean()).double()

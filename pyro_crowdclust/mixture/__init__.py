@@ -1,4 +1,4 @@
-"""Weights and components of a mixture, and what is read from them."""
+"""The parts of mixture models: priors of weights and components, and functions on their sites."""
 
 from pyro_crowdclust.distributions.summaries import ComponentSummary, MixtureSummary
 from pyro_crowdclust.mixture.checks import (

@@ -1,4 +1,4 @@
-"""What mixtures refuse: parts that do not fit together, and data that do not fit the parts."""
+"""Checks of mixtures: that their parts fit together, and that the data fit the parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyro_crowdclust.mixture.weights import Weights
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 from pyro_crowdclust.supervision.supervision import Supervision
 
-# Features are read in parts of so many rows, so that a memory map is never loaded whole.
+# Features are read this many rows at a time, so that a memory map is never loaded whole.
 _CHECKED_ROWS = 4096
 
 
@@ -34,11 +34,12 @@ def check_parts(
     Parameters
     ----------
     weights, components, supervision
-        They must be of one number of clusters.
+        They must have the same number of clusters.
     emission
-        Of any components, which must be normal behind a network.
+        The emission, if there is one: behind a network the components must be normal.
     sums_out
-        Whether z is summed out, which asks for observed features of items on their own.
+        Whether z is summed out, which is possible only on observed features, and only if the
+        supervision does not couple items.
     """
     if weights.num_clusters != components.num_clusters:
         raise ValueError(
@@ -70,26 +71,26 @@ def check_parts(
 def check_number_of_features(
     data: CrowdData, num_features: int, coordinates: Callable[[Tensor], Tensor] | None = None
 ) -> None:
-    """Raise a ``ValueError`` unless every item has so many features, or coordinates of them."""
+    """Raise a ``ValueError`` unless every item has ``num_features`` features (or coordinates)."""
     if data.features is None:
         raise ValueError(
-            "the data have no features, which this model is of: pass features, or use a model of "
-            "labels alone"
+            "the data have no features, but this model needs them: pass features, or use a model "
+            "of labels alone"
         )
     found = math.prod(data.features.shape[1:])
     if coordinates is not None:
         found = coordinates(data.rows(torch.zeros(1, dtype=torch.int64))).shape[1]
     if found != num_features:
         raise ValueError(
-            f"the model is of {num_features} features, but every item has {found}: build it with "
-            "the number of the data"
+            f"the model was built for {num_features} features, but every item has {found}: build "
+            f"it for {found}"
         )
 
 
 @torch.no_grad()
 def check_features(components: Components, emission: Emission, data: CrowdData) -> None:
-    """Raise a ``ValueError`` unless the features are such as components and emission make."""
-    shape, size = _given_shape(data), components.num_features
+    """Raise a ``ValueError`` unless components and emission can have produced the features."""
+    shape, size = _item_shape(data), components.num_features
     if not shape:
         raise ValueError("features have no second axis: pass a column, features[:, None]")
     given = math.prod(shape)
@@ -98,13 +99,13 @@ def check_features(components: Components, emission: Emission, data: CrowdData) 
     if emission.observes_latent and given != size:
         raise ValueError(
             f"the components have dimension {size}, but every item has {given} features, which "
-            f"they are on: build {type(components).__name__} for {given} features"
+            f"they describe directly: build {type(components).__name__} for {given} features"
         )
     parameter = next(emission.parameters(), None)
     if parameter is not None:
         _check_emitted_shape(emission, torch.zeros(2, size).to(parameter), shape)
     elif not emission.observes_latent:
-        # The precision of a network that is none of its parts is not known here.
+        # A network that is not a submodule of the emission may have another precision.
         with suppress(RuntimeError):
             _check_distribution(emission(torch.zeros(2, size)))
     for row, features in data.parts(_CHECKED_ROWS):
@@ -126,8 +127,8 @@ def _check_emitted_shape(emission: Emission, latent: Tensor, shape: tuple[int, .
     if emitted != shape:
         raise ValueError(
             f"the emission makes features of shape {list(emitted)}, but those of the data "
-            f"have shape {list(shape)}: change its output size or event_shape (of your own "
-            "distribution: to_event)"
+            f"have shape {list(shape)}: change its output size or event_shape (for a "
+            "distribution of your own, call to_event)"
         )
 
 
@@ -144,9 +145,9 @@ def _check_distribution(made: Any) -> None:
 def check_features_of_clusters(
     emission: BernoulliEmission | NormalEmission, data: CrowdData
 ) -> None:
-    """Raise a ``ValueError`` unless the features are such as an emission with clusters makes."""
-    given = math.prod(_given_shape(data))
-    made = getattr(emission.network, "num_outputs", given)  # a network of one's own may not say it
+    """Raise a ``ValueError`` unless an emission that depends on the cluster fits the features."""
+    given = math.prod(_item_shape(data))
+    made = getattr(emission.network, "num_outputs", given)  # user-defined networks may lack it
     if made != given:
         raise ValueError(
             f"the emission makes {made} features, but every item has {given}: change the "
@@ -157,28 +158,28 @@ def check_features_of_clusters(
 
 
 def check_network_of_clusters(network: Any, num_clusters: int) -> None:
-    """Raise a ``ValueError`` unless a network is told the cluster, of so many."""
+    """Raise a ``ValueError`` unless the network takes one of this many clusters as input."""
     if isinstance(network, SkipNetwork):
         raise ValueError(
-            f"the network {type(network).__name__} is not told the cluster, of which all that is "
-            "below the top layer depends here: use CodedMLP or ClusterMLP"
+            f"the network {type(network).__name__} does not take the cluster as input, but the "
+            "layers below the top one depend on it here: use CodedMLP or ClusterMLP"
         )
     found = getattr(network, "num_clusters", num_clusters)
     if found != num_clusters:
         raise ValueError(
-            f"the network {type(network).__name__} is of {found} clusters, but the model has "
-            f"{num_clusters}: give both the same number"
+            f"the network {type(network).__name__} is built for {found} clusters, but the model "
+            f"has {num_clusters}: give both the same number"
         )
 
 
 def check_support(components: Components, data: CrowdData) -> None:
-    """Raise a ``ValueError`` unless the features lie in the support of components on them."""
+    """Raise a ``ValueError`` unless the features lie in the support of the components."""
     for row, features in data.parts(_CHECKED_ROWS):
         components.check(features.flatten(1), first_row=row)
 
 
-def _given_shape(data: CrowdData) -> tuple[int, ...]:
+def _item_shape(data: CrowdData) -> tuple[int, ...]:
     """The shape of an item's features."""
     if data.features is None:
-        raise ValueError("the data have no features, which this model is of: pass features")
+        raise ValueError("the data have no features, but this model needs them: pass features")
     return tuple(data.features.shape[1:])

@@ -1,12 +1,12 @@
 """Mixtures on observed features whose assignments are summed out.
 
-For an item that nothing ties to other items the bound at the best q(z) has a closed form,
+For an item that is not coupled to others, the bound at the best q(z) has a closed form,
 
     max_q  <q, eta> + H(q) = log sum_k exp(eta_k),    eta_k = E[log pi_k] + <E[t(theta_k)], u(x)>,
 
 so neither model nor guide needs a site for its z. The gradient in eta is q(z) = softmax(eta), and
-so the natural gradients of the globals are those with z spelled out. What is left of a sweep is a
-matrix product, a softmax and a product back.
+so the natural gradients of the global parameters are those of the model with an explicit z. What
+remains of a sweep is a matrix product, a softmax, and the transposed product.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.mixture.components import Components
 
-# So many rows at a time stay in the processor's cache from the product to the softmax.
+# This many rows stay in the processor's cache from the product to the softmax.
 _ROWS = 4096
 
 
@@ -69,10 +69,10 @@ class Design:
         rows, log_base_measures = [], []
         for part in sorted_features.split(_ROWS):
             observation = components.observe(part)
-            # The components may have put the features in an order of their own.
+            # The components may reorder the features.
             rows.append(family.design(family.features(observation)).to(precision))
             constants = family.log_base_measure(observation)
-            # A number would become a tensor of the default precision.
+            # ``as_tensor`` without a dtype would give a number the default precision.
             constants = torch.as_tensor(constants, dtype=torch.float64)
             log_base_measures.append(constants.expand(len(part)))
         return cls(torch.cat(rows), torch.cat(log_base_measures), sizes, place)
@@ -92,7 +92,7 @@ class _LogSumExpOfProduct(torch.autograd.Function):
         exponentials = rows.new_empty(len(rows), parameters.shape[1])
         totals = rows.new_empty(len(rows), 1)
         result = rows.new_empty(len(rows), dtype=torch.float64)
-        # Denormal numbers are slow; nothing below this survives a product with another of its kind.
+        # Denormal numbers are slow; the product of two numbers below this underflows anyway.
         lowest = torch.finfo(rows.dtype).smallest_normal ** (1 / 3)
         lowest = torch.tensor(lowest).log().item()
         for group, part in parts:
@@ -110,7 +110,7 @@ class _LogSumExpOfProduct(torch.autograd.Function):
         rows, exponentials, totals = ctx.saved_tensors
         shape = ctx.num_groups, rows.shape[1], exponentials.shape[1]
         result = rows.new_zeros(shape, dtype=torch.float64)
-        # What makes q of the exponentials goes into the narrower factor, together with g.
+        # The normalization of q and g multiply the narrower factor, which is cheaper.
         scale = gradient.to(rows.dtype).unsqueeze(-1) / totals
         for group, part in ctx.parts:
             result[group] += (scale[part] * rows[part]).mT @ exponentials[part]
@@ -120,17 +120,18 @@ class _LogSumExpOfProduct(torch.autograd.Function):
 class MixtureObservation(StatisticValued):
     """``log p(x | pi, theta) = log sum_k exp(log pi_k + <t(theta_k), u(x)>) + log h(x)``.
 
-    At expectations in place of log pi and t(theta) this is the bound at the best q(z). The value of
-    the site is ``Design.rows``. It is for observed features; to simulate, sample z and then x.
+    With expectations of log pi and t(theta) this is the bound at the best q(z). The value of the
+    site is ``Design.rows``. It is for observed features; to simulate, sample z and then x.
 
     Parameters
     ----------
     components
-        What the mixture is of.
+        The components of the mixture.
     statistics
         t(theta_k) or their expectations, ``[K, size]``.
     log_weights
-        log pi (or its expectation) with all else that log q(z) holds, a row for every group.
+        log pi (or its expectation) plus all other terms of log q(z) that do not depend on features,
+        one row per group.
     design
         The items.
     weight
@@ -146,7 +147,7 @@ class MixtureObservation(StatisticValued):
         weight: float = 1.0,
     ) -> None:
         folded = weight * components.family.fold(statistics)
-        # The last column of the design is ones: what is added there is added to every score.
+        # The last column of the design is all ones, so these constants are added to every score.
         constants = (folded[:, -1] + log_weights).unsqueeze(-1)
         slopes = folded[:, :-1].expand(len(log_weights), -1, -1)
         self.parameters = torch.cat([slopes, constants], -1).to(design.rows.dtype)
@@ -183,7 +184,7 @@ def sample_summed_out(
     batch
         The items.
     weight
-        As of ``MixtureObservation``.
+        See ``MixtureObservation``.
     """
     precision, supervision = model.sum_out_assignments, model.supervision
     offsets = supervision.grouped_log_weights(log_weights, labels)
@@ -195,7 +196,7 @@ def sample_summed_out(
         features = model.emission.latent(batch.features)
         return Design.of(model.components, features, precision, groups, len(offsets))
 
-    # The batch keeps its design, which the full data are prepared for once.
+    # The batch caches its design; full data are prepared only once.
     design = batch.once((model.components.family, precision), design_of_batch)
     observation = MixtureObservation(model.components, statistics, offsets, design, weight)
     pyro.sample("x", observation, obs=design.rows)

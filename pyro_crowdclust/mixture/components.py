@@ -1,8 +1,9 @@
-"""Components of a mixture: what the features of the items in one cluster look like.
+"""``p(x | theta_k)``, ``theta_k ~ p(theta)``: base class for the components of a mixture.
 
-A kind of components is a conjugate family with a prior, the check that features lie in its
-support, and what reports and starts ask. Under an ``Identity`` emission any of them is on the
-features themselves; under a network only Gaussian ones are, since latents are continuous.
+Components are a conjugate family with a prior, a check that features lie in the support, and
+methods that reports and starts call. Under an ``Identity`` emission any components can model the
+features directly; latents behind a network are continuous, so only Gaussian components can model
+them.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ from pyro_crowdclust.mixture.weights import check_num_clusters
 
 
 class Components(nn.Module, ABC):
-    """What models, guides and starts ask of the components of a mixture.
+    """Base class of the components of a mixture, as models, guides and starts use them.
 
-    Derive from it, call its constructor with a conjugate family that knows its ``num_features``,
-    and say how to summarize; ``outside`` with ``support``, and ``coordinates``, have defaults.
+    To add a kind of components, derive from it, call its constructor with a conjugate family that
+    has ``num_features``, and define ``summary``; ``outside``, ``support`` and ``coordinates`` have
+    defaults.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ class Components(nn.Module, ABC):
         the components can only be on features.
     is_linear
         Whether ``log p(x | theta)`` is ``<t(theta), u(x)> + log h(x)`` of the family. Components
-        that override ``of_rows`` to have another density say that it is not; they can only be on
+        that override ``of_rows`` with another density must set it to False; they can only be on
         features.
     """
 
@@ -73,7 +75,7 @@ class Components(nn.Module, ABC):
 
     @property
     def is_continuous(self) -> Bool[Tensor, " feature"]:
-        """Which features are real numbers, in units of one's choice."""
+        """Which features are real numbers, so that their units are arbitrary."""
         return torch.full((self.num_features,), self.latent_family is not None)
 
     def column_labels(self, names: Sequence[Hashable] | None = None) -> list[Hashable]:
@@ -81,20 +83,21 @@ class Components(nn.Module, ABC):
         return list(range(self.num_features) if names is None else names)
 
     def part_labels(self, names: Sequence[Hashable]) -> dict[str, list[Hashable]]:
-        """Names of the features of every part of theta, by the part's number if it has one."""
+        """Names of the features of every part of theta, by the number of the part ("" if one)."""
         return {"": list(names)}
 
     @property
     def summary_features(self) -> list[int]:
-        """Of every column of ``summary`` the position of the feature that it tells of."""
+        """For every column of ``summary``, the position of the feature that it describes."""
         return list(range(self.num_features))
 
     def in_units(
         self, value: Any, location: Float[Tensor, " feature"], scale: Float[Tensor, " feature"]
     ) -> Any:
-        """Theta, as a family's ``sample`` returns it, of features ``o_j = l_j + s_j x_j``.
+        """Convert theta of features x to theta of the features ``o_j = l_j + s_j x_j``.
 
-        ``location`` is 0 and ``scale`` 1 where features are not real numbers.
+        Theta is in the form that the family's ``sample`` returns. ``location`` is 0 and ``scale`` 1
+        for features that are not real numbers.
         """
         return value
 
@@ -103,10 +106,10 @@ class Components(nn.Module, ABC):
         """Means of the features of every component under a posterior."""
 
     def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"] | None:
-        """Natural parameters of the prior that has these means of t(theta).
+        """Natural parameters of the prior under which t(theta) has these means, or None.
 
-        For ``LearnedPrior``, which brings the mean over components. None, the default, where the
-        prior is to stay as it is.
+        Called by ``LearnedPrior`` with the mean over components. None, the default, leaves the
+        prior as it is.
         """
         return None
 
@@ -128,7 +131,7 @@ class Components(nn.Module, ABC):
         has_gaps: bool = False,
         weight: float = 1.0,
     ) -> ComponentObservation:
-        """``p(x | z)^w`` of observed features, where there are gaps of those that are there."""
+        """``p(x | z)^w`` of observed features; with gaps, of those that are not missing."""
         family, statistics = self.of_rows(statistics, has_gaps, weight)
         return ComponentObservation(family, statistics, assignments, family.observation_size)
 
@@ -142,13 +145,13 @@ class Components(nn.Module, ABC):
         return ComponentObservation(family, layout, assignments, family.observation_size)
 
     def in_own_order(self, features: Float[Tensor, "item feature"]) -> Tensor:
-        """The features in the order in which the family has them."""
+        """The features in the order that the family uses."""
         return features
 
     def observe(self, features: Float[Tensor, "item feature"], has_gaps: bool = False) -> Tensor:
-        """The value of the site ``x`` that known features are, ``[item, observation]``.
+        """The value of the site ``x`` for known features, ``[item, observation]``.
 
-        Where features have gaps it is the row itself, NaN where they are missing.
+        With ``has_gaps`` it is the row itself, NaN where a feature is missing.
         """
         family = PartlyObserved(self.family) if has_gaps else self.family
         return family.observed(self.in_own_order(features.double()))
@@ -158,7 +161,7 @@ class Components(nn.Module, ABC):
         return self.family.features(observation)
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item column"]:
-        """Coordinates in which k-means finds a start: distances should mean the same everywhere."""
+        """Coordinates for the k-means start; distances should mean the same everywhere."""
         return features
 
     def check(
@@ -174,9 +177,9 @@ class Components(nn.Module, ABC):
         features
             Some rows of the data.
         first_row
-            The row of the data at which they begin, for the message.
+            Row of the data where ``features`` begin, for the message.
         columns
-            The columns of the data that they are, for the message.
+            Columns of the data that ``features`` are, for the message.
         """
         outside = self.outside(features) & ~features.isnan()
         if outside.any():
@@ -193,8 +196,8 @@ class Components(nn.Module, ABC):
 
     @property
     def support(self) -> str:
-        """What features must be, said of one that is outside."""
-        return "components do not take it"
+        """The rest of the message about a value outside the support: what features must be."""
+        return f"{type(self).__name__} do not accept this value"
 
 
 def per_feature(value: float | Tensor, num_features: int) -> Float[Tensor, " feature"]:

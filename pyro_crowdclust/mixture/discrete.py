@@ -1,4 +1,4 @@
-"""Components of categories, counts and yes-or-no features."""
+"""Components for categorical, count and binary features."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class CategoricalComponents(Components):
         given = ", ".join(map(str, counts[:8])) + ", ..." * (len(counts) > 8)
         return (
             "categorical components need codes 0, 1, ... below the column's number of categories "
-            f"({given}): recode it, e.g. with pandas.factorize, or give num_categories more"
+            f"({given}): recode the column, e.g. with pandas.factorize, or increase num_categories"
         )
 
 
@@ -129,7 +129,7 @@ class MultinomialComponents(Components):
         return ComponentSummary(concentration / concentration.sum(-1, keepdim=True), None)
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
-        # Roots of shares: their distance is Hellinger's, and frequent words do not drown the rest.
+        # Square roots of shares: their distance is Hellinger's, and frequent words do not dominate.
         return (features / features.sum(-1, keepdim=True).clamp_min(1)).sqrt()
 
     def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:
@@ -151,8 +151,8 @@ class BernoulliComponents(Components):
     """
 
     support = (
-        "Bernoulli components need 0 or 1: threshold it, or use a BernoulliEmission, which takes "
-        "all of [0, 1]"
+        "Bernoulli components need 0 or 1: threshold the column, or use a BernoulliEmission, which "
+        "accepts all of [0, 1]"
     )
 
     def __init__(
@@ -179,7 +179,7 @@ class BernoulliComponents(Components):
 class PoissonComponents(Components):
     """``x_j | z=k ~ Poisson(lambda_kj)``, independent, ``lambda_kj ~ Gamma(a, rate b)``; counts.
 
-    Unlike ``MultinomialComponents``, the totals of the items speak for clusters, too.
+    Unlike in ``MultinomialComponents``, the total count of an item is evidence about its cluster.
 
     Parameters
     ----------
@@ -190,8 +190,9 @@ class PoissonComponents(Components):
     shape
         a; 1/2 by default.
     rate
-        b, by how many items the prior counts; 0.1 by default, so that the prior mean is 5 and its
-        deviation 7. For counts of another size, ``shape / rate`` should be about their mean.
+        b, the number of items that the prior counts as; 0.1 by default, so that the prior mean is 5
+        and the standard deviation 7. For counts of another size, ``shape / rate`` should be about
+        their mean.
     """
 
     support = "Poisson components need counts 0, 1, 2, ...: pass raw counts"
@@ -213,7 +214,7 @@ class PoissonComponents(Components):
         return ComponentSummary(shape / rate, None)
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
-        # Anscombe's root, whose variance hardly depends on the rate.
+        # Anscombe's transform, whose variance hardly depends on the rate.
         return 2 * (features + 3 / 8).sqrt()
 
     def outside(self, features: Float[Tensor, "item feature"]) -> Bool[Tensor, "item feature"]:

@@ -1,4 +1,4 @@
-"""Gaussian components, on features and on latents, and with heavy tails: full and independent."""
+"""Gaussian and Student t components, with full covariance or independent features."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def check_dimensions(dim: int) -> None:
         raise ValueError(f"dim is {dim}, but a Gaussian needs at least one feature")
 
 
-# A learned prior expects no component to be narrower than this in any direction, as a variance in
-# units of that of all data: columns of few values would otherwise have infinite densities.
+# Smallest variance that a learned prior expects of a component in any direction, in units of the
+# variance of all data: columns with few distinct values would otherwise have infinite densities.
 NARROWEST = 1e-3
-# And the prior counts as so many items at most. Components that it counts more for share one
-# covariance anyway, and could no longer move it.
-MOST_DEGREES = 1000.0
+# A learned prior counts as at most this many items. With more, all components share one covariance
+# anyway, and could no longer change it.
+MAX_DEGREES = 1000.0
 
 
 @described
@@ -61,14 +61,15 @@ class GaussianComponents(Components):
     degrees
         nu > d - 1; d + kappa by default.
     least_degrees
-        Where the prior is learned, the least nu: with many degrees more than a component has items
-        all of them share one covariance, which is learned, and clusters part at hyperplanes.
+        Lower limit of nu where the prior is learned. If it is much larger than the number of items
+        in a component, all components share one covariance, which is learned, and the boundaries
+        between clusters are hyperplanes.
     tails
-        Degrees of freedom of Student's t in place of the Gaussian, ``x | z=k ~ t_tails(mu_k,
-        Sigma_k)``: an item's covariance is divided by a scale of its own, which is summed out
-        (``HeavyTailedRows``), so that items far from all clusters move none of them and get none of
-        their own (Peel and McLachlan 2000). About 3 is right or nearly for most tables. They are
-        on observed features alone.
+        Degrees of freedom of Student's t instead of the Gaussian,
+        ``x | z=k ~ t_tails(mu_k, Sigma_k)``: each item's covariance is divided by a scale of its
+        own, which is summed out (``HeavyTailedRows``), so that outliers neither move a cluster nor
+        get one of their own (Peel and McLachlan 2000). About 3 suits most tables. Only for observed
+        features, not for latents.
 
     Examples
     --------
@@ -117,8 +118,8 @@ class GaussianComponents(Components):
         eta = self.family.natural_of_mean(statistics)
         location, concentration, scale, degrees = self.family.standard(eta)
         variances, axes = torch.linalg.eigh(scale / degrees)
-        most = max(MOST_DEGREES + self.dim, self.least_degrees)
-        degrees = degrees.clamp(self.least_degrees, most)
+        max_degrees = max(MAX_DEGREES + self.dim, self.least_degrees)
+        degrees = degrees.clamp(self.least_degrees, max_degrees)
         scale = degrees * (axes * variances.clamp_min(NARROWEST)) @ axes.mT
         return self.family.natural(location, concentration, scale, degrees)
 
@@ -144,7 +145,7 @@ class GaussianComponents(Components):
         first_row: int = 0,
         columns: Sequence[int] | None = None,
     ) -> None:
-        """Raise a ``ValueError`` where memory does not hold the statistics of so many items."""
+        """Raise a ``ValueError`` if the statistics of these items do not fit in memory."""
         if first_row == 0:
             check_covariance_memory(self.num_clusters, self.dim, len(features))
 
@@ -157,7 +158,7 @@ class GaussianComponents(Components):
         return ComponentSummary(location, scale / divisor[:, None, None])
 
     def point(self, natural_parameters: Float[Tensor, "cluster size"]) -> GaussianParameters:
-        """Components for a point estimate: posterior means, and modes of the covariances."""
+        """A point estimate from the posterior: means, and modes of the covariances."""
         location, _, scale, degrees = self.family.standard(natural_parameters)
         return GaussianParameters(location, scale / (degrees + self.dim + 1)[:, None, None])
 
@@ -177,27 +178,27 @@ class DiagonalGaussianComponents(Components):
     ``mu | lambda ~ N(m, 1 / (kappa lambda))``, ``lambda ~ Gamma(nu / 2, rate s / 2)``: in one
     dimension the prior of ``GaussianComponents`` with S = s. The defaults expect features (or
     latents) that have been standardized; for others give ``location`` and ``scale`` their means and
-    about their variances.
+    approximately their variances.
 
     Parameters
     ----------
     num_clusters
         K.
     dim
-        Number of features d.
+        Number of features, d.
     location
         m, one number or one per feature.
     concentration
-        kappa; 0.5 by default: a component's mean is about sqrt(1 / kappa) of its deviations away
-        from m.
+        kappa; 0.5 by default: a component's mean lies about sqrt(1 / kappa) of its standard
+        deviations from m.
     scale
         s, one number or one per feature; 1 + kappa by default.
     degrees
-        nu > 0; 1 + kappa by default, so that the prior weighs one and a half items.
+        nu > 0; 1 + kappa by default, so that the prior counts as one and a half items.
     tails
-        Degrees of freedom of Student's t in place of the normal, as of ``GaussianComponents``; here
-        every number has a scale of its own (``HeavyTailedNumbers``), so that an item with one
-        number far away is where its other numbers are.
+        Degrees of freedom of Student's t instead of the normal, as for ``GaussianComponents``; here
+        every number has a scale of its own (``HeavyTailedNumbers``), so that an outlying number
+        hardly affects the cluster of its item, which the other numbers decide.
 
     Examples
     --------
@@ -237,7 +238,7 @@ class DiagonalGaussianComponents(Components):
             self.family.natural_of_mean(statistics)
         )
         variance = (rate / shape).clamp_min(NARROWEST)
-        shape = shape.clamp_max(MOST_DEGREES / 2)
+        shape = shape.clamp_max(MAX_DEGREES / 2)
         rate = shape * variance
         return self.family.natural(location, concentration, shape, rate)
 
@@ -254,7 +255,7 @@ class DiagonalGaussianComponents(Components):
 
     def summary(self, natural_parameters: Float[Tensor, "cluster size"]) -> ComponentSummary:
         location, _, shape, rate = self.family.standard(natural_parameters)
-        # As for the full covariance: the mean of the variance where it exists, else the mode.
+        # As for the full covariance: the mean of the variance where it exists, otherwise the mode.
         return ComponentSummary(location, rate / torch.where(shape > 1, shape - 1, shape + 1))
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
@@ -264,7 +265,7 @@ class DiagonalGaussianComponents(Components):
         return features / torch.where(deviation > 0, deviation, torch.ones_like(deviation))
 
     def point(self, natural_parameters: Float[Tensor, "cluster size"]) -> IndependentNormals:
-        """Components for a point estimate: posterior means, and modes of the variances."""
+        """A point estimate from the posterior: means, and modes of the variances."""
         location, _, shape, rate = self.family.standard(natural_parameters)
         return IndependentNormals(location, (shape + 1) / rate)
 

@@ -1,4 +1,4 @@
-"""Components of columns in which one number is repeated."""
+"""Hurdle components: for numeric columns in which one value, such as zero, is frequent."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from pyro_crowdclust.mixture.mixed import MixedComponents
 class HurdleGaussianComponents(MixedComponents):
     """``b_j | z=k ~ Bern(p_kj)``; where b_j = 0, ``x_j | z=k ~ N(mu_kj, 1 / lambda_kj)``.
 
-    Of every feature there are two columns: d numbers x, 0 where they are at the atom, then d times
-    whether they are (``WithAtoms`` makes both). A Gaussian would need a component of its own for
-    every pattern of zeros; here a cluster has a share of them.
+    Every feature has two columns: first the d numbers x, which are 0 at the atom (the frequent
+    value), then the d indicators b of being at the atom (``WithAtoms`` makes both). Gaussian
+    components would need one component for every pattern of zeros; here each cluster has a
+    probability of zeros.
 
     Parameters
     ----------
     num_clusters
         K.
     dim
-        Number of features d.
+        Number of features, d.
     concentration, scale, degrees
-        Of the numbers, as for ``DiagonalGaussianComponents``; the shares have Jeffreys' prior.
+        Of the numbers, as for ``DiagonalGaussianComponents``; the probabilities have Jeffreys'
+        prior.
 
     Examples
     --------

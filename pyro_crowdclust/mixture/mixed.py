@@ -1,4 +1,4 @@
-"""Components of rows with features of several kinds."""
+"""Components for rows whose features are of several types."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pyro_crowdclust.mixture.components import Components
 
 @described
 class MixedComponents(Components):
-    """Rows of mixed type: given the cluster, parts of other components side by side.
+    """Rows of mixed type: given the cluster, each group of columns has components of its own.
 
     Parameters
     ----------
     parts
-        Components of the library or your own, of the same ``num_clusters``.
+        Components of the library or user-defined ones, all with the same ``num_clusters``.
     columns
-        The columns of the data that each part is on, every column once. Default: the first part
-        has the first columns, and so on.
+        The columns of the data that each part describes, every column once. By default the first
+        part has the first columns, and so on.
 
     Raises
     ------
@@ -75,8 +75,8 @@ class MixedComponents(Components):
         for part in parts:
             if not part.is_linear:
                 raise ValueError(
-                    f"{type(part).__name__} with heavy tails cannot be a part of others, which "
-                    "would take them for Gaussian: leave out tails, or have no mixed ones"
+                    f"{type(part).__name__} with heavy tails cannot be a part of mixed components, "
+                    "which would treat it as Gaussian: leave out tails, or do not mix"
                 )
         family = self.product(tuple(part.family for part in parts))
         eta = torch.cat([part.prior.natural_parameters for part in parts], -1)
@@ -122,7 +122,7 @@ class MixedComponents(Components):
         return ComponentSummary(torch.cat(locations, -1), None)
 
     def learned_prior(self, statistics: Float[Tensor, " size"]) -> Float[Tensor, " size"]:
-        """Those of the parts; a part that does not say how keeps its own."""
+        """The learned priors of the parts; a part that does not learn one keeps its prior."""
         own = self.family.split(self.prior.natural_parameters[0])
         means = self.family.split(statistics)
         learned = [
@@ -138,7 +138,7 @@ class MixedComponents(Components):
         return self.family.features(observation)[:, self._place]
 
     def coordinates(self, features: Float[Tensor, "item feature"]) -> Float[Tensor, "item column"]:
-        # Every feature has the same say: a part of m features has total variance m.
+        # Every feature counts equally: a part of m features has total variance m.
         scaled = []
         for part, own in self._pairs(features):
             coordinates = part.coordinates(own)

@@ -1,4 +1,4 @@
-"""How near components are to each other, and items to them, in units of the spread inside them."""
+"""How near components are to each other, in units of the standard deviation within components."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from scipy.spatial.distance import cdist
 from pyro_crowdclust.distributions.summaries import MixtureSummary
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
-# Components with less weight are empty: they lie where the prior puts them, and are near nobody.
-_EMPTY = 1e-6
-# Distances are ruled by the spread inside components, and by the distance to the nearest other one.
-_FALL = 2.0
+# Components with less weight are empty: they lie where the prior puts them, and count as near to
+# none.
+_MIN_WEIGHT = 1e-6
+# How fast shares fall with the squared distance beyond that to the nearest component.
+_DECAY = 2.0
 
 
 def standardize(
     mixture: MixtureSummary, points: Float[np.ndarray, "point column"]
 ) -> Float[np.ndarray, "point column"]:
-    """Points in units in which components are on average round and of deviation 1.
+    """Points in units in which the average covariance of the components is the identity.
 
-    Without covariances, as of discrete components, they stay as they are.
+    Without covariances, as for discrete components, they stay as they are.
     """
     if mixture.covariance is None:
         return points
@@ -35,8 +36,9 @@ def standardize(
 def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component component"]:
     """``near_kl propto exp(-2 (d_kl^2 - d_k^2) / h)``, rows that sum to one.
 
-    d are the distances of the means in units of the spread inside components, d_k that to the
-    nearest other component, and h the mean of its square. Empty components are nobody's neighbours.
+    d_kl are the distances of the means in units of the spread within components, d_k is the
+    distance to the nearest other component, and h the mean of its square. Empty components get no
+    share.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
            [0.34, 0.66, 0.  ]])
     """
     means = standardize(mixture, mixture.location.double().numpy(force=True))
-    in_use = mixture.weights.double().numpy(force=True) > _EMPTY
+    in_use = mixture.weights.double().numpy(force=True) > _MIN_WEIGHT
     others = in_use[None, :] & ~np.eye(len(means), dtype=bool)
     distance = np.where(others, cdist(means, means, "sqeuclidean"), np.inf)
     nearest = distance.min(1, keepdims=True)
@@ -56,5 +58,5 @@ def near_shares(mixture: MixtureSummary) -> Float[np.ndarray, "component compone
     scale = found.mean() if len(found) else 0.0
     if scale == 0:
         return np.where(others, 1.0, 0.0) / np.maximum(others.sum(1, keepdims=True), 1)
-    shares = np.exp(-_FALL * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
+    shares = np.exp(-_DECAY * (distance - np.where(np.isfinite(nearest), nearest, 0.0)) / scale)
     return shares / np.maximum(shares.sum(1, keepdims=True), SMALLEST_PROBABILITY)

@@ -1,4 +1,4 @@
-"""The orders of a mixture's components, in one of which an ELBO finds them."""
+"""Label switching: the correction of an ELBO for the equivalent orders of the components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def log_orders(assignments: Float[Tensor, "item component"]) -> float:
-    """``log K! / (K - U)!``: what an ELBO gains from all orders of K components, U of them in use.
+    """``log K! / (K - U)!``: gain of the ELBO from all orders of K components, U of them in use.
 
     With G orders pi of the components that are as likely a priori, q and every ``q_pi`` have the
     same ELBO, and their average ``q' = 1/G sum_pi q_pi`` has
@@ -17,8 +17,8 @@ def log_orders(assignments: Float[Tensor, "item component"]) -> float:
         ELBO(q') = ELBO(q) + E_q[log q - log q'] <= ELBO(q) + log G,
 
     with equality where no two of them overlap, as when each component has items of its own (Bishop
-    2006, 10.2.4). Orders of components without items are one and the same q. So an ELBO of one
-    order is too low, by more the more components there are.
+    2006, 10.2.4). Reordering components without items does not change q. So the ELBO of a single
+    order is too low, and the more so the more components there are.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which components of a mixture overlap so far that they are mistaken for each other."""
+"""Groups of components that overlap so much that their items are confused."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 def groups_by_overlap(
     assignments: Float[Tensor, "item component"], threshold: float = 0.2
 ) -> Int[Tensor, " component"]:
-    """Groups of components that are mistaken for each other, by the number of one of each group.
+    """Groups of components that are confused with each other; a group has the number of a member.
 
-    With ``z^ = argmax_k q(z_i = k)``, the share of the items of k that would be given to l is
+    With ``z^ = argmax_k q(z_i = k)``, the share of the items of k that would be assigned to l is
 
         p_kl = sum_{i: z^_i = l} q(z_i = k) / sum_i q(z_i = k)
 
-    While the largest of them is at least the threshold its two components are joined, and q and p
-    computed anew (Hennig 2010, DEMP).
+    While the largest share is at least the threshold, its two components are joined, and q and p
+    are computed again (Hennig 2010, DEMP).
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Clusters that own components: what people call one kind is often several Gaussians.
+"""Clusters that consist of several components, since a human category is often not one Gaussian.
 
     c_k ~ Cat(a for c_k = k, (1 - a) / (K - 1) for all others)
-    items i, j are the same if c_zi = c_zj
+    items i, j are in the same cluster if c_zi = c_zj
 
-so that with ``B_kl = [c_k = c_l]`` the agreement of two items is ``z_i^T B z_j``: answers act on
-clusters, features on components. With one component in every cluster, c_k = k, B is the identity
-and the model the one without ownership.
+so that with ``B_kl = [c_k = c_l]`` the agreement of two items is ``z_i^T B z_j``: answers are about
+clusters, features about components. With one component in every cluster, c_k = k, B is the
+identity, and the model is the one without ownership.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from pyro_crowdclust.files.parts import described
 class Ownership(nn.Module):
     """The site ``owners``: which cluster every component belongs to.
 
-    There are as many clusters as components, and the name of a cluster is that of a component:
-    one that nobody says anything about is a cluster of its own. What answers say of c depends on
-    all components together, so that q(c) is no matter of steps: the callback ``OwnershipMoves``
-    solves for it after every epoch, and without it q(c) stays at its prior.
+    There are as many clusters as components, and every cluster is named after a component: a
+    component without evidence about it is most probably a cluster of its own. The evidence of
+    answers about c depends on all components together, so q(c) is not learned by gradient steps:
+    the callback ``OwnershipMoves`` solves for it after every epoch, and without this callback q(c)
+    stays at its prior.
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ class Ownership(nn.Module):
         super().__init__()
         if num_components < 2:
             raise ValueError(
-                f"num_components is {num_components}, but clusters that own components need at "
-                "least 2: leave the ownership out"
+                f"num_components is {num_components}, but ownership needs at least 2 components: "
+                "leave the ownership out"
             )
         if not 0 < own < 1:
             raise ValueError(f"own is {own}, but must be in (0, 1)")
@@ -72,11 +73,11 @@ class Ownership(nn.Module):
     def by_name(
         owners: Float[Tensor, "component cluster"], sizes: Float[Tensor, " component"]
     ) -> Float[Tensor, "component cluster"]:
-        """q(c), where a component that is alone is so whatever the name of its cluster is.
+        """q(c) in which a component alone in its cluster has one name for it, not several.
 
-        Names of clusters that are most probable for no component with items are free. Of a
-        component with items that shares its most probable name with no other such component, a free
-        name says what its own does, so that it has the probability of both.
+        Names of clusters that are most probable for no component with items are free. If a
+        component with items shares its most probable name with no other such component, a free name
+        means the same as its own, which therefore gets the probability of both.
 
         Parameters
         ----------

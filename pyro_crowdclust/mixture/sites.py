@@ -1,4 +1,4 @@
-"""What all mixtures of parts share about their sites."""
+"""Functions on Pyro sites that all mixture models share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyro_crowdclust.mixture.weights import Weights
 
 
 def mixture_priors(model: Any) -> dict[str, ConjugatePrior]:
-    """Priors of weights and components, of the workers' rates and of what labels say, by site."""
+    """Priors of weights, components, workers' rates and the supervision's parameters, by site."""
     workers = {} if model.annotators is None else model.annotators.priors()
     mixture = {"weights": model.weights.prior, "components": model.components.prior}
     return {**mixture, **workers, **model.supervision.priors()}
@@ -35,7 +35,7 @@ def takes_gaps(components: Components, emission: Emission) -> bool:
 
 
 def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Run the sites of a mixture's globals.
+    """Run the global sites of a mixture, except those of the workers.
 
     Returns
     -------
@@ -50,9 +50,9 @@ def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
 def observed_latent(
     components: Components, emission: Emission, batch: Batch
 ) -> Float[Tensor, "item observation"] | None:
-    """The value of ``x`` where features are the latents; None where there are none, to draw.
+    """The value of ``x`` where features are the latents; None without features, so that x is drawn.
 
-    The full data, which serve every step, keep theirs.
+    A batch of the full data, which serves every step, caches it.
     """
     features = batch.features
     if features is None:
@@ -66,7 +66,7 @@ def observed_latent(
 
 
 def coordinates_of(emission: Emission, batch: Batch) -> Float[Tensor, "item coordinate"]:
-    """x of all items, where features are the latents; the full data keep theirs."""
+    """x of all items, where features are the latents; a batch of the full data caches it."""
     features = batch.needed_features
     return batch.once(emission, lambda: emission.latent(features).double())
 
@@ -74,16 +74,16 @@ def coordinates_of(emission: Emission, batch: Batch) -> Float[Tensor, "item coor
 def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDistribution:
     """``p(o | x)`` of the items of a batch, by one draw from the moments of every latent.
 
-    All latents that an item has, one in every cluster that it may be in, are drawn by one noise:
-    what they differ in is the clusters', and a sum over z has less of it.
+    All latents of an item, one for every cluster that it may be in, are drawn with the same noise,
+    so that they differ only by their clusters, and a sum over z has less variance.
 
     Parameters
     ----------
     emission
         p(o | x).
     x
-        ``Moments`` of the latents: a row for every stored entry of a sparse z, else one for every
-        item (and every value of an enumerated z).
+        ``Moments`` of the latents: a row for every stored entry of a sparse z, otherwise one for
+        every item (and every value of an enumerated z).
     z
         Assignments of the items.
     batch
@@ -93,7 +93,7 @@ def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDist
     noise = batch.noise(moments.mean.new_empty(len(batch.items), moments.mean.shape[-1]))
     rows = Rows.of(z) if z.is_sparse else None
     draw = moments.draw(noise if rows is None else noise.index_select(0, rows.item))
-    # A simulation has no features, but networks of their precision.
+    # A simulation has no features, but its networks have their precision.
     like = next(emission.parameters(), batch.features)
     if like is not None:
         draw = draw.to(like.dtype)
@@ -104,7 +104,7 @@ def emitted(emission: Emission, x: Tensor, z: Tensor, batch: Batch) -> TorchDist
 def in_feature_units(
     components: Components, emission: Emission, draws: Mapping[str, SiteDraws]
 ) -> dict[str, SiteDraws]:
-    """The draws with components on features in the units of these, and not of the fit."""
+    """Draws in which components on features are in the units of the data, not of the fit."""
     if not emission.observes_latent:
         return {**draws}
     site = draws["components"]
@@ -120,8 +120,8 @@ def describe_mixture(
 ) -> dict[str, dict[str, NamedDraws]]:
     """Draws of weights and components under the names that diagnostics give them.
 
-    A theta of one tensor is called ``component``, or ``component_parameter`` where that is what an
-    axis is called.
+    If theta is a single tensor, it is called ``component``, or ``component_parameter`` where an
+    axis has the name ``component``.
     """
     log_weights = [weights.log_weights(site) for site in draws["weights"].statistics]
     components = named_draws("component", draws["components"], (dim, "dim", "dim_other"))

@@ -154,11 +154,11 @@ class SoftmaxRegression(nn.Module):
         features: Float[Tensor, "item feature"],
         is_labelled: Bool[Tensor, " item"] | None,
     ) -> Float[Tensor, "item class"]:
-        """``log_classes`` of labelled items, and of all others the prediction itself.
+        """``log_classes`` of labelled items, and the prediction itself for all others.
 
         The class of an item without labels is a leaf: ``q(y_i | phi) = p(y_i | x_i, phi)`` is
-        exact, and its term in the ELBO is zero. The bound of a free q(y_i) would be negative
-        there, the more so the wider q(phi) is, and many such items would shrink phi to nothing.
+        exact, and its term in the ELBO is zero. With a free q(y_i) the bound would be negative
+        there, the more so the wider q(phi) is, and many such items would shrink phi towards zero.
         """
         prediction = self.log_prediction(statistics.detach(), features)
         if is_labelled is None:
@@ -176,7 +176,7 @@ class SoftmaxRegression(nn.Module):
     def log_moderated(
         self, statistics: Float[Tensor, "class size"], features: Float[Tensor, "item feature"]
     ) -> Float[Tensor, "item class"]:
-        """About ``log E[p(y = k | x)]``: scores shrink where they are little known.
+        """Approximately ``log E[p(y = k | x)]``: uncertain scores shrink.
 
         ``softmax_k(m_k / sqrt(1 + pi v_k / 8))`` of scores with means m and variances v (MacKay
         1992).

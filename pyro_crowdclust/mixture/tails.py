@@ -1,4 +1,4 @@
-"""What Gaussian components with heavy tails are, beside the densities of ``heavy_tailed``."""
+"""Heavy-tailed Gaussian components: the check of ``tails``, and coordinates robust to outliers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def check_tails(tails: float | None) -> None:
 def central_units(
     features: Float[Tensor, "item feature"],
 ) -> tuple[Float[Tensor, " feature"], Float[Tensor, " feature"]]:
-    """Median and half the width of the central two thirds of every feature, but for its gaps.
+    """Median and half the width of the central two thirds of every feature, ignoring gaps.
 
-    Of normal features they are nearly mean and standard deviation; outliers do not move them.
+    For normal features they are nearly mean and standard deviation; outliers do not move them.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of a feature that is missing everywhere
@@ -38,7 +38,7 @@ def central_units(
 def central_coordinates(features: Float[Tensor, "item feature"]) -> Tensor:
     """``asinh`` of the distance from the median in ``central_units``.
 
-    In others k-means would give clusters of their own to items that are far from all.
+    In linear coordinates k-means would give outliers clusters of their own.
     """
     median, unit = central_units(features)
     return ((features - median) / torch.where(unit > 0, unit, 1.0)).asinh()

@@ -1,7 +1,7 @@
-"""Priors of the weights of a mixture's clusters: Dirichlet, and stick-breaking.
+"""Priors of the weights pi of a mixture's clusters: Dirichlet and stick-breaking.
 
-A site carries the statistics of its prior's family. What is the same for all priors is said in
-terms of expected *counts*, how many items every cluster holds: ``count_statistics`` is the linear
+A site carries the statistics of its prior's family. What all priors have in common is expressed in
+terms of expected *counts*, the number of items in every cluster: ``count_statistics`` is the linear
 map from counts to statistics, so that a posterior is ``eta0 + count_statistics(counts)``.
 """
 
@@ -21,17 +21,17 @@ from pyro_crowdclust.files.parts import described
 
 
 def check_num_clusters(num_clusters: int, smallest: int = 1) -> None:
-    """Raise a ``ValueError`` for too few clusters, or for what is no number of them."""
+    """Raise a ``ValueError`` for too few clusters, or a number that is not whole."""
     check_whole("num_clusters", num_clusters)
     if num_clusters < smallest:
         raise ValueError(
             f"num_clusters is {num_clusters}, but a mixture needs at least {smallest}: choose an "
-            "upper bound on the number of clusters, surplus ones empty themselves"
+            "upper bound on the number of clusters; the fit empties those that are not needed"
         )
 
 
 class Weights(nn.Module, ABC):
-    """What models and guides ask of the weights of a mixture.
+    """Base class of the prior of a mixture's weights, as models and guides use it.
 
     Attributes
     ----------
@@ -62,14 +62,14 @@ class Weights(nn.Module, ABC):
 
     @abstractmethod
     def probabilities(self, value: Any) -> Float[Tensor, " cluster"]:
-        """pi of a value of the family, as a point estimate has it."""
+        """pi, from a value of the family such as that of a point estimate."""
 
     @abstractmethod
     def from_probabilities(self, probabilities: Float[Tensor, " cluster"]) -> Any:
         """Inverse of ``probabilities``."""
 
     def preferred_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
-        """An order of the clusters that suits the prior, for these counts."""
+        """An order of the clusters that suits the prior, given their counts."""
         return torch.arange(self.num_clusters, device=counts.device)
 
     def posterior_counts(self, natural_parameters: Tensor) -> Float[Tensor, " cluster"]:
@@ -77,14 +77,14 @@ class Weights(nn.Module, ABC):
         return self.counts(natural_parameters - self.prior.natural_parameters)
 
     def merged(self, natural_parameters: Tensor, first: int, second: int) -> Tensor:
-        """The posterior once ``first`` also holds what ``second`` held."""
+        """The posterior after the items of ``second`` have moved to ``first``."""
         counts = self.posterior_counts(natural_parameters)
         counts[first] += counts[second]
         counts[second] = 0
         return self._posterior(counts)
 
     def emptied(self, natural_parameters: Tensor, cluster: int) -> Tensor:
-        """The posterior once ``cluster`` holds nothing."""
+        """The posterior after ``cluster`` has lost all its items."""
         counts = self.posterior_counts(natural_parameters)
         counts[cluster] = 0
         return self._posterior(counts)
@@ -216,12 +216,12 @@ class PitmanYorWeights(Weights):
         return probabilities[:-1] / left[:-1]
 
     def posterior_counts(self, natural_parameters: Float[Tensor, "stick 2"]) -> Tensor:
-        # The second term of eq. 17 may leave the sticks without counts that they agree on.
+        # With the second term of eq. 17 the sticks may not match any counts exactly.
         return super().posterior_counts(natural_parameters).clamp_min(0)
 
     def preferred_order(self, counts: Float[Tensor, " cluster"]) -> Int[Tensor, " cluster"]:
-        # Earlier sticks are expected to be larger (Kurihara et al. 2007), where the truncation is
-        # not felt: the last stick is all that is left, which is much for a small T.
+        # Earlier sticks are expected to be larger (Kurihara et al. 2007), as long as the truncation
+        # does not matter: the last stick is all that is left, which is much for a small T.
         return counts.argsort(descending=True, stable=True)
 
 

@@ -1,4 +1,4 @@
-"""Where training begins."""
+"""Starts: initial values of a guide's posteriors and of networks, for ``fit(initialize=...)``."""
 
 from pyro_crowdclust.starts.answer_directions import answer_directions, partition_along
 from pyro_crowdclust.starts.answers import (

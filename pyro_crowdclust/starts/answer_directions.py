@@ -1,4 +1,4 @@
-"""Directions of the features along which answers tell items apart, and partitions by these."""
+"""Directions of the features along which the answers separate items, and partitions by them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor
 
 from pyro_crowdclust.starts.k_means import k_means
 
-# Directions that hardly vary are taken to vary by this share of the mean variance.
-_LEAST_VARIANCE = 0.02
+# Lower limit of the variance of a direction, as a share of the mean variance.
+_MIN_VARIANCE = 0.02
 
 
 def answer_directions(
@@ -18,35 +18,35 @@ def answer_directions(
     right: Int[Tensor, " pair"],
     label: Float[Tensor, " pair"],
 ) -> Float[Tensor, "item direction"]:
-    """Items along the directions by which answers about pairs tell them apart.
+    """Coordinates of the items along the directions that separate "same" from "different" pairs.
 
         D = mean_p (L_p - mean L) (x_i x_j' + x_j x_i') / 2
 
-    for answers ``L_p`` about items i and j, with coordinates x of mean 0 and covariance 1. Of pairs
-    that were asked about whatever their features,
+    for answers ``L_p`` about items i and j, with coordinates x of mean 0 and covariance 1. For
+    pairs that were chosen independently of their features,
 
         E[D] = (alpha + beta - 1) sum_k pi_k^2 m_k m_k'
 
-    since ``E[L | x] - E[L]`` is ``(alpha + beta - 1) ([z_i = z_j] - E[z_i = z_j])`` and ``E[x] =
-    0``: a matrix of at most K - 1 positive eigenvalues, whose eigenvectors span the means ``m_k``
-    of the clusters, and nobody has to know the clusters. What chance adds has eigenvalues of both
-    signs alike. So the directions are those whose eigenvalue is larger than the smallest one is
-    below zero, at least one.
+    since ``E[L | x] - E[L]`` is ``(alpha + beta - 1) ([z_i = z_j] - E[z_i = z_j])`` and
+    ``E[x] = 0``: a matrix with at most K - 1 positive eigenvalues, whose eigenvectors span the
+    means ``m_k`` of the clusters, although the clusters need not be known. Noise adds eigenvalues
+    of both signs equally. So the directions are those whose eigenvalue exceeds the absolute value
+    of the most negative one; at least one direction is returned.
 
-    It needs no two answers about one item, where groups of items that answers keep together do.
+    Unlike groups of items that answers connect, it does not need several answers about an item.
 
     Parameters
     ----------
     points
         Coordinates of the items.
     left, right, label
-        The items of every pair, and how much somebody called them the same.
+        The items of every pair, and the answer, from 0 ("different") to 1 ("same").
 
     Returns
     -------
     Tensor
-        Coordinates along the directions, the clearest one last, times the root of the eigenvalue:
-        ``x_i' D x_j`` but for the other directions is the product of two rows.
+        Coordinates along the directions, the one with the largest eigenvalue last, times the root
+        of the eigenvalue: the product of two rows is ``x_i' D x_j`` without the other directions.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def answer_directions(
     """
     centered = points - points.mean(0)
     variances, axes = torch.linalg.eigh(centered.mT @ centered / len(points))
-    least = _LEAST_VARIANCE * float(variances.mean()) or 1.0
+    least = _MIN_VARIANCE * float(variances.mean()) or 1.0
     white = (centered @ axes) / variances.clamp_min(least).sqrt()
     surprise = (label - label.mean()).unsqueeze(1)
     moment = white[left].mT @ (surprise * white[right]) / len(label)
@@ -72,16 +72,16 @@ def answer_directions(
 def partition_along(
     along: Float[Tensor, "item direction"], *, max_groups: int, generator: torch.Generator
 ) -> Int[Tensor, " item"]:
-    """k-means along some directions: a group more than there are directions, if that many.
+    """k-means along some directions, with one more group than there are directions.
 
     Parameters
     ----------
     along
-        Items along the directions, as of ``answer_directions``.
+        Items along the directions, as ``answer_directions`` returns them.
     max_groups
-        At most so many groups.
+        Maximum number of groups.
     generator
-        Of the starts of k-means.
+        Source of the seed of k-means.
     """
     found = k_means(along, min(along.shape[1] + 1, max_groups), generator, num_starts=5)
     return torch.as_tensor(found.labels_, dtype=torch.int64)

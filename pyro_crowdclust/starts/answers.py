@@ -1,4 +1,4 @@
-"""Starts that trust people first: workers count as reliable until clusters are there."""
+"""Starts in which workers count as reliable until clusters have been found."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 def groups_by_answers(
     answers: Answers, annotators: PairAnnotators, *, rounds: int = 5
 ) -> tuple[Int[Tensor, " answered"], Int[Tensor, " answered"]]:
-    """What the answers alone say of the items that they are about: who is with whom.
+    """Group the items that have answers by the answers alone.
 
-    A partition with a large ``sum_ij w_ij [same]`` (``join``), and the workers' rates given it, in
-    turns: ``w = E[log p(L | same) - log p(L | different)]`` under a posterior of the rates.
+    Alternates between a partition with a large ``sum_ij w_ij [same]`` (``join``) and the workers'
+    rates given the partition, with ``w = E[log p(L | same) - log p(L | different)]`` under the
+    posterior of the rates.
 
     Parameters
     ----------
     answers
-        The answers. All pairs of items that they are about form a matrix.
+        The answers. Memory grows with the square of the number of items that have answers.
     annotators
-        The workers, of whom their priors are known.
+        The model of the workers, with their priors.
     rounds
-        How often both are computed.
+        Number of times that both are computed.
 
     Returns
     -------
@@ -79,18 +80,18 @@ def groups_by_answers(
 def answered_groups(
     data: CrowdData, num_groups: int, *, smallest: int = 3, max_items: int = 1000
 ) -> Int[Tensor, " item"]:
-    """The group of every item that the answers put into one of the largest, and -1 of all others.
+    """The group of every item in one of the largest groups by the answers; -1 for all others.
 
     Parameters
     ----------
     data
         Items and answers.
     num_groups
-        At most so many groups are numbered, from the largest on.
+        Maximum number of groups, which are numbered by falling size.
     smallest
-        Those of fewer items are none.
+        Groups with fewer items are ignored.
     max_items
-        Only the items with the most answers are grouped, as many as this: the time is cubic.
+        At most this many items, those with the most answers, are grouped: the time is cubic.
     """
     answers = data.answers
     none = torch.full((data.num_items,), -1)
@@ -104,7 +105,7 @@ def answered_groups(
 
 
 def answer_counts(data: CrowdData) -> Int[Tensor, " item"]:
-    """How many answers are about every item, or on how many pages it is."""
+    """Number of answers about every item, or of pages with it."""
     items = torch.empty(0, dtype=torch.int64)
     if data.placements is not None:
         items = data.placements.item
@@ -114,14 +115,14 @@ def answer_counts(data: CrowdData) -> Int[Tensor, " item"]:
 
 
 def most_asked(counts: Int[Tensor, " item"], max_items: int) -> Bool[Tensor, " item"]:
-    """Which items have the most answers, about as many as this; those that have none are not."""
+    """Mask of about ``max_items`` items with the most answers, without those that have none."""
     return counts >= counts.sort(descending=True).values[:max_items][-1].clamp_min(1)
 
 
 def largest_first(
     groups: Int[Tensor, " item"], num_groups: int, smallest: int
 ) -> Int[Tensor, " item"]:
-    """The largest groups numbered from the largest on, so many at most; -1 in all others.
+    """Number the largest groups by falling size, at most ``num_groups``; -1 for all others.
 
     Examples
     --------
@@ -137,19 +138,19 @@ def largest_first(
 
 @dataclass(frozen=True)
 class TrustingStart:
-    """A start from the features, after which workers count as reliable.
+    """A start from the features, with workers that count as reliable.
 
-    Where workers begin as guessing, a first partition that is finer or coarser than what they call
-    the same teaches that they guess, and nobody is heard again. Here they begin with more right
-    answers than wrong ones, and where clusters own components, which of these are one is found
-    under that trust before the first step.
+    If workers start as guessing, and the first partition is finer or coarser than the workers' one,
+    the fit infers that they guess, and ignores their answers from then on. Here they start with
+    more right answers than wrong ones, and where clusters own components, q(c) is found under these
+    rates before the first step.
 
     Attributes
     ----------
     start
         The start of weights and components.
     trust
-        Right and wrong answers that every worker begins with.
+        Pseudo-counts of right and wrong answers that every worker starts with.
     """
 
     start: Callable[..., None] = field(default_factory=PrincipalComponentStart)
@@ -170,16 +171,16 @@ class TrustingStart:
         posteriors = posteriors_of(guide)
         if posteriors is None:
             raise ValueError(
-                f"TrustingStart moves the posteriors of workers, and {type(guide).__name__} has "
-                "none: use PrincipalComponentStart, or another guide; the points of an "
-                "AmortizedGuide begin at its initial_rate"
+                "TrustingStart sets the posteriors of the workers' rates, but "
+                f"{type(guide).__name__} has none: use PrincipalComponentStart, or another guide; "
+                "the point estimates of an AmortizedGuide start at its initial_rate"
             )
         if isinstance(model.annotators, SupportsTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():
                 posteriors[name].set_natural_parameters(prior.natural_parameters)
         answered = answered_batch(data)
         if "owners" in posteriors and answered is not None:
-            # Networks take features in their own precision, which fit has given them.
+            # Networks need features in their own precision, which ``fit`` has set.
             recognition = part_of(guide, "recognition", nn.Module)
             networks = () if recognition is None else recognition.parameters()
             dtype = next((parameter.dtype for parameter in networks), torch.float64)
@@ -189,33 +190,33 @@ class TrustingStart:
 
 @dataclass(frozen=True)
 class AnswersStart:
-    """A start from the answers: k-means inside every group of items that people keep together.
+    """A start from the answers: k-means within every group of items that the answers connect.
 
-    Items without an answer join the nearest center and count little (``LabeledStart``). It is
-    right where features alone lead elsewhere than people, or nowhere.
+    Items without an answer join the nearest center and count little (``LabeledStart``). Use it
+    where the clusters of the features alone differ from those of the answers, or are not clear.
 
     Attributes
     ----------
     smallest
-        Groups of fewer items start no cluster.
+        Groups with fewer items start no cluster.
     max_items
-        Only the items with the most answers are grouped, as many as this: the time is cubic.
+        At most this many items, those with the most answers, are grouped: the time is cubic.
     """
 
     smallest: int = 3
     max_items: int = 1000
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Start the guide's posteriors, those of the workers trusted.
+        """Start the guide's posteriors, those of the workers at reliable rates.
 
         Raises
         ------
         ValueError
-            If the data have no answers, or none that keep as many items together; if they have
-            known labels, which are to start from.
+            If the data have no answers, if these connect too few items, or if the data have known
+            labels, from which to start instead.
         """
         if data.known is not None:
-            raise ValueError("the data have known labels: start from these, by LabeledStart")
+            raise ValueError("the data have known labels: start from these, with LabeledStart")
         if data.answers is None:
             raise ValueError("the data have no answers to start from: use another start")
         known = answered_groups(
@@ -223,7 +224,7 @@ class AnswersStart:
         )
         if not bool((known >= 0).any()):
             raise ValueError(
-                f"no {self.smallest} items are kept together by the answers: use another start"
+                f"the answers connect no group of {self.smallest} or more items: use another start"
             )
         labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
         TrustingStart(LabeledStart())(model, guide, labelled, generator)

@@ -1,4 +1,4 @@
-"""A start of models of class labels: what is thought of the items' classes beforehand."""
+"""A start of models of class labels at given probabilities of the items' classes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 
 @dataclass(frozen=True, eq=False)
 class ClassesStart:
-    """``fit(initialize=ClassesStart(probabilities))``: q(y) at the start, not the majority vote.
+    """``fit(initialize=ClassesStart(probabilities))``: start q(y) there, not at the vote.
 
-    Where a few answers about an item err together the vote is a poor start, and training stays
-    near it. Probabilities of another model serve better: ``earlier.probabilities`` of a ``MomResp``
-    whose classes are clusters of the features, say, for a ``LogResp`` of the same items.
+    Where several answers about an item have the same error, the majority vote is a poor start, and
+    training stays near it. Probabilities of another model are better, such as
+    ``earlier.probabilities`` of a ``MomResp``, whose classes are clusters of the features, for a
+    ``LogResp`` of the same items.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class ClassesStart:
     probabilities: ArrayLike | Tensor
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Give the classes to the guide's own start."""
+        """Pass the probabilities to the guide's own start."""
         guide.start(data, generator, self._checked(data.num_items, model.num_clusters))
 
     def _checked(self, num_items: int, num_classes: int) -> Float[Tensor, "item class"]:

@@ -1,4 +1,4 @@
-"""Where a fit begins that is given no start."""
+"""The start of a fit without ``initialize``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
 
 def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-    """The guide's own ``start(data, generator)`` if it has one, else the principal components."""
+    """Call ``guide.start(data, generator)`` if it exists, otherwise ``PrincipalComponentStart``."""
     if isinstance(guide, SupportsStart):
         guide.start(data, generator)
     else:

@@ -1,4 +1,4 @@
-"""Steps that teach a classifier by views of items, and the running mean that remains of them."""
+"""Training of a classifier on views of items, by AdamW with a running mean of the weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.protocols import SupportsLearnPatterns
 
-# Items that a network sees at once where no step is taken, as those that patterns are learned from.
+# Number of items per forward pass without a step, such as those that patterns are learned from.
 ROWS = 1024
 
 
@@ -27,22 +27,22 @@ def descend(
     memory: float,
     rising: float,
 ) -> None:
-    """Train a network by AdamW, at a rate that rises and falls once; what remains is its mean.
+    """Train a network by AdamW with a rate that rises and falls once; keep the running mean.
 
-    The network is in its training mode meanwhile, the running mean never is.
+    The network is in training mode meanwhile, the running mean is not.
 
     Parameters
     ----------
     network
         Changed in place.
     loss
-        Of the number of the step and of the running mean of the network so far.
+        A function of the number of the step and of the running mean of the network.
     steps
-        How many.
+        Number of steps.
     learning_rate, weight_decay
         Of AdamW.
     memory
-        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+        Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
     rising
         Share of the steps in which the rate rises.
     """
@@ -89,7 +89,7 @@ def features_for(
 
 
 def learn_patterns(network: nn.Module, data: CrowdData, generator: torch.Generator) -> None:
-    """Let a network whose patterns are learned by themselves learn them, of some items."""
+    """Call ``learn_patterns`` of a network that has it, with some of the items."""
     if isinstance(network, SupportsLearnPatterns):
         some = torch.randint(data.num_items, (ROWS,), generator=generator)
         network.learn_patterns(features_for(network, data, some), generator)

@@ -1,4 +1,4 @@
-"""Teaching of two classifiers: what the first finds of all items is what the second is taught."""
+"""Distillation: a second classifier learns the predictions of a first one for all items."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from pyro_crowdclust.starts.taught import Teacher
 
 @dataclass(frozen=True)
 class Distillation:
-    """Teach the first of two classifiers, and the second what the first finds, by views.
+    """Train the first of two classifiers, then the second on the first one's predictions, by views.
 
         -mean_i sum_k q_ik log p_2(k | v(o_i)),   q_ik = p_1(k | o_i),
         from the second round on   q_ik ~ (p_1(k | o_i) p'_2(k | o_i))^(1/2)
 
     over all items i, of known cluster or not, where v is a random view and p' the running mean of
-    the second classifier over its steps (Hinton, Vinyals and Dean 2015). The two make up an
-    ``OpinionPool``, which is what q is from the second round on. Steps are those of AdamW, at a
-    rate that rises and falls once. What remains is the running mean.
+    the second classifier over its steps (Hinton, Vinyals and Dean 2015). The two form an
+    ``OpinionPool``, whose output is q from the second round on. Training is by AdamW, with a rate
+    that rises and falls once; the running mean is kept.
 
     Attributes
     ----------
     view
         How views are made, e.g. ``RandomPhoto``.
     first
-        How the first classifier is taught the clusters that are known.
+        How the first classifier is trained on the known clusters.
     steps
-        How many.
+        Number of steps.
     rounds
-        Of equally many steps; q is found at the beginning of each.
+        Number of rounds, with equally many steps each; q is computed at the beginning of each.
     batch_size
         Items in a step.
     learning_rate, weight_decay
         Of AdamW.
     memory
-        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+        Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
 
     Raises
     ------
     ValueError
-        When teaching a network that is no ``OpinionPool`` of two.
+        When the network is not an ``OpinionPool`` of two classifiers.
     """
 
     view: View
@@ -91,15 +91,15 @@ class Distillation:
             raise ValueError("distillation teaches an OpinionPool of two classifiers")
         first, second = network.members
         self.first.teach(first, data, clusters, generator)
-        said = _log_probabilities(first, data)
+        log_first = _log_probabilities(first, data)
         learn_patterns(second, data, generator)
         begins = {self.steps * one // self.rounds for one in range(1, self.rounds)}
-        found = said.exp()
+        found = log_first.exp()
 
         def loss(step: int, average: nn.Module) -> Tensor:
             nonlocal found
             if step in begins:
-                found = (said + _log_probabilities(average, data)).div(2).softmax(-1)
+                found = (log_first + _log_probabilities(average, data)).div(2).softmax(-1)
             drawn = torch.randint(data.num_items, (self.batch_size,), generator=generator)
             views = random_views(self.view, features_for(second, data, drawn), generator)
             return nn.functional.cross_entropy(second(views), found[drawn])
@@ -117,7 +117,7 @@ class Distillation:
 
 @torch.no_grad()
 def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "item cluster"]:
-    """What a classifier says of all items."""
+    """Log probabilities of a classifier for all items."""
     parts = torch.arange(data.num_items).split(ROWS)
     with evaluating(network):
         found = torch.cat([network(features_for(network, data, part)) for part in parts])

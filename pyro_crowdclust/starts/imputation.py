@@ -1,4 +1,4 @@
-"""Values for gaps, where items are compared by distances."""
+"""Imputation of missing features for distances between items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 def median_imputed(features: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
     """Features whose gaps hold the median of their column, for distances between items.
 
-    It is a value that somebody has: a code, a count, yes or no.
+    The median is a value that occurs, so codes, counts and binary features stay valid.
     """
     missing = features.isnan()
     if not missing.any():

@@ -1,4 +1,4 @@
-"""k-means as starts need it."""
+"""k-means for starts: from a torch generator, with no more clusters than distinct points."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def k_means(
     points
         The items.
     max_clusters
-        How many clusters, if so many points are distinct.
+        Number of clusters, if there are that many distinct points.
     generator
-        Of the seed.
+        Source of the seed.
     num_starts
-        Runs, of which the best is taken.
+        Number of runs; the best one is kept.
 
     Examples
     --------

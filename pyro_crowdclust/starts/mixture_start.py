@@ -1,4 +1,4 @@
-"""Where the posterior of a mixture begins: at a partition of some items."""
+"""The start of a mixture's posterior at a partition of some items."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class MixtureStart:
     Attributes
     ----------
     latent
-        Values of the site ``x`` without spread, as ``Components.observe`` returns them; of data
-        with gaps the rows, of which some entries may be NaN.
+        Values of the site ``x`` without variance, as ``Components.observe`` returns them; for data
+        with gaps the rows, NaN where a feature is missing.
     responsibilities
         Soft or hard assignments, ``[item, K]``.
     multiplicity
-        How many items of the data every item here stands for.
+        Number of items of the data that every item here represents.
     known
         Known labels of the items, -1 where unknown, or None.
     """
@@ -43,15 +43,15 @@ class MixtureStart:
         }
 
     def _of_components(self, components: Any) -> Float[Tensor, "cluster size"]:
-        """``sum_n r_nk E[u(x_n)]``; of gaps under the components that what was seen gives."""
-        # Of data with gaps these are rows of features, also where these rows have none.
+        """``sum_n r_nk E[u(x_n)]``; missing features under the components of the observed ones."""
+        # For data with gaps these are rows of features, even if these rows have no gaps.
         are_rows = self.latent.shape[1] != components.family.observation_size
         if not (are_rows or self.latent.isnan().any()):
             observed = components.family.observation_statistics(self.latent)
             return self.responsibilities.mT @ observed
         prior = components.prior.natural_parameters
         counts = torch.zeros_like(prior)
-        # First under the prior, then under the posterior that this leads to.
+        # Gaps are filled first under the prior, then under the resulting posterior.
         for _ in range(2):
             mean = components.family.expected_statistics(prior + counts)
             with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""A partition from nearest neighbours: items that are alike, two and two, are one cluster."""
+"""A partition in which nearest neighbours are in the same cluster."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.starts.descent import random_views
 
-# Logarithms of smaller probabilities say more of the precision than of the items.
-_SMALLEST = 1e-12
-# Items that the classifier sees at once after training.
+# Logarithms of smaller probabilities depend on the numerical precision, not on the items.
+_MIN_PROBABILITY = 1e-12
+# Number of items per forward pass of the classifier after training.
 _ROWS = 4096
 
 
 def nearest_neighbors(
     points: Float[Tensor, "item dim"], num_neighbors: int
 ) -> Int[Tensor, "pair 2"]:
-    """Every item, and beside it each of the ``num_neighbors`` that are nearest to it.
+    """Pairs of every item and each of its ``num_neighbors`` nearest items.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def mutual_neighbors(
 ) -> Int[Tensor, "pair 2"]:
     """Pairs of items, each among the ``num_neighbors`` nearest of the other; once each, i < j.
 
-    Nearness on one side only is often that of a rare item to a common one of another cluster.
+    A neighbour that is not mutual is often a common item of another cluster near a rare item.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def mutual_neighbors(
     tensor([[0, 1],
             [2, 3]])
     """
-    # With its ends in order, a pair comes twice exactly if both ends name each other.
+    # With sorted ends, a pair occurs twice exactly if both items are neighbours of each other.
     ends = nearest_neighbors(points, num_neighbors).sort(1).values
     pairs, times = ends.unique(dim=0, return_counts=True)
     return pairs[times == 2]
@@ -69,17 +69,17 @@ def neighbor_information(
 ) -> float:
     """``J = s log(s / a) + t log(t / b) + r (n log(n / a) + u log(u / b))``.
 
-    With s the share of neighbours that are in one cluster, n the share of any two items that are,
-    t = 1 - s, u = 1 - n, ``a = (s + r n) / (1 + r)`` and ``b = (t + r u) / (1 + r)``. Among pairs
-    of neighbours and r times as many by chance, J / (1 + r) is the mutual information between
-    "in one cluster" and "neighbours": the maximal log likelihood of a stochastic block model of
-    two rates (Holland et al. 1983), over that without clusters. More clusters lower n, and s
-    wherever they divide what belongs together.
+    Here s is the share of pairs of neighbours within one cluster, n that of all pairs, t = 1 - s, u
+    = 1 - n, ``a = (s + r n) / (1 + r)`` and ``b = (t + r u) / (1 + r)``. Among pairs of neighbours
+    and r times as many by chance, J / (1 + r) is the mutual information between "in one cluster"
+    and "neighbours": the maximal log likelihood of a stochastic block model of two rates (Holland
+    et al. 1983), minus that without clusters. More clusters lower n, and also s where they separate
+    neighbours.
 
     Parameters
     ----------
     neighbors
-        Share of the pairs of neighbours between any two clusters, symmetric and of sum 1.
+        Share of the pairs of neighbours between any two clusters, symmetric, with sum 1.
     sizes
         Share of the items in every cluster.
     chance_pairs
@@ -101,7 +101,7 @@ def _information(together: Tensor, by_chance: Tensor, chance_pairs: float) -> Te
     total = torch.zeros_like(together)
     for near, any_two in ((together, by_chance), (1 - together, 1 - by_chance)):
         mean = (near + chance_pairs * any_two) / (1 + chance_pairs)
-        mean = mean.clamp_min(_SMALLEST)
+        mean = mean.clamp_min(_MIN_PROBABILITY)
         total = total + torch.special.xlogy(near, near / mean)
         total = total + chance_pairs * torch.special.xlogy(any_two, any_two / mean)
     return total
@@ -112,12 +112,12 @@ def join_by_neighbors(
     sizes: Float[Tensor, " cluster"],
     chance_pairs: float,
 ) -> Int[Tensor, " cluster"]:
-    """Join clusters, the best two at a time, while ``neighbor_information`` grows.
+    """Join clusters, the best pair at a time, while ``neighbor_information`` grows.
 
     Returns
     -------
     Tensor
-        For every cluster the number, among the old ones, of the cluster that it is now part of.
+        For every cluster, the number of the old cluster into which it was merged.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def join_by_neighbors(
     joint, sizes = neighbors.double().clone(), sizes.double().clone()
     label = torch.arange(len(sizes))
     while True:
-        # Rounding must not carry a share out of [0, 1].
+        # Rounding must not move a share out of [0, 1].
         together = (joint.trace() + joint + joint.mT).clamp(0, 1)
         by_chance = (sizes @ sizes + 2 * torch.outer(sizes, sizes)).clamp(0, 1)
         value = _information(together, by_chance, chance_pairs)
@@ -147,16 +147,16 @@ def join_by_neighbors(
 
 @dataclass(frozen=True)
 class NeighborPartition:
-    """Clusters in which nearest neighbours are together: a partition for a start.
+    """A partition for a start, in which nearest neighbours are in the same cluster.
 
     A classifier p(k | o) with K outputs learns to give views of mutual nearest neighbours the same
     cluster, and to use all clusters,
 
         - mean_ij log sum_k p(k | v(o_i)) p(k | v(o_j)) - b H(mean_i p(. | v(o_i)))
 
-    (Van Gansbeke et al. 2020, eq. 2, whose neighbours are those of a pretrained network). Its K
-    clusters are then joined while ``neighbor_information`` grows, which needs no number to stop
-    at. Neither labels nor answers are used.
+    (Van Gansbeke et al. 2020, eq. 2, whose neighbours are those of a pretrained network). The K
+    clusters are then joined while ``neighbor_information`` grows, so the final number need not be
+    given. Neither labels nor answers are used.
 
     Attributes
     ----------
@@ -165,21 +165,21 @@ class NeighborPartition:
     view
         How views are made, e.g. ``RandomAffine``.
     num_neighbors
-        How many nearest items are an item's neighbours, where that is mutual.
+        Number of nearest items; two items are neighbours if each is one of the other's.
     num_coordinates
-        Nearest in so many principal components of the features.
+        Number of principal components of the features in which distances are computed.
     steps
-        Steps of the classifier.
+        Number of training steps of the classifier.
     batch_size
         Pairs of neighbours in a step.
     balance
-        b, above 1: clusters that are too many are joined afterwards, too few stay so.
+        b, above 1: surplus clusters are joined afterwards, but clusters are never split.
     chance_pairs
-        r of ``neighbor_information``: the larger, the finer the clusters.
+        r of ``neighbor_information``: larger values give finer clusters.
     learning_rate
         Of Adam; it falls linearly over the second half of the steps.
     device
-        Where the classifier learns, e.g. ``"cuda"``; None for the processor.
+        Device of the training, e.g. ``"cuda"``; None for the CPU.
 
     Raises
     ------
@@ -204,23 +204,24 @@ class NeighborPartition:
         num_clusters: int,
         generator: torch.Generator,
     ) -> Float[Tensor, "item cluster"]:
-        """Assignments of all items, in which most clusters may be empty."""
+        """Assignments of all items; most clusters may be empty."""
         if len(features) < 2:
             raise ValueError(
-                f"{len(features)} items have no neighbours: start fewer than two items at k-means"
+                f"a partition by neighbours needs at least 2 items, but there are {len(features)}: "
+                "start with k-means"
             )
         features = features.to(torch.get_default_dtype())
         pairs = mutual_neighbors(self._coordinates(features), self.num_neighbors)
         network = self.network(num_clusters).to(features.dtype)
         with on_device(self.device, network):
             self._train(network, features, pairs, generator)
-            found = self._found(network, features)
+            found = self._probabilities(network, features)
         joint = found[pairs[:, 0]].mT @ found[pairs[:, 1]] / len(pairs)
         label = join_by_neighbors((joint + joint.mT) / 2, found.mean(0), self.chance_pairs)
         return torch.zeros_like(found).index_add_(1, label, found)
 
     @torch.no_grad()
-    def _found(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
+    def _probabilities(self, network: nn.Module, features: Tensor) -> Float[Tensor, "item cluster"]:
         with evaluating(network):
             parts = [network(part.to(self.device)).softmax(-1) for part in features.split(_ROWS)]
         return torch.cat(parts).cpu().double()
@@ -250,7 +251,7 @@ class NeighborPartition:
 def neighbor_loss(
     log_probabilities: Float[Tensor, "end cluster"], balance: float
 ) -> Float[Tensor, ""]:
-    """``- mean_ij log sum_k p_ik p_jk - b H(mean_i p_i)``; the second ends follow the first ones.
+    """``- mean_ij log sum_k p_ik p_jk - b H(mean_i p_i)``; left ends, then right ends, of pairs.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A start at what a fit to other items has learned."""
+"""A start at the posteriors of a fit to other items."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import torch
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 
-# The sites whose natural parameters count items.
-_COUNTING = "weights", "components"
+# The sites whose natural parameters grow with the number of items.
+_COUNT_SITES = "weights", "components"
 
 
 @dataclass(frozen=True, eq=False)
 class FittedStart:
-    """Where a fit of the same model to some of the items ended: its posteriors and learned priors.
+    """Start at the posteriors and learned priors of a fit of the same model to some of the items.
 
-    What counts items, ``eta - eta0`` of weights and components, grows with their number; all else
-    is taken as it is. After it a few steps on all items are enough.
+    The counts, ``eta - eta0`` of weights and components, are scaled to the number of items;
+    everything else is copied. A few steps on all items are then enough.
 
     Attributes
     ----------
     model, guide
         Of the other fit (``result.model``, ``result.guide``).
     num_items
-        How many items that was a fit to.
+        Number of items in the other fit.
 
     Examples
     --------
@@ -57,12 +57,12 @@ class FittedStart:
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Move priors and posteriors there."""
+        """Copy priors and posteriors, with counts scaled to these data."""
         learned = self.model.priors()
         for name, prior in model.priors().items():
             eta0 = learned[name].natural_parameters
             prior.set_natural_parameters(eta0)
             change = self.guide.posteriors[name].natural_parameters - eta0
-            if name in _COUNTING:
+            if name in _COUNT_SITES:
                 change = change * (data.num_items / self.num_items)
             guide.posteriors[name].set_natural_parameters(eta0 + change)

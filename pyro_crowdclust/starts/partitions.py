@@ -1,4 +1,4 @@
-"""Starts for few labels: k-means inside every class, soft k-means, and any partition."""
+"""Starts at a partition: k-means within every known class, soft k-means, or any given one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pyro_crowdclust.starts.mixture_start import MixtureStart
 def within_class_covariance(
     features: Float[Tensor, "item dim"], known: Int[Tensor, " item"], shrinkage: float = 0.1
 ) -> Float[Tensor, "dim dim"]:
-    """Pooled covariance of labelled items around the mean of their class, shrunk.
+    """Pooled covariance of labelled items around the means of their classes, with shrinkage.
 
-    ``(1 - s) W + s tr(W) / d I`` with ``W = sum_c sum_{n in c} (x_n - m_c)(x_n - m_c)^T /
-    sum_c (N_c - 1)``. As the prior scale of ``GaussianComponents`` (times its degrees) it makes
-    distances count where classes do not vary. The covariance of all items where every class has one
-    labelled item.
+    ``(1 - s) W + s tr(W) / d I`` with
+    ``W = sum_c sum_{n in c} (x_n - m_c)(x_n - m_c)^T / sum_c (N_c - 1)``. Used as the prior scale
+    of ``GaussianComponents`` (times its degrees), it gives weight to directions in which classes do
+    not vary. If every class has a single labelled item, W is the covariance of all items.
 
     Parameters
     ----------
@@ -61,16 +61,16 @@ def within_class_covariance(
 
 @dataclass(frozen=True)
 class LabeledStart:
-    """k-means inside every known class; items without a label join the nearest center.
+    """k-means within every known class; items without a label join the nearest center.
 
     Every class gets clusters in proportion to its labels, at least one, and no more than it has
-    labelled items; clusters that are left over start empty and can take what is new. Distances are
+    labelled items; the remaining clusters start empty, for items of new classes. Distances are
     those of the metric ``W^-1``, with W the covariance within the known classes.
 
     Attributes
     ----------
     unlabeled_weight
-        Weight of items without a label in the start, small: the labels should place the clusters.
+        Weight of items without a label in the start; small, since the labels should determine it.
     shrinkage
         Of W; see ``within_class_covariance``.
     share
@@ -95,8 +95,8 @@ class LabeledStart:
             raise ValueError("the data have no known labels to start from: use another start")
         known = data.known
         covariance = within_class_covariance(points, known, self.shrinkage)
-        # Where features repeat each other W is singular; a little noise makes it a metric again,
-        # also where items of one class are the same.
+        # W is singular if features are linearly dependent or items of a class are identical; a
+        # little noise makes it invertible.
         noise = (1e-9 * covariance.trace()).clamp_min(1e-12)
         ridge = noise * torch.eye(len(covariance), dtype=covariance.dtype)
         root = torch.linalg.cholesky(covariance + ridge)
@@ -113,13 +113,14 @@ class LabeledStart:
     def _centers(
         self, points: Tensor, known: Tensor, num_clusters: int, generator: torch.Generator
     ) -> tuple[Float[Tensor, "center dim"], Int[Tensor, " center"]]:
-        """Centers of k-means in every class, and their classes."""
+        """Centers of k-means within every class, and their classes."""
         from sklearn.cluster import KMeans  # late: loading it takes a while
 
         counts = torch.bincount(known[known >= 0])
         if len(counts) > num_clusters:
             raise ValueError(
-                f"the labels are of {len(counts)} classes, more than the {num_clusters} clusters"
+                f"the labels have {len(counts)} classes, but there are only {num_clusters} "
+                "clusters: use at least one cluster per class, or another start"
             )
         seed = int(torch.randint(2**31, (), generator=generator))
         centers, classes = [], []
@@ -135,7 +136,7 @@ class LabeledStart:
 
 
 def _shares(counts: Int[Tensor, " class"], total: float) -> list[int]:
-    """At least one cluster for every class, the others to whom most labels fall on a cluster.
+    """One cluster for every class; each further one to the class with the most labels per cluster.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def _shares(counts: Int[Tensor, " class"], total: float) -> list[int]:
 class KMeansStart:
     """``phi_nk prop exp(-|x_n - mu_k| / 2)``, mu the k-means centers; Echraibi et al., section 3.
 
-    The distance is not squared, as printed. Every item takes part in all clusters a little.
+    The distance is not squared, as in the paper. Every item has some probability in all clusters.
 
     Attributes
     ----------
@@ -176,21 +177,21 @@ class KMeansStart:
 
 @dataclass(frozen=True, eq=False)
 class PartitionStart:
-    """``phi`` as given: the assignments of another fit, of another library, or a guess of yours.
+    """Start at given assignments ``phi``: those of another fit, another library, or a guess.
 
-    After a fit without labels (``PartitionStart(result.probabilities)``) labels name the clusters
-    that the features make and then move them, which is the better order where labels are too few to
-    place clusters in many dimensions, as in text.
+    After a fit without labels (``PartitionStart(result.probabilities)``) the labels first name the
+    clusters of the features and then move them. This is better where there are too few labels to
+    place clusters in many dimensions, as for text.
 
     Attributes
     ----------
     responsibilities
-        Soft assignments of all items, rows of sum 1; or hard ones, the number of a cluster each.
+        Soft assignments of all items, rows with sum 1; or hard ones, one cluster number per item.
 
     Raises
     ------
     ValueError
-        When called on data or a model of other sizes, with numbers that are no probabilities, on
+        When called on data or a model of other sizes, with numbers that are not probabilities, on
         data without features, or on a model with latents.
 
     Examples
@@ -229,15 +230,17 @@ class PartitionStart:
         if given.dim() == 1 and not given.is_floating_point():
             if len(given) and not 0 <= int(given.min()) <= int(given.max()) < num_clusters:
                 raise ValueError(
-                    f"the start has clusters {int(given.min())} to {int(given.max())}, the model 0 "
-                    f"to {num_clusters - 1}: give the model more clusters, or the start fewer"
+                    f"the start has clusters {int(given.min())} to {int(given.max())}, but the "
+                    f"model has 0 to {num_clusters - 1}: give the model more clusters, or the "
+                    "start fewer"
                 )
             given = nn.functional.one_hot(given.long(), num_clusters)
         given = given.double()
         if given.shape != (num_items, num_clusters):
             raise ValueError(
                 f"the start has assignments of shape {tuple(given.shape)}, but the data and the "
-                f"model need {(num_items, num_clusters)}: a row for every item, or a number each"
+                f"model need {(num_items, num_clusters)}: give a row of probabilities or a cluster "
+                "number for every item"
             )
         total = given.sum(1)
         if not (given >= 0).all() or not torch.allclose(total, torch.ones_like(total), atol=1e-4):
@@ -248,7 +251,7 @@ class PartitionStart:
 
 
 def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:
-    """Features of all items, and the coordinates in which they are close to each other."""
+    """Features of all items, and coordinates of them for distances."""
     if data.features is None:
         raise ValueError("the data have no features to start from: use another start")
     if not model.emission.observes_latent:

@@ -1,4 +1,4 @@
-"""A start without labels: PCA for the networks, k-means for the mixture."""
+"""The default start, without labels: PCA for the networks, k-means for the mixture."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ class PrincipalComponentStart:
 
     The recognition network starts as the projection on the first d principal components, the
     emission as its inverse, and the mixture at a k-means partition of the projections (k-means++
-    seeds). Without networks (``Identity`` emission) only the partition is made, in the coordinates
-    that the components name for it: roots of counts, one-hot codes, and so on.
+    seeds). Without networks (``Identity`` emission) only the partition is computed, in the
+    components' ``coordinates``: roots of counts, one-hot codes, and so on.
 
     Attributes
     ----------
     latent_scale
         Standard deviation of the first latent dimension. The prior of a component expects
-        covariances near the identity, so this says how many components fit side by side.
+        covariances near the identity, so this determines how many components fit next to each
+        other.
     sample_size
-        At most this many items are looked at.
+        Maximum number of items used.
     reset_networks
-        Draw the weights of the library's own networks anew, so that the seed of ``fit`` decides
+        Draw the weights of the library's own networks again, so that the seed of ``fit`` determines
         them; False keeps them, e.g. if they have been trained before.
     partition_steps
-        Steps on 256 items in which q(z given o) learns the partition, where it is a network, and
-        any recognition network a ``partition``; fewer for networks that are large.
+        Number of steps on 256 items in which q(z given o), if it is a network, learns the
+        partition, as does any recognition network if a ``partition`` is given; fewer for large
+        networks.
     partition
-        ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, in place of
+        ``(features, K, generator) -> assignments``, e.g. a ``NeighborPartition``, to replace
         k-means on the latents.
     """
 
@@ -56,7 +58,7 @@ class PrincipalComponentStart:
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Start ``model`` and ``guide``; those without a ``start_at`` verb stay as they are."""
+        """Start ``model`` and ``guide``; parts without a ``start_at`` verb stay as they are."""
         if not isinstance(guide, SupportsStartAt) or data.features is None:
             return
         if self.reset_networks:
@@ -83,7 +85,7 @@ class PrincipalComponentStart:
         known = None if data.known is None else data.known[chosen]
         partition = model.supervision.start_partition(partition, median_imputed(points), known)
         guide.start_at(MixtureStart(observed, partition, data.num_items / len(points), known))
-        # A linear recognition network knows a k-means partition of its own latents.
+        # A linear recognition network can already represent a k-means partition of its latents.
         learner = recognition
         if recognition is not None and (self.partition is not None or _has_classifier(recognition)):
             learner = guide
@@ -96,7 +98,7 @@ class PrincipalComponentStart:
     def _partition_of(
         self, model: Any, features: Tensor, points: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """The partition of items with these latents, in the order that suits the weights."""
+        """The partition of items with these latents, in the order preferred by the weights."""
         if self.partition is None:
             found = k_means(points, model.num_clusters, generator)
             labels = torch.as_tensor(found.labels_, dtype=torch.int64)
@@ -108,5 +110,5 @@ class PrincipalComponentStart:
 
 
 def _has_classifier(recognition: nn.Module) -> bool:
-    """Whether Gaussian potentials come with a network of z, which is not linear."""
+    """Whether Gaussian potentials come with a network for z, which is not linear."""
     return isinstance(recognition, GaussianRecognition) and recognition.classifier is not None

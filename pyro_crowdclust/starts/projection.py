@@ -1,4 +1,4 @@
-"""Principal component analysis, as the map that a linear network begins with."""
+"""Principal component analysis, as the initial map of a linear network."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 def principal_projection(
     features: Float[Tensor, "item feature"], dim: int, latent_scale: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Projection ``A o + b`` on d components, its inverse ``W x + mean``; first latent has sd s."""
+    """Projection ``A o + b`` on d components, and its inverse ``W x + mean``; latent 1 has sd s."""
     mean = features.mean(0)
     centered = features - mean
     if len(centered) < centered.shape[1]:
-        # The matrix of the features would be large and singular.
+        # The covariance matrix of the features would be large and singular.
         vectors = torch.linalg.svd(centered, full_matrices=False).Vh.mT[:, :dim]
     else:
         _, vectors = torch.linalg.eigh(centered.mT @ centered)
         vectors = vectors.flip(-1)[:, :dim]
-    # The sign of an eigenvector is arbitrary; fix it, so that every machine starts alike.
+    # The sign of an eigenvector is arbitrary; fix it, so that all machines start at the same point.
     largest = vectors.abs().argmax(0)
     vectors = vectors * vectors.gather(0, largest[None]).sign()
     along = centered @ vectors[:, 0]
     spread = along.std() if len(along) > 1 else along.new_zeros(())
-    # Features that are constant have no direction to stretch.
+    # Constant features have no direction to scale.
     scale = latent_scale / torch.where(spread > 1e-12, spread, latent_scale)
     missing = dim - vectors.shape[1]
     vectors = nn.functional.pad(vectors, (0, max(missing, 0)))

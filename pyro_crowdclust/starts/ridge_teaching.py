@@ -1,4 +1,4 @@
-"""Teaching by ridge regression: what a linear map of fixed features can say of known clusters."""
+"""Teaching by ridge regression: a linear map from fixed features to known clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.networks.patches import PatchClassifier
 from pyro_crowdclust.starts.descent import features_for
 
-# Penalties that are tried, in units of the mean square of an item's features; and sharpnesses.
+# Candidate penalties, in units of the mean square of an item's features, and sharpnesses.
 _PENALTIES = tuple(2.0**power for power in range(-7, 4))
 _SHARPNESSES = (1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 
@@ -23,21 +23,21 @@ class RidgeTeaching:
 
     ``min_(B, b)  sum_i |e(c_i) - b - B s(o_i)|^2 + l |B|^2``,  logits ``h (B s(o) + b)``,
 
-    with e(c) one-hot. Penalty l and sharpness h are where ``sum_i log p(c_i)`` is largest, every
-    item predicted from the others alone: with ``M = S S^T + l I`` of centered features S and n
-    items, and Y the centered targets, item i is missed by ``(M^-1 Y)_i / ((M^-1)_ii - 1 / (l n))``
-    when it is left out. Patterns are learned from all items first. Clusters that are wrong cannot
-    be learned by heart: the penalty is chosen by what others say of each.
+    with e(c) one-hot. Penalty l and sharpness h maximize ``sum_i log p(c_i)``, where every item is
+    predicted from all others: with ``M = S S^T + l I`` of centered features S and n items, and Y
+    the centered targets, the error at item i when it is left out is
+    ``(M^-1 Y)_i / ((M^-1)_ii - 1 / (l n))``. Patterns are learned from all items first. Wrong
+    clusters cannot be memorized, since the penalty is chosen by predictions from other items.
 
     Attributes
     ----------
     num_patches
-        Patches that patterns are learned from.
+        Number of patches from which patterns are learned.
 
     Raises
     ------
     ValueError
-        When teaching a network that is no ``PatchClassifier``.
+        When the network is not a ``PatchClassifier``.
     """
 
     num_patches: int = 40_000
@@ -65,8 +65,8 @@ class RidgeTeaching:
         """
         if not isinstance(network, PatchClassifier):
             raise ValueError(
-                f"ridge regression teaches a PatchClassifier, not a {type(network).__name__}: use "
-                "one for q(z | o), or ViewTeaching"
+                f"ridge regression can teach a PatchClassifier only, not a "
+                f"{type(network).__name__}: use a PatchClassifier for q(z | o), or ViewTeaching"
             )
         known = (clusters >= 0).nonzero().squeeze(1)
         some = known[torch.randperm(len(known), generator=generator)]
@@ -113,7 +113,7 @@ def left_out_errors(
     solution: Float[Tensor, "item cluster"],
     penalty: Float[Tensor, ""],
 ) -> Float[Tensor, "item cluster"]:
-    """What every item is missed by when it is left out.
+    """Leave-one-out error at every item.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A start at a classifier that was taught some items' clusters, and taught itself the others'."""
+"""A start at a classifier q(z | o) that was trained on the clusters of some items."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pyro_crowdclust.starts.descent import ROWS
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
-# The probability above which the most probable cluster of an item is taught.
-_SURE = 0.9
+# Probability above which the most probable cluster of an item counts as known.
+_MIN_PROBABILITY = 0.9
 
 
 class Teacher(Protocol):
-    """What ``TaughtStart`` takes: ``ViewTeaching``, ``RidgeTeaching``, ``Distillation``."""
+    """Interface of ``TaughtStart``: ``ViewTeaching``, ``RidgeTeaching``, ``Distillation``."""
 
     def teach(
         self,
@@ -39,26 +39,26 @@ class Teacher(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TaughtStart:
-    """Start at a classifier q(z | o) that was taught the clusters of some items.
+    """Start at a classifier q(z | o) that is trained on the clusters of some items.
 
-    For clusters that people see and pixels do not show: those that ``cluster(None, pairs)`` finds
-    from the answers alone, say, or known ones; or for those that another fit found, to teach them
-    to a classifier that is better at it. Networks, latents and emission start as ``start``
-    has them; the classifier of an ``AmortizedGuide`` or a ``StructuredGuide`` is taught, by views
-    of all items or by ridge regression, and the mixture moves to where it then finds them.
+    For clusters that people see but distances between pixels do not show: known ones, or those that
+    ``cluster(None, pairs)`` finds from the answers alone; or for clusters of another fit, to train
+    a better classifier on them. Networks, latents and emission start as ``start`` sets them; then
+    the classifier of an ``AmortizedGuide`` or a ``StructuredGuide`` is trained, by views of all
+    items or by ridge regression, and the mixture starts at its predictions.
 
     Attributes
     ----------
     clusters
-        The cluster of every item of the data, from 0; -1 where it is not known. None: those that
-        ``KnownClusters`` knows. Or probabilities of all clusters; what is less than 90 % sure
-        counts as not known.
+        The cluster of every item of the data, from 0; -1 where it is not known. Or probabilities of
+        all clusters; items whose largest one is below 90 % count as not known. None: the known
+        labels of ``KnownClusters``.
     teaching
-        How.
+        How the classifier is trained.
     start
         The start of everything else.
     device
-        Where the classifier is taught, e.g. ``"cuda"``; None for the processor.
+        Device of the training, e.g. ``"cuda"``; None for the CPU.
 
     Raises
     ------
@@ -90,19 +90,20 @@ class TaughtStart:
             clusters = torch.where(clusters >= 0, place[clusters], -1)
         with on_device(self.device, model, guide):
             self.teaching.teach(classifier, data, clusters, generator)
-            latent, assignments = _found(guide, data, self.device)
+            latent, assignments = _predictions(guide, data, self.device)
         observed = model.components.observe(latent, False)
         guide.start_at(MixtureStart(observed, assignments, 1.0, data.known))
 
     def _clusters(self, data: CrowdData, num_clusters: int) -> Int[Tensor, " item"]:
         if self.clusters is None and data.known is None:
             raise ValueError(
-                "there is nothing to teach: pass clusters, or data with known classes of some items"
+                "there are no clusters to teach: pass clusters, or data with known classes of some "
+                "items"
             )
         clusters = torch.as_tensor(data.known if self.clusters is None else self.clusters)
         if clusters.dim() == 2:
             found = clusters.max(1)
-            clusters = torch.where(found.values > _SURE, found.indices, -1)
+            clusters = torch.where(found.values > _MIN_PROBABILITY, found.indices, -1)
         num_items = data.num_items
         if clusters.shape != (num_items,):
             raise ValueError(
@@ -127,10 +128,10 @@ def _classifier(guide: Any) -> nn.Module | None:
 
 
 @torch.no_grad()
-def _found(
+def _predictions(
     guide: Any, data: CrowdData, device: str | None
 ) -> tuple[Float[Tensor, "item dim"], Float[Tensor, "item cluster"]]:
-    """Where all items are by their features, and in which clusters."""
+    """Latents and clusters of all items by their features."""
     dtype = next(guide.recognition.parameters()).dtype
     with evaluating(guide):
         found = [guide.infer(batch.to(device, dtype)) for batch in item_batches(data, ROWS)]

@@ -1,4 +1,4 @@
-"""Teaching by views: what a classifier is told of some items, and tells itself of the others."""
+"""Teaching by views: a classifier learns known clusters, and its own predictions for the rest."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns
 
 @dataclass(frozen=True)
 class ViewTeaching:
-    """How a classifier is taught, by views of items whose cluster is known and of others.
+    """Train a classifier on views of items, both those of known cluster and others.
 
         - mean_i log p(c_i | v(o_i)) - mean_j sum_k q_jk log p(k | v(o_j)),   q_jk ~ p'(k | o_j)^h
 
-    over items i of known cluster c_i and others j, where p' is the running mean of the network
-    over its steps (Tarvainen and Valpola 2017), v a random view, and h above 1 makes what it finds
-    surer (Berthelot et al. 2019). What remains is the running mean. Steps are those of AdamW, at a
-    rate that rises and falls once.
+    over items i of known cluster c_i and others j, where p' is the running mean of the network over
+    its steps (Tarvainen and Valpola 2017), v a random view, and h above 1 sharpens the predictions
+    (Berthelot et al. 2019). Training is by AdamW, with a rate that rises and falls once; the
+    running mean is kept.
 
     Attributes
     ----------
     view
         How views are made, e.g. ``RandomPhoto``.
     steps
-        How many.
+        Number of steps.
     batch_size
-        Items of known cluster in a step, and others.
+        Number of items of known cluster per step, and of other items.
     alone
-        Share of the steps before the others are looked at.
+        Share of the steps at the beginning that use only items of known cluster.
     sharpness
         h.
     learning_rate, weight_decay
         Of AdamW.
     memory
-        Of the running mean: it moves by ``1 - memory`` in a step, by more in the first ones.
+        Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
     """
 
     view: View
@@ -78,14 +78,14 @@ class ViewTeaching:
             drawn = self._some(known, generator)
             views = random_views(self.view, features_for(network, data, drawn), generator)
             logits = network(views)
-            told = nn.functional.cross_entropy(logits, clusters[drawn].to(logits.device))
+            known_loss = nn.functional.cross_entropy(logits, clusters[drawn].to(logits.device))
             if not len(others) or step < self.alone * self.steps:
-                return told
+                return known_loss
             features = features_for(network, data, self._some(others, generator))
             with torch.no_grad():
                 found = (self.sharpness * average(features).log_softmax(-1)).softmax(-1)
             logits = network(random_views(self.view, features, generator))
-            return told + nn.functional.cross_entropy(logits, found)
+            return known_loss + nn.functional.cross_entropy(logits, found)
 
         descend(
             network,

@@ -1,4 +1,4 @@
-"""What an expert's labels and links do to the assignments."""
+"""Supervision: how an expert's known labels and links act on the assignments of a mixture."""
 
 from pyro_crowdclust.supervision.certain_links import CertainLinks
 from pyro_crowdclust.supervision.class_table import ClassTable

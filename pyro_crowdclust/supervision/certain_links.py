@@ -1,10 +1,10 @@
-"""Must-links and cannot-links as answers that are nearly always right.
+"""Supervision by must-links and cannot-links, as answers that are nearly always right.
 
     p(must-link | z_i, z_j in one cluster) = p(cannot-link | in two) = 1 - epsilon
 
-Every link is an observation with a likelihood, so that the bound is one of the evidence, and can be
-compared between models of any number of clusters; the potentials of ``HiddenMarkovField`` grow with
-the components. What known labels say is up to another supervision, a ``ClassTable``.
+Every link is an observation with a likelihood, so the ELBO is a bound on the evidence and can be
+compared between models with different numbers of clusters; the potentials of ``HiddenMarkovField``
+depend on the components. Known labels are left to another supervision, a ``ClassTable``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pyro_crowdclust.supervision.field_coupling import (
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.supervision.unsupervised import Unsupervised
 
-# Most rounds of coordinate ascent over the items with links in a step.
+# Maximum number of rounds of coordinate ascent over the items with links in a step.
 _ROUNDS = 10
 
 
 @described
 class CertainLinks(Supervision):
-    """Supervision by links that are wrong once in ``1 / error``, and perhaps by known labels.
+    """Supervision by links that are wrong with probability ``error``, and optionally by labels.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class CertainLinks(Supervision):
     error
         epsilon, in (0, 1/2).
     labels
-        What known labels say; None refuses data that have any.
+        The supervision by known labels; with None, data with known labels are refused.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class CertainLinks(Supervision):
 
     @classmethod
     def of(cls, data: CrowdData, num_clusters: int, **options: Any) -> CertainLinks:
-        """For the links and the known labels of some data."""
+        """The supervision for the links and the known labels of some data."""
         labels = ClassTable.of(data, num_clusters) if data.num_known_classes else None
         return cls(num_clusters, labels=labels, **options)
 
     @property
     def weight(self) -> float:
-        """What a link says, ``log((1 - epsilon) / epsilon)``."""
+        """Evidence of a link in nats, ``log((1 - epsilon) / epsilon)``."""
         return math.log((1 - self.error) / self.error)
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -106,8 +106,9 @@ class CertainLinks(Supervision):
             self.labels.check(data.with_parts(links=None))
         elif data.num_known_classes:
             raise ValueError(
-                "the data have known labels beside links, but these links have no class table: use "
-                f"CertainLinks.of(data, {self.num_clusters}), or build the data without labels"
+                "the data have known labels in addition to links, but this CertainLinks has no "
+                f"class table: use CertainLinks.of(data, {self.num_clusters}), or build the data "
+                "without labels"
             )
 
     def check_minibatches(self, data: CrowdData) -> None:
@@ -161,14 +162,17 @@ class CertainLinks(Supervision):
         if coupling is None:
             return found
         alone, rows = found.logits, coupling.rows
-        heard = coupling.settle(alone[rows], alone[rows], _ROUNDS)
-        return replace(found, logits=alone.index_copy(0, rows, heard))
+        settled = coupling.settle(alone[rows], alone[rows], _ROUNDS)
+        return replace(found, logits=alone.index_copy(0, rows, settled))
 
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch
     ) -> list[OwnersEvidence]:
-        said, coupling = self.labels.owners_evidence(assignments, batch), self.coupling({}, batch)
-        return said if coupling is None else [*said, PairOwners(coupling.merge_gain(assignments))]
+        evidence = self.labels.owners_evidence(assignments, batch)
+        coupling = self.coupling({}, batch)
+        if coupling is None:
+            return evidence
+        return [*evidence, PairOwners(coupling.merge_gain(assignments))]
 
     def expected_counts(
         self,

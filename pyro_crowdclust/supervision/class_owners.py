@@ -1,4 +1,4 @@
-"""What known labels say of which components are one cluster."""
+"""Evidence of known labels about which components form one cluster."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 
 
 class ClassOwners(NamedTuple):
-    """The bound of known labels as a function of c, q(rho) at its best for each.
+    """The bound of known labels as a function of c, with the optimal q(rho) for each c.
 
-    With N_ky the expected items of component k and class y,
+    With N_ky the expected number of items in component k and class y,
 
         f(c) = sum_m log Z(eta0_m + sum_k q(c_k = m) N_k) - log Z(eta0_m),
 
@@ -35,7 +35,7 @@ class ClassOwners(NamedTuple):
 
     @property
     def gain(self) -> Float[Tensor, "component component"]:
-        """What the labels gain if two components are one cluster, under the prior of the first."""
+        """Gain of the labels if two components form one cluster, under the prior of the first."""
         prior = self.prior.natural_parameters[0]
         own = self._gained(prior + self.counts)
         together = self._gained(prior + self.counts.unsqueeze(0) + self.counts.unsqueeze(1))
@@ -47,19 +47,19 @@ class ClassOwners(NamedTuple):
 
     @property
     def between(self) -> Float[Tensor, "component component"]:
-        """Nothing: the clusters' classes are between components."""
+        """Zero: labels couple components only through the classes of their cluster."""
         number = len(self.counts)
         return self.counts.new_zeros(number, number)
 
     def slope(
         self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """What a component hears of every cluster, from the classes that this has."""
+        """Evidence for a component being in a cluster, from the classes of the cluster."""
         of_clusters = self.prior.family.expected_statistics(self._of_clusters(owners))
         return self.counts @ of_clusters.mT
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What the labels add to the bound."""
+        """The term of the labels in the bound."""
         normalizer = self.prior.family.log_normalizer
         before = normalizer(self.prior.natural_parameters)
         return float((normalizer(self._of_clusters(owners)) - before).sum())

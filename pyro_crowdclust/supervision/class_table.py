@@ -7,9 +7,9 @@ is linear in the labels:
 
     q(rho_k) = Dir(a + sum_n phi_nk onehot(y_n)),   log phi_nk += E[log rho_{k, y_n}]
 
-With a well below 1 a cluster that holds one class refuses every other, so labels attract and repel;
-a class may own several clusters, and which cluster is of which class is inferred. Where clusters
-own components, the classes are of c_k, the cluster of the item's component.
+With a well below 1, a cluster that contains one class rejects all others, so labels attract and
+repel; a class may have several clusters, and the class of each cluster is inferred. Where clusters
+own components, the class depends on c_k, the cluster of the item's component.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class KnownClass(StatisticValued):
         return torch.distributions.Categorical(probabilities, validate_args=False).sample()
 
     def log_prob(self, value: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
-        # A column of zeros at the end is what an unknown label, -1, picks.
+        # An unknown label, -1, selects the last column, which is zero.
         padded = nn.functional.pad(self.log_table, (0, 1)).to(self.assignments.dtype)
         return (self.assignments * padded.mT[value]).sum(-1)
 
 
 @described
 class ClassTable(Supervision):
-    """Supervision by a table of class probabilities, a row per cluster.
+    """Supervision by known labels, with a table of class probabilities: one row per cluster.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class ClassTable(Supervision):
     num_classes
         C, the number of different labels.
     concentration
-        Total of a row's prior, ``sum_c a_c``: small for clusters of one class.
+        Total of the prior of a row, ``sum_c a_c``; small values give clusters of one class.
     base_rates
         Shares of the classes, to which ``a`` is proportional, so that a cluster without labels
         predicts them; uniform by default.
@@ -124,13 +124,13 @@ class ClassTable(Supervision):
         super().__init__(unlabeled_weight)
         if num_classes < 1:
             raise ValueError(
-                f"num_classes is {num_classes}: there must be labels to learn from (of known "
-                "labels there are data.num_known_classes)"
+                f"num_classes is {num_classes}, but must be at least 1: pass the number of "
+                "different known labels, data.num_known_classes"
             )
         if num_classes > num_clusters:
             raise ValueError(
-                f"{num_classes} classes are more than the {num_clusters} clusters, of which each "
-                f"is to be of one class: use at least {num_classes} clusters"
+                f"there are {num_classes} classes but only {num_clusters} clusters, and every "
+                f"class needs a cluster: use at least {num_classes} clusters"
             )
         if concentration <= 0:
             raise ValueError(f"concentration is {concentration}, but must be positive")
@@ -143,7 +143,7 @@ class ClassTable(Supervision):
 
     @classmethod
     def of(cls, data: CrowdData, num_clusters: int, **options: Any) -> ClassTable:
-        """A table for the labels of some data, with their (smoothed) shares as base rates."""
+        """A table for the labels of some data, with their smoothed frequencies as base rates."""
         if data.known is None or not data.num_known_classes:
             raise ValueError("the data have no known labels: pass CrowdData(..., known=labels)")
         counts = torch.bincount(data.known[data.known >= 0], minlength=data.num_known_classes)
@@ -158,7 +158,7 @@ class ClassTable(Supervision):
             raise ValueError("the data have no known labels: pass CrowdData(..., known=labels)")
         if data.num_known_classes > self.num_classes:
             raise ValueError(
-                f"the labels are of {data.num_known_classes} classes, but the class table has "
+                f"the labels have {data.num_known_classes} classes, but the class table has "
                 f"{self.num_classes}: use ClassTable.of(data, {self.num_clusters})"
             )
         if data.links is not None:
@@ -187,7 +187,7 @@ class ClassTable(Supervision):
     def grouped_log_weights(
         self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
     ) -> Float[Tensor, "group cluster"]:
-        # Group 0 are the items without a label.
+        # Group 0 contains the items without a label.
         return log_weights + nn.functional.pad(_of_components(statistics), (1, 0)).mT
 
     def owners_evidence(
@@ -212,6 +212,6 @@ class ClassTable(Supervision):
 
 
 def _of_components(statistics: Mapping[str, Tensor]) -> Float[Tensor, "component class"]:
-    """``E[log rho]`` of the cluster of every component, in which the label's density is linear."""
+    """``E[log rho]`` of the cluster of every component; the label's density is linear in it."""
     table, owners = statistics["class_table"], statistics.get("owners")
     return table if owners is None else owners @ table

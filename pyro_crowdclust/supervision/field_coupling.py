@@ -1,7 +1,7 @@
-"""What neighbours in a hidden Markov random field tell each other; Echraibi et al. 2019, section 2.
+"""Messages between neighbours in a hidden Markov random field; Echraibi et al. 2019, section 2.
 
-The sum over neighbours with the same label is a class sum less the item's own share, so that a
-label on n items costs O(n T + T^2), not O(n^2).
+The sum over neighbours with the same label is the sum over the class minus the item's own term, so
+a label on n items costs O(n T + T^2), not O(n^2).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.families import ExponentialFamily, softmax_without_denormals
 from pyro_crowdclust.minibatches.batch import Batch
 
-# Sweeps of the Gibbs sampler that draws z in a simulation.
+# Number of sweeps of the Gibbs sampler that draws z in a simulation.
 _GIBBS_SWEEPS = 20
-# A round that would lower the bound is halved so often before the rounds end.
+# A step that would lower the bound is halved at most this many times; then the rounds end.
 _MAX_HALVINGS = 12
 
 
@@ -44,14 +44,14 @@ def pairwise_divergence(
 
 
 class FieldCoupling:
-    """Messages ``-lambda sum_{m ~ n} V phi_m`` of a batch (eq. 2), and the bound they belong to.
+    """Messages ``-lambda sum_{m ~ n} V phi_m`` in a batch (eq. 2), and their term in the bound.
 
     Parameters
     ----------
     rows
         Rows of the batch that have neighbours, ascending.
     batch
-        The batch; its items with a label or a link.
+        The batch, which has items with a label or a link.
     divergence
         V, shape ``[K, K]``.
     strength
@@ -62,8 +62,8 @@ class FieldCoupling:
     repel_labels
         Whether different labels repel.
     owners
-        The cluster of every component or its probabilities, where clusters own components; those of
-        one cluster have nothing between them.
+        The cluster of every component or its probabilities, where clusters own components; the
+        potential between components of one cluster is zero.
     hears_labels
         Whether equal labels attract.
     """
@@ -81,7 +81,7 @@ class FieldCoupling:
     ) -> None:
         self.rows = rows
         self.num_items = len(batch.items)
-        assert batch.neighbors is not None  # as the field has asked
+        assert batch.neighbors is not None  # the field has checked this
         self.neighbors = batch.neighbors
         together = torch.eye(len(divergence)).to(divergence)
         if owners is not None:
@@ -104,39 +104,39 @@ class FieldCoupling:
 
     @property
     def num_links(self) -> int:
-        """How many links there are in the batch."""
+        """Number of links in the batch."""
         return 0 if self._links is None else self._links.num_links
 
     def _by_label(
         self, assignments: Float[Tensor, "row cluster"]
     ) -> tuple[Float[Tensor, "labelled cluster"], Float[Tensor, "label cluster"]]:
-        """Those of the rows with a label, and the sum over the rows of every label."""
+        """Assignments of the rows with a label, and their sum for every label."""
         labelled = assignments[self._labelled]
         sums = labelled.new_zeros(self._num_labels, labelled.shape[-1])
         return labelled, sums.index_add(0, self._label, labelled)
 
     def among(self, assignments: Float[Tensor, "row cluster"]) -> Tensor:
-        """Messages to the rows with neighbours from each other, of the pairs in the batch."""
-        # In the precision of the items, which is that of networks.
+        """Messages between the rows with neighbours, from the pairs within the batch."""
+        # In the precision of the assignments, which is that of the networks.
         divergence, repulsion = self._divergence.to(assignments), self._repulsion.to(assignments)
         labelled, sums = self._by_label(assignments)
-        heard = (labelled - sums[self._label]) @ divergence
+        from_labels = (labelled - sums[self._label]) @ divergence
         if self._repel_labels:
-            heard = heard - ((sums.sum(0) - sums) @ repulsion)[self._label]
-        messages = torch.zeros_like(assignments).index_add(0, self._labelled, heard)
+            from_labels = from_labels - ((sums.sum(0) - sums) @ repulsion)[self._label]
+        messages = torch.zeros_like(assignments).index_add(0, self._labelled, from_labels)
         if self._links is None:
             return messages
         must = self._links.must.unsqueeze(-1)
         for here, there in ((self._left, self._right), (self._right, self._left)):
             other = assignments[there]
-            said = torch.where(must, other @ divergence, other @ repulsion)
-            messages = messages.index_add(0, here, -said)
+            from_links = torch.where(must, other @ divergence, other @ repulsion)
+            messages = messages.index_add(0, here, -from_links)
         return messages
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every item of the batch hears, an estimate of what it hears in all the data."""
-        heard = self.neighbors.message_scale * self.among(assignments[self.rows])
-        return torch.zeros_like(assignments).index_copy(0, self.rows, heard)
+        """Messages to every item of the batch: an estimate of those from all data."""
+        messages = self.neighbors.message_scale * self.among(assignments[self.rows])
+        return torch.zeros_like(assignments).index_copy(0, self.rows, messages)
 
     def log_factor(self, assignments: Float[Tensor, "item cluster"]) -> Tensor:
         """``-lambda sum_{n ~ m} <phi_n, V phi_m>``, an unbiased estimate of that of all data."""
@@ -147,10 +147,10 @@ class FieldCoupling:
     def merge_gain(
         self, assignments: Float[Tensor, "item cluster"]
     ) -> Float[Tensor, "cluster cluster"]:
-        """What ``log_factor`` gains if nothing were between two clusters.
+        """Gain of ``log_factor`` if the potential between two clusters were zero.
 
-        ``lambda (V_kl A_kl - r R_kl)`` with A and R the expected pairs of neighbours, and of items
-        that repel each other, of which one is in k and the other in l.
+        ``lambda (V_kl A_kl - r R_kl)``, where A_kl and R_kl are the expected numbers of pairs of
+        neighbours and of pairs that repel each other, with one item in k and the other in l.
         """
         assignments = assignments[self.rows]
         labelled, sums = self._by_label(assignments)
@@ -171,15 +171,15 @@ class FieldCoupling:
         start: Float[Tensor, "row cluster"],
         rounds: int,
     ) -> Float[Tensor, "row cluster"]:
-        """Coordinate ascent over the rows with neighbours: logits at which the bound is no lower.
+        """Coordinate ascent over the rows with neighbours; the bound of the logits never falls.
 
-        All rows move at once towards eq. 2, ``target_n = alone_n + messages_n``, which would let
-        them change places for ever. A round is therefore taken only if it does not lower
+        All rows move at once towards eq. 2, ``target_n = alone_n + messages_n``, so that they could
+        oscillate forever. A round is therefore accepted only if it does not lower
 
             sum_n <phi_n, alone_n> + H(phi_n) + <phi_n, messages_n> / 2
 
-        and its length is halved until it does not. The direction ``target - logits`` is the
-        natural gradient of that function, so some length will do.
+        and its step is halved until it does not. The direction ``target - logits`` is the natural
+        gradient of that function, so a small enough step raises it.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class FieldCoupling:
         start
             log phi to begin with, up to a constant in each row.
         rounds
-            Most rounds.
+            Maximum number of rounds.
         """
         scale = self.neighbors.message_scale
 
@@ -230,38 +230,38 @@ def refuse_enumerated(z: Tensor) -> None:
 def tied_rows(
     what: str, is_tied: Bool[Tensor, " item"], batch: Batch
 ) -> Int[Tensor, " row"] | None:
-    """Rows of the items that hear each other, ascending; None if there are none.
+    """Rows of the items with messages between them, ascending; None if no item has any.
 
     Raises
     ------
     ValueError
-        If the batch is in several processes, or if it holds some answers and some of what ties
-        items.
+        If the batch is split over several processes, or is a minibatch with answers.
     """
     if batch.part is not None:
         raise ValueError(
-            f"with {what} items hear each other, and they are here in several processes: fit these "
-            "data in one process, or use ClassTable or KnownClusters, which tie no items"
+            f"with {what} items are coupled, but here they are split over several processes: "
+            "fit these data in one process, or use ClassTable or KnownClusters, which do not "
+            "couple items"
         )
     rows = is_tied.nonzero().squeeze(1)
     if not len(rows):
         return None
-    assert batch.neighbors is not None  # which have tied them
+    assert batch.neighbors is not None  # the coupling comes from neighbours
     if batch.num_paired and not batch.neighbors.complete:
         refuse_minibatches(what)
     return rows
 
 
 def refuse_minibatches(what: str) -> NoReturn:
-    """Raise the ``ValueError`` of minibatches with answers, and some of what ties items."""
+    """Raise the ``ValueError`` for minibatches with both answers and couplings of items."""
     raise ValueError(
-        f"minibatches with workers' answers and {what} are not possible, as the two draw items "
-        "differently: use fit(..., batch_size=None), or ClassTable"
+        f"minibatches with both workers' answers and {what} are not possible, because the two "
+        "sample items differently: use fit(..., batch_size=None), or ClassTable"
     )
 
 
 class FieldAssignment(Assignment):
-    """z under the field: ``pi`` where an item has no neighbours, nothing where it has some.
+    """z under the field: ``log pi`` for items without neighbours, zero for all others.
 
     The coupling itself is the model's factor ``field``. A draw takes Gibbs sweeps over the items
     that have neighbours.

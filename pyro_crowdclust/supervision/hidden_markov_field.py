@@ -3,17 +3,17 @@
     p(z | pi) = prod_n pi_{z_n}^[N_n empty] prod_{n ~ m} exp(-lambda V(z_n, z_m)) / Gamma(V)
     V(k, l) = KL(q(theta_k) || q(theta_l)) + KL(q(theta_l) || q(theta_k))             (eq. 3)
 
-n ~ m where both carry the same label, and once more for every must-link of the two. The potential
-is made from the posterior itself, so it is no part of a generative model until it is held fixed:
-here V is a constant of every step, refreshed between steps. At fixed V all updates are coordinate
+n ~ m if both have the same label, and once more for every must-link between them. The potential is
+computed from the posterior itself, so it is not part of a generative model unless it is held fixed:
+here V is constant within a step and refreshed between steps. At fixed V all updates are coordinate
 ascent on
 
     L_V(q) = E_q[log p(x, theta, pi, z)] - E_q[log q],
 
-in which log Gamma(V), a constant, is left out: L_V - log Gamma(V) is the bound on the evidence.
-Where clusters own components, those of one cluster have nothing between them: with B of
-``Ownership`` the potential of neighbours is ``(1 - B_kl) V_kl``, and that of a cannot-link is for
-all pairs k, l of one cluster.
+which leaves out the constant log Gamma(V): L_V - log Gamma(V) is the bound on the evidence. Where
+clusters own components, the potential between components of one cluster is zero: with B of
+``Ownership`` the potential of neighbours is ``(1 - B_kl) V_kl``, and that of a cannot-link applies
+to all pairs k, l in one cluster.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from pyro_crowdclust.supervision.field_coupling import (
 )
 from pyro_crowdclust.supervision.supervision import Supervision
 
-_TIES = "a hidden Markov field"
-# A cluster that has just been emptied keeps exp(-this) of an item, from where it may come back.
-_NEARLY_NOTHING = 50.0
+_COUPLED_BY = "a hidden Markov field"
+# An emptied cluster keeps the share exp(-this) of an item, so that it can grow again.
+_MINUS_LOG_SHARE = 50.0
 
 
 @described
@@ -61,18 +61,18 @@ class HiddenMarkovField(Supervision):
     num_clusters
         T.
     num_items
-        How many items the data have: the field remembers the q(z) of each between steps.
+        Number of items in the data: the field stores q(z) of each between steps.
     strength
         lambda >= 0. V grows with the number of items in a cluster, so that even a small lambda
-        makes labels count for much.
+        gives labels much weight.
     repel_labels
-        Also let items with different labels repel each other, which the paper does not: its
-        n ~ m joins equal labels alone.
+        Also let items with different labels repel each other, unlike the paper, where n ~ m joins
+        equal labels only.
     refresh_epochs
-        V follows q(theta) in the first so many epochs and then stays; None: in all, as in the
-        paper. Once it stays, the bound never falls.
+        V follows q(theta) for this many epochs and is then fixed; None: in all epochs, as in the
+        paper. Once V is fixed, the bound never falls.
     rounds
-        Most rounds of coordinate ascent over the items with neighbours in a step.
+        Maximum number of rounds of coordinate ascent over the items with neighbours in a step.
     unlabeled_weight
         Weight of items without neighbours in weights and components; see ``Supervision``.
 
@@ -91,8 +91,8 @@ class HiddenMarkovField(Supervision):
 
     Notes
     -----
-    The repulsion of a cannot-link is the mean of V over pairs of different clusters, so that it is
-    in the units of the attraction; the paper leaves it open.
+    The repulsion of a cannot-link is the mean of V over pairs of different clusters, so that it has
+    the units of the attraction; the paper does not specify it.
     """
 
     couples_items = True
@@ -116,7 +116,7 @@ class HiddenMarkovField(Supervision):
         super().__init__(unlabeled_weight)
         if strength < 0 or rounds < 1:
             raise ValueError(
-                f"need strength >= 0 and at least one round, not {strength} and {rounds}"
+                f"strength is {strength} and rounds is {rounds}, but they must be at least 0 and 1"
             )
         self.num_clusters = num_clusters
         self.strength = strength
@@ -127,7 +127,7 @@ class HiddenMarkovField(Supervision):
         self.register_buffer(
             "divergence", torch.zeros(num_clusters, num_clusters, dtype=torch.float64)
         )
-        # log phi after the last step on all data, from which the next goes on; NaN before it.
+        # log phi after the last step on all data, where the next one starts; NaN before the first.
         nothing = torch.full((num_items, num_clusters), torch.nan, dtype=torch.float64)
         self.register_buffer("settled", nothing)
 
@@ -144,12 +144,12 @@ class HiddenMarkovField(Supervision):
             )
         if data.num_items != len(self.settled):
             raise ValueError(
-                f"the data have {data.num_items} items, but the field is of {len(self.settled)}: "
+                f"the data have {data.num_items} items, but the field has {len(self.settled)}: "
                 f"use HiddenMarkovField.of(data, {self.num_clusters})"
             )
         if data.num_known_classes > self.num_clusters:
             raise ValueError(
-                f"the labels are of {data.num_known_classes} classes, but there are "
+                f"the labels have {data.num_known_classes} classes, but there are "
                 f"{self.num_clusters} clusters: use at least {data.num_known_classes}"
             )
         if data.known is None or self.repel_labels:
@@ -159,10 +159,11 @@ class HiddenMarkovField(Supervision):
         if len(lonely):
             item = int((data.known == lonely[0]).nonzero()[0])
             warnings.warn(
-                f"label {show(data.known_ids[int(lonely[0])])} is carried by one item only (item "
+                f"only one item has the label {show(data.known_ids[int(lonely[0])])} (item "
                 f"{show(data.item_ids[item])}; {count(len(lonely), 'such label')}): it has no "
-                "neighbour, so the label says nothing. Label another item so, or link it to one; a "
-                "model of your own may have repel_labels=True, or a ClassTable in place of links",
+                "neighbour, so the label has no effect. Give another item this label, or link "
+                "the item to another one; in a model that you build yourself you can also set "
+                "repel_labels=True, or use a ClassTable instead of links",
                 UserWarning,
                 stacklevel=3,
             )
@@ -171,7 +172,7 @@ class HiddenMarkovField(Supervision):
         labels = torch.empty(0) if data.known is None else data.known[data.known >= 0]
         is_shared = len(labels.unique()) < len(labels)
         if data.links is not None or is_shared or (self.repel_labels and len(labels) > 1):
-            refuse_minibatches(_TIES)
+            refuse_minibatches(_COUPLED_BY)
 
     def has_neighbors(self, batch: Batch) -> Bool[Tensor, " item"]:
         """Which items of the batch have neighbours anywhere in the data."""
@@ -193,7 +194,7 @@ class HiddenMarkovField(Supervision):
         return weight * batch.item_weight
 
     def _free(self, log_weights: Float[Tensor, "... cluster"], batch: Batch) -> Tensor:
-        """log pi of items without neighbours, zero of others."""
+        """log pi for items without neighbours, zero for others."""
         if batch.neighbors is None:
             return log_weights
         return torch.where(self.has_neighbors(batch).unsqueeze(-1), 0.0, log_weights)
@@ -218,7 +219,7 @@ class HiddenMarkovField(Supervision):
     def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> FieldCoupling | None:
         if batch.neighbors is None:
             return None
-        rows = tied_rows(_TIES, self.has_neighbors(batch), batch)
+        rows = tied_rows(_COUPLED_BY, self.has_neighbors(batch), batch)
         if rows is None:
             return None
         off_diagonal = self.num_clusters * (self.num_clusters - 1)
@@ -246,7 +247,7 @@ class HiddenMarkovField(Supervision):
         coupling = self.coupling(statistics, batch)
         if coupling is None:
             return alone
-        # Training remembers where it is; reading a result must leave it as it was.
+        # Training stores the settled q(z); computing a result must not change it.
         remember = torch.is_grad_enabled()
         with torch.no_grad():
             return replace(alone, logits=self._settle(alone.logits, coupling, batch, remember))
@@ -258,7 +259,7 @@ class HiddenMarkovField(Supervision):
         batch: Batch,
         remember: bool,
     ) -> Tensor:
-        """log phi with messages; a step on all data goes on from where the last one ended."""
+        """log phi with messages; a step on all data starts where the last one ended."""
         rows, start = coupling.rows, alone[coupling.rows]
         whole = len(batch.items) == batch.num_items == len(self.settled)
         if whole:
@@ -279,7 +280,7 @@ class HiddenMarkovField(Supervision):
     def merge(self, kept: int, emptied: int) -> None:
         together = self.settled[:, [kept, emptied]].logsumexp(1)
         self.settled[:, kept] = together
-        self.settled[:, emptied] = together - _NEARLY_NOTHING
+        self.settled[:, emptied] = together - _MINUS_LOG_SHARE
 
     def empty(self, cluster: int) -> None:
-        self.settled[:, cluster] = self.settled.logsumexp(1) - _NEARLY_NOTHING
+        self.settled[:, cluster] = self.settled.logsumexp(1) - _MINUS_LOG_SHARE

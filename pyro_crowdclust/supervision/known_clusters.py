@@ -1,4 +1,4 @@
-"""Known labels that are the clusters themselves: q(z) of a labelled item is one-hot."""
+"""Supervision by labels that name the clusters themselves: q(z) of a labelled item is one-hot."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pyro_crowdclust.supervision.supervision import Supervision
 class KnownClusters(Supervision):
     """``q(z_n = c) = 1`` for an item with the known label c; Echraibi et al. 2020, section 4.1.
 
-    The first clusters are the labels, in the order of ``CrowdData.known_ids``; more clusters than
-    labels are for items of kinds that nobody labelled. Where one label may have several clusters,
-    use ``ClassTable``.
+    The first clusters are the labels, in the order of ``CrowdData.known_ids``; further clusters are
+    for classes without labelled items. Where one label may have several clusters, use
+    ``ClassTable``.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class KnownClusters(Supervision):
             raise ValueError("the data have no known labels: pass CrowdData(..., known=labels)")
         if data.num_known_classes > self.num_clusters:
             raise ValueError(
-                f"the labels are of {data.num_known_classes} classes, more than the "
-                f"{self.num_clusters} clusters, of which each can have one: use at least "
+                f"the labels have {data.num_known_classes} classes, but there are only "
+                f"{self.num_clusters} clusters, one for each class: use at least "
                 f"{data.num_known_classes} clusters"
             )
         if data.links is not None:
@@ -58,7 +58,7 @@ class KnownClusters(Supervision):
             )
 
     def of_label(self, known: Int[Tensor, " item"]) -> Bool[Tensor, "item cluster"]:
-        """Whether an item with this label can be in each cluster."""
+        """Which clusters an item with this label can be in."""
         clusters = torch.arange(self.num_clusters, device=known.device)
         return (known.unsqueeze(-1) == clusters) | (known < 0).unsqueeze(-1)
 
@@ -79,7 +79,7 @@ class KnownClusters(Supervision):
         points: Float[Tensor, "item dim"],
         known: Int[Tensor, " item"] | None,
     ) -> Float[Tensor, "item cluster"]:
-        """Every item with the label whose labelled items are nearest on average."""
+        """Give every item the label whose labelled items are nearest on average."""
         if known is None or bool((known < 0).all()):
             return partition
         labels = known[known >= 0].unique()
@@ -95,6 +95,6 @@ class KnownClusters(Supervision):
     def grouped_log_weights(
         self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
     ) -> Float[Tensor, "group cluster"]:
-        # Group 0 are the items without a label.
+        # Group 0 contains the items without a label.
         labels = torch.arange(-1, self.num_clusters, device=log_weights.device)
         return torch.where(self.of_label(labels), log_weights, -torch.inf)

@@ -1,11 +1,11 @@
-"""What an expert's labels and links do to a mixture: the verbs of a supervision object.
+"""Base class of supervision: how an expert's labels and links act on a mixture.
 
-A model is given one beside its annotators: ``SemiCrowdsourcedMixture(..., supervision=...)``. The
-library's are ``ClassTable``, ``KnownClusters``, ``CertainLinks`` and ``HiddenMarkovField``; one of
-your own derives from ``Supervision``.
+A model takes one in addition to its annotators: ``SemiCrowdsourcedMixture(..., supervision=...)``.
+The library has ``ClassTable``, ``KnownClusters``, ``CertainLinks`` and ``HiddenMarkovField``; a
+user-defined one derives from ``Supervision``.
 
-``statistics`` are those of the global sites beside the mixture's, by name: its own, and ``owners``
-where clusters own components, of which z is then one.
+The argument ``statistics`` has those of the global sites other than the mixture's, by name: the
+sites of the supervision, and ``owners`` where clusters own components; z is then the component.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from pyro_crowdclust.protocols import Coupling, OwnersEvidence
 
 @described
 class Supervision(nn.Module):
-    """The defaults of every supervision, which say nothing; ``Unsupervised`` is none at all.
+    """Base class whose default methods use no labels or links; see also ``Unsupervised``.
 
     Parameters
     ----------
     unlabeled_weight
-        omega in (0, 1]: items without a known label count as omega items in all that is shared
-        (weights, components), which makes the bound one of a power likelihood (EM-lambda; Nigam et
-        al. 2000, section 5.3.1). Their own q(z) is unchanged. Below 1 it helps where clusters do
-        not follow the classes.
+        omega in (0, 1]: items without a known label count as omega items in the updates of weights
+        and components, so that the ELBO is the bound of a power likelihood (EM-lambda; Nigam et al.
+        2000, section 5.3.1). Their own q(z) is unchanged. A value below 1 helps where the clusters
+        of the features do not match the classes.
 
     Attributes
     ----------
     hears_experts
-        Whether labels or links have a say.
+        Whether labels or links are used.
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     is_between_components
-        Whether what items tell each other hangs on how far their components are apart.
+        Whether messages between items depend on the distance between their components.
     names_clusters
-        Whether labels are numbers of clusters, which must then keep their order.
+        Whether labels are cluster numbers, so that clusters must keep their order.
     sites_of_clusters
-        Which of its global sites have a row per cluster.
+        Names of its global sites that have a row per cluster.
     num_clusters
-        The number of clusters that it was made for; None fits any.
+        The number of clusters that it was built for; None for any number.
     """
 
     hears_experts = True
@@ -70,16 +70,16 @@ class Supervision(nn.Module):
         self.unlabeled_weight = unlabeled_weight
 
     def priors(self) -> dict[str, ConjugatePrior]:
-        """Global sites of its own, by name; a guide has a conjugate posterior for each."""
+        """Priors of its global sites, by name; a guide has a conjugate posterior for each."""
         return {}
 
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` unless the data hold what is needed."""
+        """Raise a ``ValueError`` unless the data have what the supervision needs."""
 
     def check_minibatches(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` if no minibatch may hold answers and some of the items it ties.
+        """Raise a ``ValueError`` if minibatches with answers are impossible for these data.
 
-        Asked by ``fit`` where one would.
+        Called by ``fit`` if minibatches would contain both answers and items that it couples.
         """
 
     def item_weight(self, batch: Batch) -> Float[Tensor, " item"]:
@@ -116,17 +116,17 @@ class Supervision(nn.Module):
         return log_weights
 
     def groups(self, batch: Batch) -> Int[Tensor, " item"] | None:
-        """A code per item, such that log q(z_n) is offset alike in a group; None for one group."""
+        """A code per item: log q(z_n) has the same offset within a group; None for one group."""
         return None
 
     def grouped_log_weights(
         self, log_weights: Float[Tensor, " cluster"], statistics: Mapping[str, Tensor]
     ) -> Float[Tensor, "group cluster"]:
-        """``local_log_weights`` of every group; asked unless ``couples_items``."""
+        """``local_log_weights`` of every group; called unless ``couples_items``."""
         return log_weights.unsqueeze(0)
 
     def coupling(self, statistics: Mapping[str, Tensor], batch: Batch) -> Coupling | None:
-        """What couples the z of the batch, or None."""
+        """The coupling between the z of the batch, or None."""
         return None
 
     def solve(
@@ -142,20 +142,20 @@ class Supervision(nn.Module):
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch
     ) -> list[OwnersEvidence]:
-        """What labels and links say of which components are one cluster."""
+        """Evidence of labels and links about which components form one cluster."""
         return []
 
     def set_epoch(self, epoch: float) -> None:
-        """Told how far training is."""
+        """Called with the epoch of training."""
 
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
-        """Told of q(theta) before every step of training."""
+        """Called with q(theta) before every step of training."""
 
     def merge(self, kept: int, emptied: int) -> None:
-        """Told that one cluster now also holds what another held, posteriors aside."""
+        """Called when a cluster takes over the items of another; posteriors are moved elsewhere."""
 
     def empty(self, cluster: int) -> None:
-        """Told that a cluster holds nothing now, posteriors aside."""
+        """Called after a cluster has been emptied; posteriors are changed elsewhere."""
 
     def start_partition(
         self,
@@ -163,7 +163,7 @@ class Supervision(nn.Module):
         points: Float[Tensor, "item dim"],
         known: Int[Tensor, " item"] | None,
     ) -> Float[Tensor, "item cluster"]:
-        """The partition that training starts at, given one that does not know the labels."""
+        """The partition at which training starts, given one that ignores the labels."""
         return partition
 
     def expected_counts(
@@ -171,5 +171,5 @@ class Supervision(nn.Module):
         responsibilities: Float[Tensor, "item cluster"],
         known: Int[Tensor, " item"] | None,
     ) -> dict[str, Tensor]:
-        """What some items add to the natural parameters of its own global sites."""
+        """Contribution of some items to the natural parameters of its global sites."""
         return {}

@@ -1,4 +1,4 @@
-"""A mixture that was given no supervision, and so no way to hear an expert."""
+"""``z_n ~ Cat(pi)``: the supervision of a mixture without an expert's labels or links."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pyro_crowdclust.supervision.supervision import Supervision
 
 @described
 class Unsupervised(Supervision):
-    """``z_n ~ Cat(pi)``, for data about which no expert said a word.
+    """``z_n ~ Cat(pi)``, for data without known labels and links.
 
-    What a model has whose ``supervision`` is None.
+    A model whose ``supervision`` is None has this one.
 
     Parameters
     ----------
     refuses
-        Whether labels and links are refused; else they are passed over in silence.
+        Whether labels and links are refused; otherwise they are silently ignored.
 
     Examples
     --------
@@ -35,28 +35,28 @@ class Unsupervised(Supervision):
         self.refuses = refuses
 
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` if there are labels or links, unless they are passed over."""
+        """Raise a ``ValueError`` if there are labels or links, unless they are to be ignored."""
         if self.refuses:
             refuse_experts(
                 data,
                 "give it one, such as supervision=ClassTable(...), or "
-                "Unsupervised(refuses=False) to leave them unheard",
+                "Unsupervised(refuses=False) to ignore them",
             )
 
 
 def refuse_experts(data: CrowdData, remedy: str) -> None:
-    """Raise a ``ValueError`` if there are known labels or links, which a model does not hear.
+    """Raise a ``ValueError`` if there are known labels or links, which the model does not use.
 
     Parameters
     ----------
     data
-        What a model is about to be fitted to.
+        The data that a model is about to be fitted to.
     remedy
-        What else to do than to build the data without them.
+        What the user can do, apart from building the data without them.
     """
     number = len(data.supervised_items)
     if number:
         raise ValueError(
             f"the data have known labels or links of {count(number, 'item')}, but the model has no "
-            f"supervision that hears them: {remedy}, or build the data without them"
+            f"supervision that uses them: {remedy}, or build the data without them"
         )

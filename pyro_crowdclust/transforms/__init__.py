@@ -1,8 +1,8 @@
-"""Observed features in other coordinates: transformed towards normal ones, selected or projected.
+"""Coordinates of observed features for plain mixtures: transformed, selected or projected.
 
-They stand where an emission stands, for plain mixtures. Each says what its coordinates cost,
-``log_volume``: what to add to a log-density of the coordinates to have one of the features. ELBOs
-of different coordinates can be compared by it.
+They are used as the emission of a plain mixture. Each has ``log_volume``, the term to add to a
+log-density of the coordinates to get a log-density of the features, so that ELBOs of different
+coordinates can be compared.
 """
 
 from pyro_crowdclust.transforms.atoms import WithAtoms

@@ -1,4 +1,4 @@
-"""Columns in which one number is repeated, as a number and whether it is that one."""
+"""Columns with an atom, a frequent value, as two coordinates: a number and an indicator."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from pyro_crowdclust.transforms.numbers import numbers_in_feature_units
 
 @described
 class WithAtoms(Identity):
-    """``x = (f(o), b)``, ``b_j = 1[o_j = a_j]``: one number of a feature is not like its others.
+    """``x = (f(o), b)``, ``b_j = 1[o_j = a_j]``: features with a frequent value a_j, the atom.
 
-    Sums that are mostly zero, measurements below a limit: f is of the numbers beside the atom, and
-    is 0 at it. ``HurdleGaussianComponents`` are on both. An atom has a mass, and ``log_volume`` is
-    of the numbers beside it alone: ELBOs can be compared where atoms are the same.
+    Examples are amounts that are mostly zero and measurements below a limit. f transforms the other
+    numbers; the coordinate is 0 at the atom. ``HurdleGaussianComponents`` model both. An atom has a
+    probability mass, and ``log_volume`` is that of the other numbers only: ELBOs can be compared if
+    the atoms are the same.
 
     Parameters
     ----------
     inner
         f: ``Standardized``, ``PowerTransformed`` or a ``Selected`` of those.
     atoms
-        a; NaN of a feature that has none.
+        a; NaN for a feature without an atom.
 
     Examples
     --------
@@ -46,7 +47,7 @@ class WithAtoms(Identity):
 
     @property
     def with_atom(self) -> list[int]:
-        """The features that have one."""
+        """The features with an atom."""
         return (~self.atoms.isnan()).nonzero().flatten().tolist()
 
     def latent_size(self, num_features: int) -> int:

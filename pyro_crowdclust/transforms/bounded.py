@@ -1,4 +1,4 @@
-"""Coordinates that know bounds."""
+"""Base class of coordinates with lower and upper bounds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyro_crowdclust.transforms.of_inner import OfInner
 
 
 class Bounded(OfInner):
-    """``OfInner`` with a lower and an upper bound of every number; what they are for others say.
+    """``OfInner`` with a lower and an upper bound for every number; subclasses define their use.
 
     Parameters
     ----------
     inner
-        What the coordinates are of.
+        The coordinates to change.
     low, high
         The bounds.
     """
@@ -27,7 +27,11 @@ class Bounded(OfInner):
         self, inner: Identity, low: Float[Tensor, " number"], high: Float[Tensor, " number"]
     ) -> None:
         super().__init__(inner)
-        if not bool((low <= high).all()):
-            raise ValueError("low is above high")
+        is_wrong = ~(low <= high)
+        if bool(is_wrong.any()):
+            raise ValueError(
+                f"low is above high for {int(is_wrong.sum())} of {is_wrong.numel()} numbers: give "
+                "bounds with low <= high"
+            )
         self.register_buffer("low", low.double())
         self.register_buffer("high", high.double())

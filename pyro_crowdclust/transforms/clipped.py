@@ -1,4 +1,4 @@
-"""Coordinates within bounds."""
+"""Coordinates clipped to bounds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyro_crowdclust.transforms.bounded import Bounded
 
 @described
 class Clipped(Bounded):
-    """``x_j = min(max(f(o)_j, l_j), h_j)``: no number is far away from all others.
+    """``x_j = min(max(f(o)_j, l_j), h_j)``: outlying numbers are clipped.
 
-    One number that is far away in one of many columns takes its row away from all others, and a
-    direction for itself. ``log_volume`` is that of f: the density is of clipped numbers.
+    A single outlier in one of many columns would separate its row from all others, and dominate a
+    direction. ``log_volume`` is that of f: the density is that of the clipped numbers.
 
     Parameters
     ----------

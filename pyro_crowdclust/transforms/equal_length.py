@@ -1,4 +1,4 @@
-"""Rows that differ in direction alone."""
+"""Rows scaled to equal length, so that they differ only in direction."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from pyro_crowdclust.transforms.of_inner import OfInner
 class EqualLength(OfInner):
     """``x = a + L (f(o) - a) / |f(o) - a|``, a where the features are zero.
 
-    Long texts have more of all words, and a network may say the same more loudly. ``log_volume`` is
-    that of f and ``D log(L / |f(o) - a|)``: of D features whose length is given.
+    Use it where the length carries no information, as for word counts of long and short texts, or
+    outputs of some networks. ``log_volume`` is that of f plus ``D log(L / |f(o) - a|)``: of D
+    features with given length.
 
     Parameters
     ----------
     inner
-        f, which leaves no gaps.
+        f, which must fill gaps.
     zero
         a.
     length
-        L, above 0. A row that is a stays there.
+        L, above 0. A row that equals a stays there.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class EqualLength(OfInner):
 
     @property
     def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none: without one number a row has no length."""
+        """Whether f fills them: the length of a row with gaps is unknown."""
         return self.inner.fills_gaps
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:

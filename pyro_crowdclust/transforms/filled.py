@@ -1,4 +1,4 @@
-"""Coordinates of which none is missing."""
+"""Missing coordinates filled by their expected values."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.transforms.of_inner import OfInner
 
-# Rows with gaps are filled so many at a time.
+# Number of rows with gaps that are filled at a time.
 _ROWS = 1024
 
 
 @described
 class Filled(OfInner):
-    """``x_j = f(o)_j``, or what is expected of it by the others where that is missing.
+    """``x_j = f(o)_j``, or its expected value given the others where it is missing.
 
-    One normal distribution N(m, W^T W + v I) of all coordinates says what is expected, with r
+    Expected values are under one normal distribution N(m, W^T W + v I) of all coordinates with r
     factors (probabilistic principal components, Tipping and Bishop 1999):
 
         E[x_j | x_seen] = m_j + w_j^T S W_seen (x_seen - m_seen),  S = (W_seen W_seen^T + v I)^-1
 
     For regressions, whose scores are linear in x, so that this gives the expected score, and for
-    ``Projected``, whose directions are sums over all coordinates. Components on single features
-    integrate out what is missing, and need no such thing.
+    ``Projected``, whose directions are sums over all coordinates. Components on single features do
+    not need it, since they integrate out missing features.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Filled(OfInner):
     mean
         m.
     factors
-        W, one row for each; None for none: what is missing is at the mean.
+        W, one row per factor; None for no factors: missing coordinates are at the mean.
     residual
         v, above 0.
 
@@ -80,10 +80,10 @@ class Filled(OfInner):
     def completed(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item feature"]:
-        """Features of which what is missing is drawn: ``x_missing`` from ``p(x_missing | x_seen)``.
+        """Features with missing ones drawn: ``x_missing`` from ``p(x_missing | x_seen)``.
 
-        Expected values vary less than what is missing does, and items of which the same is missing
-        would look like a cluster. Draws vary as much.
+        Expected values vary less than the missing features would, so that items with the same gaps
+        would look like a cluster. Draws have the right variance.
         """
         whole = features.flatten(1).double().clone()
         own = self.inner.own_features(whole.shape[1])
@@ -115,6 +115,6 @@ class Filled(OfInner):
 def second_moments(
     seen: Float[Tensor, "item coordinate"], factors: Float[Tensor, "factor coordinate"]
 ) -> Float[Tensor, "item factor factor"]:
-    """``W_seen W_seen^T`` of every item; ``seen`` is 1 where a coordinate is, and else 0."""
+    """``W_seen W_seen^T`` of every item; ``seen`` is 1 where a coordinate is observed."""
     products = factors.unsqueeze(1) * factors.unsqueeze(0)
     return (seen @ products.flatten(0, 1).mT).unflatten(1, products.shape[:2])

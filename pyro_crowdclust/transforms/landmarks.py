@@ -1,4 +1,4 @@
-"""How close items are to some points, so that what is linear in that may have any shape."""
+"""Kernel features at landmarks, so that linear scores in them can have any shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files.parts import described
 
-# Of the variance of a score; landmarks that nearly coincide would make their matrix singular.
+# Added to K, as a share of the variance of a score: nearly equal landmarks make K singular.
 _JITTER = 1e-6
 
 
@@ -18,14 +18,14 @@ class Landmarks(Identity):
     """``x = K^(-1/2) k(o)``, ``k_m(o) = exp(-|f(o) - c_m|^2 / 2 h^2)``, K of the landmarks c.
 
     A regression on these, ``score_k = <phi_k, x>`` with ``phi ~ N(0, s^2 I)``, has scores of the
-    covariance ``s^2 k(o)^T K^-1 k(o')``: a Gaussian process with a squared exponential kernel of
-    width h, as far as M landmarks tell of it (the Nystroem approximation, Williams and Seeger
-    2001). Far from all landmarks scores are 0. Classes may have any shape that is wider than h.
+    covariance ``s^2 k(o)^T K^-1 k(o')``: the Nystroem approximation with M landmarks (Williams and
+    Seeger 2001) of a Gaussian process with a squared exponential kernel of width h. Far from all
+    landmarks scores are 0. Classes may have any shape with details larger than h.
 
     Parameters
     ----------
     inner
-        f: ``Standardized`` or ``PowerTransformed``, what distances are of.
+        f: ``Standardized`` or ``PowerTransformed``, in whose coordinates distances are measured.
     landmarks
         c, in coordinates of f.
     width
@@ -54,7 +54,7 @@ class Landmarks(Identity):
         self.inner, self.width = inner, width
         self.register_buffer("landmarks", landmarks.double())
         values, vectors = torch.linalg.eigh(self._kernel(self.landmarks))
-        # The symmetric root is the only one, whoever computes it: a file keeps the landmarks alone.
+        # The symmetric root is unique, so it can be recomputed: a file stores only the landmarks.
         roots = vectors / (values.clamp_min(0) + _JITTER).sqrt() @ vectors.mT
         self.register_buffer("root", roots)
 
@@ -63,12 +63,12 @@ class Landmarks(Identity):
 
     @property
     def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
     def fills_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     def latent_size(self, num_features: int) -> int:

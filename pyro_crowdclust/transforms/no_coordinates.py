@@ -1,4 +1,4 @@
-"""No coordinates at all, where features tell nothing."""
+"""No coordinates, for features without information about the classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyro_crowdclust.files.parts import described
 
 @described
 class NoCoordinates(Identity):
-    """``x = ()``: for a regression of which the features tell nothing, but how many items are what.
+    """``x = ()``: a regression then only learns the proportions of the classes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Coordinates that are numbers first, and then something else."""
+"""Unit conversion for coordinates that begin with numbers, followed by other columns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def numbers_in_feature_units(
     location: Float[Tensor, "cluster column"],
     columns: list[int],
 ) -> Float[Tensor, "cluster feature_column"]:
-    """The numbers among some columns in the units of their features; the others as they are.
+    """Convert the numbers among some columns to the units of their features; keep the others.
 
     Parameters
     ----------
     inner
-        What the numbers are coordinates of.
+        The emission whose coordinates the numbers are.
     numbers
-        Of each number its place among the coordinates of ``inner``.
+        For each number, its position among the coordinates of ``inner``.
     location, columns
         As for ``Identity.in_feature_units``.
     """

@@ -1,4 +1,4 @@
-"""Coordinates that are those of an emission, changed one by one or row by row."""
+"""Base class of coordinates that change those of another emission, entry by entry or row by row."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyro_crowdclust.emissions import Identity
 
 
 class OfInner(Identity):
-    """As many coordinates as ``inner`` has, of the same features; all but ``latent`` is its own.
+    """As many coordinates as ``inner``, of the same features; delegates all but ``latent`` to it.
 
     Parameters
     ----------
     inner
-        What the coordinates are of.
+        The coordinates to change.
     """
 
     inner: Identity
@@ -67,5 +67,5 @@ class OfInner(Identity):
         return self.inner.in_feature_units(location, columns)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
-        """Of what was seen."""
+        """The log volume of the observed features."""
         return self.inner.log_volume(features)

@@ -1,4 +1,4 @@
-"""Categories as numbers, one for each."""
+"""One-hot coordinates of categorical features."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyro_crowdclust.transforms.numbers import numbers_in_feature_units
 
 @described
 class OneHot(Identity):
-    """``x = (f(o)_S, b)``, ``b_jc = 1[o_j = c]``: a number for every category of a feature.
+    """``x = (f(o)_S, b)``, ``b_jc = 1[o_j = c]``: an indicator for every category of a feature.
 
-    For Gaussians and regressions, which know numbers alone. S are the other features.
+    For Gaussians and regressions, which need numbers. S are the features that are not categorical.
 
     Parameters
     ----------
     inner
         f: ``Standardized``, ``PowerTransformed`` or a ``Selected`` of those.
     sizes
-        How many categories every feature has, 0 of numbers.
+        Number of categories of every feature, 0 for numbers.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class OneHot(Identity):
         super().__init__()
         self.inner, self.sizes = inner, list(sizes)
         own = inner.own_features(len(self.sizes))
-        # Places among the coordinates of f, and features.
+        # Positions among the coordinates of f, and features.
         self._numbers = [place for place, feature in enumerate(own) if not self.sizes[feature]]
         self._categories = [feature for feature, size in enumerate(self.sizes) if size]
 
@@ -57,7 +57,7 @@ class OneHot(Identity):
         return torch.cat(parts, 1)
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
-        """Features whose categories are the likeliest ones."""
+        """Features with the most probable categories."""
         sizes = [len(self._numbers), *(self.sizes[feature] for feature in self._categories)]
         numbers, *indicators = latent.split(sizes, 1)
         whole = latent.new_zeros(len(latent), self.inner.latent_size(len(self.sizes)))
@@ -95,5 +95,5 @@ class OneHot(Identity):
         return numbers_in_feature_units(self.inner, self._numbers, location, columns)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
-        """Of the numbers; categories have masses, and f leaves them as they are."""
+        """That of the numbers; categories have probability masses, and f does not change them."""
         return self.inner.log_volume(features)

@@ -1,4 +1,4 @@
-"""Columns made symmetric by powers."""
+"""Power transforms that make columns symmetric."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PowerTransformed(Standardized):
     location, scale
         Of the transformed features.
     origin, unit
-        a and u: where, and over which length, the transform bends; 0 and 1 by default.
+        a and u: the point where the transform bends, and its length scale; 0 and 1 by default.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class PowerTransformed(Standardized):
         return super().latent(yeo_johnson(self._units(features), self.powers))
 
     def _units(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item feature"]:
-        """What psi is of."""
+        """The argument of psi."""
         return (features.flatten(1).double() - self.origin) / self.unit
 
     def features(self, latent: Float[Tensor, "item feature"]) -> Float[Tensor, "item feature"]:
@@ -99,14 +99,14 @@ def yeo_johnson(
     # expm1(p l) / p, which is l at p = 0.
     safe = torch.where(power == 0, 1.0, power)
     bent = x.sign() * torch.where(power == 0, log, torch.expm1(power * log) / safe)
-    # Exactly, so that codes of categories stay what they are.
+    # Exactly the identity, so that codes of categories are unchanged.
     return torch.where(power == 1, x, bent)
 
 
 def inverse_yeo_johnson(
     y: Float[Tensor, "*#batch"], power: Float[Tensor, "*#batch"]
 ) -> Float[Tensor, "*#batch"]:
-    """The x of ``yeo_johnson(x, power) = y``; the nearest end of its range where there is none."""
+    """The x of ``yeo_johnson(x, power) = y``; the end of its range if there is no x."""
     power = torch.where(y < 0, 2 - power, power)
     safe = torch.where(power == 0, 1.0, power)
     lowest = torch.finfo(y.dtype).eps - 1

@@ -1,4 +1,4 @@
-"""Components on a few directions of the features."""
+"""Projection on a few directions of the features, with a density of the features."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from pyro_crowdclust.files.parts import described
 
 @described
 class Projected(Identity):
-    """``x = (W (f(o) - m)) / s`` with orthonormal rows of W: the components are on r directions.
+    """``x = (W (f(o) - m)) / s`` with orthonormal rows of W: the components model r directions.
 
-    What the directions leave out is noise, the same for all components, so that the features have
-    a density: ``log p(o) = log p(x) - sum log s + log N(rest; 0, v I) + log|df / do|``, where the
-    rest has D - r dimensions. With the principal directions of f(o) this is a mixture of
-    probabilistic principal components (Tipping and Bishop 1999) that share their directions.
+    The rest is noise, the same for all components, so that the features have a density:
+    ``log p(o) = log p(x) - sum log s + log N(rest; 0, v I) + log|df / do|``, where the rest has D -
+    r dimensions. With the principal directions of f(o) this is a mixture of probabilistic principal
+    components (Tipping and Bishop 1999) that share their directions.
 
     Parameters
     ----------
     inner
-        f: ``Standardized`` or ``PowerTransformed``, what the directions are of.
+        f: ``Standardized`` or ``PowerTransformed``, in whose coordinates the directions are.
     mean
         m, of f(o).
     directions
-        W, one row for each.
+        W, one row per direction.
     scale
-        s: what the projections are divided by, so that priors for standardized features suit them;
-        one number, or one for each direction.
+        s, divisor of the projections, so that priors for standardized features fit them; one
+        number, or one for each direction.
     residual
-        v, variance of every dimension that is left out.
+        v, variance of every dimension outside the directions.
     beside
-        Features that are coordinates of their own, after the directions, as they are: categories,
-        counts, yes and no. f is of the others.
+        Features that are unchanged coordinates after the directions: categories, counts, binary
+        ones. f transforms the others.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Projected(Identity):
         super().__init__()
         scales = torch.as_tensor(scale, dtype=torch.float64).expand(len(directions)).clone()
         if not (bool((scales > 0).all()) and residual > 0):
-            raise ValueError(f"scale {scale} and residual {residual} must be above zero")
+            raise ValueError(f"scale is {scale} and residual {residual}, but both must be above 0")
         self.inner, self.residual, self.beside = inner, residual, list(beside)
         self.register_buffer("scale", scales)
         self.register_buffer("mean", mean.double())
@@ -72,12 +72,12 @@ class Projected(Identity):
 
     @property
     def takes_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none."""
+        """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
     def fills_gaps(self) -> bool:  # type: ignore[override]
-        """Whether f leaves none, and nothing stands beside it."""
+        """Whether f fills gaps, and there are no features ``beside``."""
         return self.inner.fills_gaps and not self.beside
 
     def latent_size(self, num_features: int) -> int:
@@ -88,11 +88,11 @@ class Projected(Identity):
         return torch.cat([self.on_directions(features), others], 1)
 
     def on_directions(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item direction"]:
-        """The coordinates without those of single features."""
+        """The coordinates along the directions, without the features ``beside``."""
         return (self.inner.latent(features) - self.mean) @ self.directions.mT / self.scale
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
-        """The features on the plane of the directions, and those beside it."""
+        """The features on the plane of the directions, and the features ``beside``."""
         number = len(self.directions)
         features = self._on_plane(latent[:, :number])
         features[:, self.beside] = latent[:, number:]
@@ -119,7 +119,7 @@ class Projected(Identity):
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        """A column for every feature of f, and those of the features beside."""
+        """A column for every feature of f, then those of the features ``beside``."""
         number = len(self.directions)
         features = self._on_plane(location[:, :number])
         own = self.inner.own_features(features.shape[1])

@@ -1,4 +1,4 @@
-"""Components on some of the features."""
+"""Selection of the features that components model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pyro_crowdclust.files.parts import described
 
 @described
 class Selected(Identity):
-    """``x = f(o)_S``: the components are on some of the features, and the others tell nothing.
+    """``x = f(o)_S``: the components model a subset of the features and ignore the others.
 
-    For features that are the same for all items, or follow from others, in which a component would
-    only be surer of itself the more items it has. ``log_volume`` is of the kept ones.
+    To leave out features that are constant or follow from others, in which the density of a
+    component grows without limit with its number of items. ``log_volume`` is that of the kept ones.
 
     Parameters
     ----------
     inner
         f: ``Standardized`` or ``PowerTransformed``.
     kept
-        Which features S holds.
+        Mask of the features in S.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Selected(Identity):
         return self.inner.latent(features)[:, self.kept]
 
     def features(self, latent: Float[Tensor, "item kept_feature"]) -> Float[Tensor, "item feature"]:
-        """Features whose others are at the origin of f."""
+        """Features, with those not selected at the origin of f."""
         whole = latent.new_zeros(len(latent), len(self.kept))
         whole[:, self.kept] = latent
         return self.inner.features(whole)

@@ -1,4 +1,4 @@
-"""Features outside bounds, which count as missing."""
+"""Features outside of bounds count as missing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyro_crowdclust.transforms.bounded import Bounded
 class Within(Bounded):
     """``x = f(o)``, where o_j is missing if it is not within ``[l_j, h_j]``.
 
-    For slips of the pen and codes such as -999, which say nothing of the item. ``log_volume`` is
-    that of f: the density is of the features that are left.
+    For typing errors and codes such as -999, which carry no information about the item.
+    ``log_volume`` is that of f: the density is that of the remaining features.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class Within(Bounded):
 
     @property
     def makes_gaps(self) -> bool:  # type: ignore[override]
-        """Unless f fills them."""
+        """True unless f fills them."""
         return not self.inner.fills_gaps
 
     def seen(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item feature"]:
-        """The features, of which those outside the bounds are missing."""
+        """The features, with those outside the bounds missing."""
         rows = Identity.latent(self, features)
         return rows.masked_fill((rows < self.low) | (rows > self.high), torch.nan)
 
@@ -53,5 +53,5 @@ class Within(Bounded):
         return whole.reshape(features.shape)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
-        """Of what was seen and is within."""
+        """The log volume of the observed features within the bounds."""
         return self.inner.log_volume(self.seen(features))

@@ -328,5 +328,5 @@ def test_a_guide_without_the_verbs_is_refused():
     data = CrowdData(torch.randn(2, 2), pairs, labels=labels)
     guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(1, 2)))
     trainer = SimpleNamespace(guide=guide, data=data, history=[{"epoch": 1}])
-    with pytest.raises(ValueError, match="MergeMoves changes clusters by the verbs .* ClassLabelG"):
+    with pytest.raises(ValueError, match="MergeMoves needs a guide with .* ClassLabelG"):
         MergeMoves()(trainer)

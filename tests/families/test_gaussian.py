@@ -56,5 +56,5 @@ def test_gaussian_moments_have_the_right_gradient():
 def test_gaussian_moments_name_an_indefinite_precision():
     family = Gaussian(2)
     eta = family.pack(torch.zeros(2), torch.eye(2))
-    with pytest.raises(ValueError, match="precision that is not positive definite"):
+    with pytest.raises(ValueError, match="precision of a Gaussian latent is not positive definite"):
         family.moments(eta)

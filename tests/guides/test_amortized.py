@@ -434,7 +434,7 @@ def test_without_answers_there_are_no_rates_to_move():
 
 
 def test_a_guide_without_rates_to_move_is_refused():
-    with pytest.raises(ValueError, match="MessagePassingGuide has not both of them"):
+    with pytest.raises(ValueError, match="MessagePassingGuide lacks one of them"):
         quiet_fit(*message_passing_pair(), crowd(), epochs=1, callbacks=[RateMoves()])
 
 

@@ -253,7 +253,7 @@ def test_annotators_may_have_no_answers():
 def test_no_features():
     data = CrowdData(None, crowd().pairs)
     for pair in (plain_pair(), message_passing_pair()):
-        with refuses("the data have no features, which this model is of: pass features"):
+        with refuses("the data have no features, but this model needs them: pass features"):
             quiet_fit(*pair, data)
 
 

@@ -35,7 +35,7 @@ def test_five_thousand_features(machine):
     with pytest.raises(
         ValueError,
         match=r"10 full Gaussians on 5,000 features take about 29\.8 GB of the 16 GB here: use "
-        "DiagonalGaussianComponents, or fewer features .*, or networks",
+        "DiagonalGaussianComponents, or fewer features .*, or a model with networks",
     ):
         GaussianComponents(10, 5000)
     assert tracemalloc.get_traced_memory()[1] < 2**20

@@ -438,7 +438,7 @@ def test_a_saved_result_is_the_same(tmp_path):
                 COMPONENTS["full"](),
                 EMISSIONS["bernoulli"](SkipMLP((DIM, 5, FEATURES))),
             ),
-            "SkipMLP is not told the cluster",
+            "SkipMLP does not take the cluster as input",
         ),
         (
             lambda: DeepLatentMixture(
@@ -446,7 +446,7 @@ def test_a_saved_result_is_the_same(tmp_path):
                 COMPONENTS["full"](),
                 EMISSIONS["bernoulli"](CodedMLP((DIM, 5, FEATURES), 3)),
             ),
-            "CodedMLP is of 3 clusters, but the model has 4",
+            "CodedMLP is built for 3 clusters, but the model has 4",
         ),
         (
             lambda: StructuredGuide(
@@ -455,7 +455,7 @@ def test_a_saved_result_is_the_same(tmp_path):
                     SkipMLP((FEATURES, 6, 5)), ClusterMLP((5, 6, 2 * DIM), 5), [DIM]
                 ),
             ),
-            "ClusterMLP is of 5 clusters, but the model has 4",
+            "ClusterMLP is built for 5 clusters, but the model has 4",
         ),
     ],
 )
@@ -473,7 +473,7 @@ def test_parts_that_do_not_fit_are_refused(build, message):
         (
             CrowdData(np.zeros((5, 4)), known=[0, 1, 2, 3, 4]),
             {"supervision": KnownClusters(4)},
-            "5 classes, more than the 4 clusters",
+            "5 classes, but there are only 4 clusters",
         ),
         (
             CrowdData(np.zeros((2, 4)), {"left": [0], "right": [1], "worker": [0], "label": [1]}),

@@ -278,8 +278,8 @@ def test_minibatches_reach_the_elbo_of_the_full_batch():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (None, "no features, which this model is of"),
-        (np.zeros((3, 2)), "the model is of 1 features, but every item has 2"),
+        (None, "no features, but this model needs them"),
+        (np.zeros((3, 2)), "the model was built for 1 features, but every item has 2"),
     ],
 )
 def test_features_that_do_not_fit(features, message):

@@ -163,7 +163,7 @@ def test_parts_and_features_that_do_not_fit():
         MomResp(GaussianComponents(3, 2, tails=3.0), ConfusionMatrices(4, 3))
     words, truth = documents(30, 6)
     labels = labels_of(truth, range(30), 6)
-    with pytest.raises(ValueError, match="the model is of 6 features, but every item has 2"):
+    with pytest.raises(ValueError, match="built for 6 features, but every item has 2"):
         train(CrowdData(words[:, :2], labels=labels))
     with pytest.raises(ValueError, match="features is -"):
         train(CrowdData(words - words[0, 0] - 1, labels=labels))

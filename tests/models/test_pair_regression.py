@@ -190,7 +190,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
 def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
     regression, workers = SoftmaxRegression(2, 1), TwoCoin(1)
     model = PairRegression(regression, workers)
-    with pytest.raises(ValueError, match="the model has no supervision that hears them"):
+    with pytest.raises(ValueError, match="the model has no supervision that uses them"):
         model.check(tiny(**LABELS))
     field = HiddenMarkovField.of(tiny(**LABELS), 2)
     with pytest.raises(ValueError, match="a regression has none: use CertainLinks"):

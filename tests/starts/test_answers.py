@@ -153,5 +153,5 @@ def test_answers_that_keep_nobody_together():
     pairs = {"left": [0, 1], "right": [1, 2], "worker": [0, 0], "label": [0, 0]}
     data = CrowdData(np.eye(5), pairs)
     model = model_of(data)
-    with pytest.raises(ValueError, match="no 3 items are kept together"):
+    with pytest.raises(ValueError, match="connect no group of 3 or more items"):
         AnswersStart()(model, MessagePassingGuide(model), data, torch.Generator())

@@ -194,5 +194,5 @@ def test_the_rate_falls_over_the_second_half_and_amounts_are_between_minus_one_a
 
 
 def test_one_item_has_no_neighbours():
-    with pytest.raises(ValueError, match="1 items have no neighbours"):
+    with pytest.raises(ValueError, match="at least 2 items, but there are 1"):
         quick(torch.zeros(1, 3), 8, torch.Generator())

@@ -174,15 +174,15 @@ def test_a_partition_is_taken_as_it_is():
 @pytest.mark.parametrize(
     ("start", "given", "message"),
     [
-        (PartitionStart([5] * 150), {}, "clusters 5 to 5, the model 0 to 4"),
+        (PartitionStart([5] * 150), {}, "clusters 5 to 5, but the model has 0 to 4"),
         (PartitionStart(np.ones((150, 4)) / 4), {}, r"shape \(150, 4\), but .* need \(150, 5\)"),
         (PartitionStart(np.ones((150, 5))), {}, "probabilities that sum to 1"),
-        (PartitionStart([-1] + [0] * 149), {}, "clusters -1 to 0, the model 0 to 4"),
-        (PartitionStart([0] * 149 + [5]), {}, "clusters 0 to 5, the model 0 to 4"),
+        (PartitionStart([-1] + [0] * 149), {}, "clusters -1 to 0, but the model has 0 to 4"),
+        (PartitionStart([0] * 149 + [5]), {}, "clusters 0 to 5, but the model has 0 to 4"),
         (PartitionStart(np.zeros(150)), {}, r"shape \(150,\), but .* need \(150, 5\)"),
         (LabeledStart(), {}, "no known labels to start from"),
         (LabeledStart(), {"known": [-1] * 150}, "no known labels to start from"),
-        (LabeledStart(), {"known": range(150)}, "150 classes, more than the 5 clusters"),
+        (LabeledStart(), {"known": range(150)}, "150 classes, but there are only 5 clusters"),
     ],
 )
 def test_data_that_do_not_fit(start, given, message):

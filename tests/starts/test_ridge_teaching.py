@@ -79,5 +79,5 @@ def test_wrong_clusters_are_not_learned_by_heart():
 def test_other_networks_are_refused():
     images, kind = stripes(30, 0)
     guide = guide_with(SkipMLP((SIZE**2, 8, 3)))
-    with pytest.raises(ValueError, match="teaches a PatchClassifier, not a SkipMLP"):
+    with pytest.raises(ValueError, match="teach a PatchClassifier only, not a SkipMLP"):
         TaughtStart(kind, RidgeTeaching())(guide.model, guide, CrowdData(images), torch.Generator())

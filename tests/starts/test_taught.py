@@ -137,7 +137,7 @@ def test_a_deep_mixture_without_labels_is_taught_clusters_too():
     model, guide = deep_mixture(Unsupervised(refuses=False))
     TaughtStart(known_of(human), quick)(model, guide, data, torch.Generator().manual_seed(2))
     assert float((found_by(guide, data).argmax(1) == 1 - human).float().mean()) > 0.97
-    with pytest.raises(ValueError, match="nothing to teach: pass clusters, or data with known"):
+    with pytest.raises(ValueError, match="no clusters to teach: pass clusters, or data with known"):
         TaughtStart(None, quick)(model, guide, data, torch.Generator())
 
 

@@ -169,7 +169,7 @@ def test_an_error_is_a_rate(error):
 def test_data_must_have_what_is_heard():
     with pytest.raises(ValueError, match=r"no links: pass CrowdData"):
         CertainLinks(2).check(CrowdData(torch.zeros(3, 2)))
-    with pytest.raises(ValueError, match=r"known labels beside links"):
+    with pytest.raises(ValueError, match=r"known labels in addition to links"):
         CertainLinks(2).check(data_with(["a", None, "b", None, None]))
     with pytest.raises(ValueError, match="the class table has 1"):
         CertainLinks(2, labels=ClassTable(1, 1)).check(data_with(["a", None, "b", None, None]))

@@ -248,8 +248,8 @@ def test_known_class():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_classes": 4}, "4 classes are more than the 3 clusters"),
-        ({"num_classes": 0}, "there must be labels"),
+        ({"num_classes": 4}, "there are 4 classes but only 3 clusters"),
+        ({"num_classes": 0}, "must be at least 1"),
         ({"concentration": 0.0}, "concentration is 0.0, but must be positive"),
         ({"unlabeled_weight": 0.0}, "unlabeled_weight is 0.0, but must be in"),
     ],
@@ -263,7 +263,7 @@ def test_bad_tables(arguments, message):
     ("given", "message"),
     [
         ({}, "no known labels"),
-        ({"known": [0, 1, 2, 3, None]}, "of 4 classes, but the class table has 2"),
+        ({"known": [0, 1, 2, 3, None]}, "have 4 classes, but the class table has 2"),
         (
             {"known": KNOWN, "must_link": {"left": [0], "right": [1]}},
             "does not use must-links and cannot-links",

@@ -411,7 +411,7 @@ def fit_field(data: CrowdData, field: HiddenMarkovField, **options):
 
 def test_a_label_of_one_item():
     data = crowd([0, 0, 1, None, None, None])
-    with pytest.warns(UserWarning, match="label 1 is carried by one item only .item 2; 1 such"):
+    with pytest.warns(UserWarning, match="only one item has the label 1 .item 2; 1 such"):
         fit_field(data, HiddenMarkovField.of(data, CLUSTERS))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -422,7 +422,7 @@ def test_a_label_of_one_item():
     ("known", "message"),
     [
         (None, "neither known labels nor links"),
-        ([0, 1, 2, 3, 0, 1], "labels are of 4 classes, but there are 3 clusters"),
+        ([0, 1, 2, 3, 0, 1], "labels have 4 classes, but there are 3 clusters"),
     ],
 )
 def test_data_that_do_not_fit(known, message):
@@ -431,13 +431,13 @@ def test_data_that_do_not_fit(known, message):
 
 
 def test_data_of_another_size():
-    with pytest.raises(ValueError, match="6 items, but the field is of 5: use Hidden"):
+    with pytest.raises(ValueError, match="6 items, but the field has 5: use Hidden"):
         fit_field(crowd(), HiddenMarkovField(CLUSTERS, 5))
 
 
 @pytest.mark.parametrize("options", [{"strength": -1.0}, {"rounds": 0}])
 def test_bad_arguments(options):
-    with pytest.raises(ValueError, match="need strength >= 0 and at least one round"):
+    with pytest.raises(ValueError, match="strength is .* they must be at least 0 and 1"):
         HiddenMarkovField(3, 6, **options)
 
 
@@ -459,7 +459,7 @@ def test_minibatches_with_answers():
     data = CrowdData(torch.randn(6, 2), pairs, known=KNOWN)
     generator = torch.Generator().manual_seed(0)
     batch = next(iter(MinibatchSampler(data, batch_size=2, generator=generator)))
-    with pytest.raises(ValueError, match="minibatches with workers' answers and a hidden Markov"):
+    with pytest.raises(ValueError, match="minibatches with both workers' answers and a hidden M"):
         some_field().coupling({}, batch)
     everything = some_field().coupling({}, full_batch(data))
     assert everything.num_items == 6

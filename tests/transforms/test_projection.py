@@ -42,7 +42,7 @@ def test_a_projection_has_the_density_of_probabilistic_principal_components(scal
 
 @pytest.mark.parametrize(("scale", "residual"), [(0.0, 1.0), (1.0, 0.0)])
 def test_a_projection_needs_units(scale, residual):
-    with pytest.raises(ValueError, match="must be above zero"):
+    with pytest.raises(ValueError, match="both must be above 0"):
         Projected(Identity(), torch.zeros(2), torch.eye(2)[:1], scale, residual)
 
 
