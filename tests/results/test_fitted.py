@@ -207,7 +207,7 @@ def test_same_cluster_probability_of_tuples_that_are_ids():
 
 def test_same_cluster_probability_of_one_and_several(result):
     for left, right in ((IDS[:2], IDS[2]), (IDS[2], IDS[:2])):
-        with pytest.raises(ValueError, match="an id and a sequence of ids"):
+        with pytest.raises(ValueError, match="a single id, the other a sequence of ids"):
             result.same_cluster_probability(left, right)
 
 

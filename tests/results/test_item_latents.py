@@ -145,7 +145,7 @@ def test_new_items_of_latents_by_position_are_refused(name):
     a_model, make = REFUSED[name]
     result = fitted(a_model, make())
     site = "z" if name == "codes" else "height"
-    said = f"has '{site}' of the items of the fit only, by their positions: it cannot infer those of"
+    said = f"has '{site}' of the items of the fit only, by their positions: it cannot infer"
     if name == "rows of pyro.param":
         said = "has latents of the 60 items of the fit only .*: it cannot infer those of new items"
     for new in (FEATURES, FEATURES[:1], FEATURES[:7]):

@@ -130,7 +130,7 @@ def test_parts_of_a_users_own(path):
     with refuses("guide is a str, but must be callable"):
         load(path, own_pair()[0], "guide")
     with refuses(
-        r"of another model or guide: .* \(\d+ such parameters\)\. Build both as they were"
+        r"belongs to another model or guide: .* \(\d+ such parameters\)\. Build both as for"
     ):
         load(path, *plain_pair())
     model = deep_mixture(Own())

@@ -402,7 +402,7 @@ def test_an_update_hears_what_the_fit_heard_alone():
         of_labels.update(pair)
     with pytest.raises(ValueError, match="pairs are given, but .* pass it as labels=$"):
         of_labels.update(pd.DataFrame(said))
-    with pytest.raises(ValueError, match="features of new items tell nothing"):
+    with pytest.raises(ValueError, match="so it cannot use features of new items"):
         of_labels.predict(FEATURES)
     paged = of_pairs.update(pd.DataFrame(pair).assign(page="p1"), epochs=1)
     assert paged.data.num_pairs == of_pairs.data.num_pairs + 1
