@@ -12,8 +12,8 @@ two after it.
 A peer from the package active-semi-supervised-clustering (`benchmarks/asking_peers.txt`) is run
 with its own code, with true answers, and its constraints are given to the same fit; without the
 package it is skipped, with a message. Prints a line per campaign and, last, one JSON object with,
-per case, `answers_to_target` of every chooser, `random_over_ours`, `best_other_over_ours`, `stopped_at`,
-`accuracy_at_stop`, `accuracy_at_end` and `seconds_per_round`.
+per case, `answers_to_target` of every chooser, `random_over_ours`, `best_other_over_ours`,
+`stopped_at`, `accuracy_at_stop`, `accuracy_at_end` and `seconds_per_round`.
 """
 
 from __future__ import annotations

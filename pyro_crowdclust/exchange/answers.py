@@ -21,7 +21,7 @@ _COLUMNS = {
     "labels": ["item", "worker", "label"],
     "unanswered": ["left", "right", "page", "item", "worker"],
 }
-_OF_ITEMS = ("left", "right", "item")
+_ITEM_COLUMNS = ("left", "right", "item")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class CrowdAnswers:
             name: _with_columns(tables.get(name, pd.DataFrame()), columns)
             for name, columns in _COLUMNS.items()
         }
-        whole["placements"] = _with_own_pages(whole["placements"])
+        whole["placements"] = _with_separate_pages(whole["placements"])
         return cls(**whole)
 
     @classmethod
@@ -153,7 +153,7 @@ class CrowdAnswers:
         [7]
         """
         items = _by_text(item_ids)
-        return self._with_own(dict.fromkeys(_COLUMNS, dict.fromkeys(_OF_ITEMS, items)))
+        return self._with_ids(dict.fromkeys(_COLUMNS, dict.fromkeys(_ITEM_COLUMNS, items)))
 
     def for_data(self, data: CrowdData) -> CrowdAnswers:
         """The answers with the original ids of items, workers, classes and grades of the data.
@@ -173,16 +173,16 @@ class CrowdAnswers:
         >>> answers.for_data(CrowdData(None, labels=known)).labels.to_numpy().tolist()
         [[6, '2', 1]]
         """
-        ids = dict.fromkeys(_OF_ITEMS, _by_text(data.item_ids))
+        ids = dict.fromkeys(_ITEM_COLUMNS, _by_text(data.item_ids))
         ids["worker"] = _by_text(data.worker_ids)
         own = {name: dict(ids) for name in _COLUMNS}
         own["labels"]["label"] = _by_text(data.class_ids)
         if len(data.grade_ids):
             check_graded(self.pairs, data.grade_ids)
             own["pairs"]["label"] = _by_text(data.grade_ids)
-        return self._with_own(own)
+        return self._with_ids(own)
 
-    def _with_own(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
+    def _with_ids(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
         """The answers with ids replaced, by table, column and text."""
         changed = {}
         for name, columns in ids.items():
@@ -248,7 +248,7 @@ def _with_columns(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return table.reindex(columns=[*columns, *table.columns.difference(columns, sort=False)])
 
 
-def _with_own_pages(placements: pd.DataFrame) -> pd.DataFrame:
+def _with_separate_pages(placements: pd.DataFrame) -> pd.DataFrame:
     """The placements with separate page ids for workers who sorted the same page."""
     shared = placements.groupby("page")["worker"].transform("nunique") > 1
     if not shared.any():

@@ -202,12 +202,12 @@ def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:
     who = {} if question.worker is None else {"worker": question.worker}
     if isinstance(question, PairQuestion):
         both = zip(("text_left", "text_right"), question.items, strict=True)
-        return [question.about() | who | {name: _seen(item, shown) for name, item in both}]
+        return [question.about() | who | {name: _shown_text(item, shown) for name, item in both}]
     page = {"page": question.page} if isinstance(question, PageQuestion) else {}
-    return [{**page, "item": item, **who, "text": _seen(item, shown)} for item in question.items]
+    return [{**page, "item": item, **who, "text": _shown_text(item, shown)} for item in question.items]
 
 
-def _seen(item: Hashable, shown: ShownItems) -> str:
+def _shown_text(item: Hashable, shown: ShownItems) -> str:
     """What a spreadsheet can show of an item: its texts, or the address of its picture."""
     return shown.text(item) if shown.has_texts else str(shown.fields(item)["image"])
 
