@@ -285,7 +285,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--neighbor-steps", type=int, default=1000, help="of the start")
     parser.add_argument("--partition-steps", type=int, default=300, help="of the start")
-    parser.add_argument("--holdout", type=int, help="score so many training images instead")
+    parser.add_argument("--holdout", type=int, help="number of training images to score instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)
     usual = WITH_LABELS if images.labelled else WITHOUT_LABELS

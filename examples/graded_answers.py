@@ -67,7 +67,7 @@ def outcomes(answers: pd.DataFrame) -> np.ndarray:
     return answers["label"].fillna(OUTCOMES).to_numpy().astype(int) - 1
 
 
-def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
+def channels(result: Fitted, kept: pd.DataFrame) -> np.ndarray:
     """``p(L | different)`` and ``p(L | same)`` of every worker, by either kind of fit."""
     workers = result.workers
     if "sensitivity" not in workers:
@@ -77,7 +77,7 @@ def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
         ]
         return np.stack(rows, 1)
     counts = np.zeros((WORKERS, OUTCOMES))
-    np.add.at(counts, (heard["worker"].to_numpy(), outcomes(heard)), 1)
+    np.add.at(counts, (kept["worker"].to_numpy(), outcomes(kept)), 1)
     counts += 0.5
     low, high, all_ = counts[:, :2].sum(1), counts[:, 2:4].sum(1), counts.sum(1)
     inside = counts / np.stack([low, low, high, high, all_], 1)
@@ -87,7 +87,7 @@ def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
 
 
 def scores(
-    result: Fitted, kind: np.ndarray, heard: pd.DataFrame, held: pd.DataFrame
+    result: Fitted, kind: np.ndarray, kept: pd.DataFrame, held: pd.DataFrame
 ) -> dict[str, float]:
     """NMI, and the log losses of whether held-out pairs are the same, and of their grades."""
     left, right = held["left"], held["right"]
@@ -97,8 +97,9 @@ def scores(
         "same": float(log_loss(kind[left] == kind[right], same)),
     }
     if result.data.has_answers:
-        said = channels(result, heard)[held["worker"], :, outcomes(held)]
-        found["grades"] = float(-np.log((1 - same) * said[:, 0] + same * said[:, 1]).mean())
+        channel = channels(result, kept)[held["worker"], :, outcomes(held)]
+        likelihood = (1 - same) * channel[:, 0] + same * channel[:, 1]
+        found["grades"] = float(-np.log(likelihood).mean())
     return found
 
 
@@ -107,17 +108,17 @@ def compare(name: str, seed: int, options: argparse.Namespace) -> dict[str, dict
     features, kind = table(name, seed, options.items)
     answers = crowd(kind, options.answers, seed)
     out = np.random.default_rng([seed, 3]).random(len(answers)) < 0.2
-    heard, held = answers[~out], answers[out]
-    told = heard.dropna()
+    kept, held = answers[~out], answers[out]
+    decided = kept.dropna()
     fit_options: dict = {"progress": False, "seed": seed}
     if options.clusters:
         fit_options |= {"num_clusters": options.clusters, "components": GaussianComponents}
     fits = {
-        "grades": cluster(features, heard, grades=range(1, GRADES + 1), **fit_options),
-        "yes_no": cluster(features, told.assign(label=told["label"] > 2), **fit_options),
+        "grades": cluster(features, kept, grades=range(1, GRADES + 1), **fit_options),
+        "yes_no": cluster(features, decided.assign(label=decided["label"] > 2), **fit_options),
         "nobody": cluster(features, **fit_options),
     }
-    return {arm: scores(result, kind, heard, held) for arm, result in fits.items()}
+    return {arm: scores(result, kind, kept, held) for arm, result in fits.items()}
 
 
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, dict[str, float]]]:

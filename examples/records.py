@@ -41,8 +41,8 @@ def panel(folder: Path, name: str, seed: int) -> tuple[np.ndarray, pd.DataFrame,
     arrays = np.load(folder / f"judges_{name}.npz")
     pair, judge, label = arrays["answers"].T
     rng = np.random.default_rng(seed)
-    heard = np.isin(judge, rng.choice(judge.max() + 1, JUDGES, replace=False)) & (label >= 0)
-    pair, judge, label = pair[heard], judge[heard], label[heard]
+    chosen = np.isin(judge, rng.choice(judge.max() + 1, JUDGES, replace=False)) & (label >= 0)
+    pair, judge, label = pair[chosen], judge[chosen], label[chosen]
     left, right = arrays["pair"][pair].T
     pairs = pd.DataFrame({"left": left, "right": right, "worker": judge, "label": label})
     return arrays["record_features"], pairs, arrays["truth"][pair] == 1

@@ -46,9 +46,9 @@ def component_gain(
 
     Examples
     --------
-    >>> said = {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}
+    >>> answers = {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}
     >>> coins = np.array([[[0.9, 0.1], [0.1, 0.9]]])
-    >>> component_gain(CrowdData(None, said), np.eye(2), np.ones(2), coins).round(2)
+    >>> component_gain(CrowdData(None, answers), np.eye(2), np.ones(2), coins).round(2)
     array([[0. , 2.2],
            [2.2, 0. ]])
     """

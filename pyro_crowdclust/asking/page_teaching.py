@@ -48,9 +48,9 @@ class ItemsTeaching:
         self._gained, self._among = gained, _promising(beliefs, gained)
         if not len(self._among):
             return
-        alike = beliefs.components[items][:, self._among]
-        represents = beliefs.bound[items] * alike.max(1)
-        self._component, self._is_bound = alike.argmax(1), represents > 0.5
+        shares = beliefs.components[items][:, self._among]
+        represents = beliefs.bound[items] * shares.max(1)
+        self._component, self._is_bound = shares.argmax(1), represents > 0.5
         self._strength = reliability * (1 - beliefs.answered[items]) * represents
         self._page = PageTeaching(
             beliefs.roots[:, self._among],

@@ -99,9 +99,9 @@ class PairTeaching:
         channel: Float[np.ndarray, "truth label"],
     ) -> PairTeaching:
         """Pairs that are the same with these probabilities, answered through the channel."""
-        alike = beliefs.components[items]
-        components = alike.argmax(2)
-        both = (beliefs.bound[items] * alike.max(2)).prod(1)
+        shares = beliefs.components[items]
+        components = shares.argmax(2)
+        both = (beliefs.bound[items] * shares.max(2)).prod(1)
         together = beliefs.together[components[:, 0], components[:, 1]]
         # Probability that they are the same, but one of them is not bound to its component.
         loose = np.clip(same - both * together, 0.0, 1 - both)

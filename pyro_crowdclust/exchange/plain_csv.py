@@ -204,7 +204,9 @@ def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:
         both = zip(("text_left", "text_right"), question.items, strict=True)
         return [question.about() | who | {name: _shown_text(item, shown) for name, item in both}]
     page = {"page": question.page} if isinstance(question, PageQuestion) else {}
-    return [{**page, "item": item, **who, "text": _shown_text(item, shown)} for item in question.items]
+    return [
+        {**page, "item": item, **who, "text": _shown_text(item, shown)} for item in question.items
+    ]
 
 
 def _shown_text(item: Hashable, shown: ShownItems) -> str:

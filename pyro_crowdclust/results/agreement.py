@@ -62,8 +62,8 @@ def agreement_of(data: CrowdData) -> Agreement:
 
     Examples
     --------
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
-    >>> agreement_of(CrowdData(None, labels=said))[:3]
+    >>> labels = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> agreement_of(CrowdData(None, labels=labels))[:3]
     (4, 2, 2.0)
     """
     labels = data.class_labels

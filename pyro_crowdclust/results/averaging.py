@@ -52,8 +52,8 @@ def hold_out_answers(
 
     Examples
     --------
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
-    >>> rest, held = hold_out_answers(CrowdData(None, labels=said), share=0.2)
+    >>> labels = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> rest, held = hold_out_answers(CrowdData(None, labels=labels), share=0.2)
     >>> rest.num_labels, len(held)
     (4, 1)
     """

@@ -134,8 +134,8 @@ def discount_copies(
     >>> says = truth[:, None] ^ (rng.random((400, 5)) < 0.2)
     >>> says[:, 1] = says[:, 0]
     >>> item, worker = np.indices(says.shape)
-    >>> said = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
-    >>> discount_copies(CrowdData(None, labels=said)).worth.round(1).tolist()
+    >>> labels = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
+    >>> discount_copies(CrowdData(None, labels=labels)).worth.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
     check_class_labels(data)

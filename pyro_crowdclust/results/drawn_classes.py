@@ -138,12 +138,12 @@ def draw_classes(
     Examples
     --------
     >>> from pyro_crowdclust.interface import infer_classes
-    >>> said = {
+    >>> labels = {
     ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
     ...     "worker": list("abcabcabc"),
     ...     "label": list("xxyyyyxxx"),
     ... }
-    >>> result = infer_classes(CrowdData(None, labels=said), num_communities=[1])
+    >>> result = infer_classes(CrowdData(None, labels=labels), num_communities=[1])
     >>> draw_classes(result, num_draws=50).class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y', 'x']
     """

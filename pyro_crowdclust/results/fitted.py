@@ -222,9 +222,9 @@ class Fitted:
         >>> from pyro_crowdclust.interface import cluster
         >>> from pyro_crowdclust.mixture import GaussianComponents
         >>> x = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
-        >>> said = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
+        >>> pairs = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
         >>> parts = {"components": GaussianComponents, "num_clusters": 4}
-        >>> result = cluster(x, said, **parts, progress=False)
+        >>> result = cluster(x, pairs, **parts, progress=False)
         >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """

@@ -53,11 +53,11 @@ def held_out_log_probability(
     >>> from pyro_crowdclust.mixture import MultinomialComponents
     >>> from pyro_crowdclust.models import MomResp
     >>> words = np.array([[4, 0, 1], [3, 1, 0], [0, 5, 1], [1, 4, 0]])
-    >>> said = {"item": [0, 1, 2, 3], "worker": [0, 0, 0, 0], "label": list("xxyy")}
+    >>> labels = {"item": [0, 1, 2, 3], "worker": [0, 0, 0, 0], "label": list("xxyy")}
     >>> model = MomResp(MultinomialComponents(2, 3), ConfusionMatrices(1, 2))
     >>> def fit_one(data):
     ...     return fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
-    >>> found = held_out_log_probability(CrowdData(words, labels=said), fit_one, folds=2)
+    >>> found = held_out_log_probability(CrowdData(words, labels=labels), fit_one, folds=2)
     >>> -1.0 < found < 0
     True
     """
