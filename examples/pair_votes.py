@@ -71,8 +71,8 @@ RECORDS = SETS[2:5]
 SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE = "simulated", "records", "alike"
 CANDIDATES = "candidates"
 GRADES = (1, 2, 3, 4)
-# Spectral clustering is run, with the true number of clusters, if this number is at most:
-MOST_SPECTRAL = 100
+# Largest true number of clusters for which spectral clustering is run.
+MAX_SPECTRAL = 100
 
 
 def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -341,7 +341,7 @@ def compare(
         "Dawid-Skene, average linkage": linked(yes, peer.class_probabilities[1], items),
     }
     number = len(np.unique(known[known >= 0]))
-    if number <= MOST_SPECTRAL:
+    if number <= MAX_SPECTRAL:
         assigned["shares, spectral, true K"] = spectral(frame, items, number)
     has_truth = known >= 0
     found = {
