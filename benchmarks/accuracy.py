@@ -3,7 +3,7 @@
     python benchmarks/accuracy.py            # all of them
     python benchmarks/accuracy.py pinwheel uci
 
-The data sets are looked for in PYRO_CROWDCLUST_DATA, else ../shared/data.
+Data sets are read from PYRO_CROWDCLUST_DATA, or from ../shared/data without it.
 """
 
 from __future__ import annotations

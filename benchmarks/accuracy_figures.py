@@ -1,4 +1,4 @@
-"""Figures of ``make accuracy`` in words: what of an experiment's results a table shows."""
+"""Figures of ``make accuracy``: functions that turn an experiment's JSON into text for a table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mean_and_spread(key: str) -> Callable[[dict[str, Any]], str]:
 
 
 def percent(key: str) -> Callable[[dict[str, Any]], str]:
-    """The same of an error, in percent."""
+    """Mean, standard deviation and all values of an error, in percent."""
     return lambda figures: _mean_and_spread([100 * one for one in figures[key]], 2, " %")
 
 

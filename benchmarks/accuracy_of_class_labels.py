@@ -1,4 +1,4 @@
-"""Experiments of ``make accuracy`` on labels that many people, or judges, gave."""
+"""Experiments of ``make accuracy`` on class labels by many people, or judges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from report import Experiment, Figure
 
 
 def crowd(name: str) -> Callable[[dict[str, Any]], str]:
-    """Accuracy and log loss on one set of class labels, beside the best peer's."""
+    """Accuracy and log loss on one set of class labels, and those of the best peer."""
 
     def text(figures: dict[str, Any]) -> str:
         row = figures[name]

@@ -1,4 +1,4 @@
-"""Experiments of ``make accuracy`` on known labels of a few items, and on none."""
+"""Experiments of ``make accuracy`` with known labels of a few items, or without labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from accuracy_figures import every, mean_and_spread, percent, value
 from report import Experiment, Figure
 
 UCI_SETS = ("iris", "wine", "glass", "yeast", "digits")
-# At least, and the best peer that was measured when it was asked.
+# The smallest accuracy that is required, and that of the best peer when the requirement was set.
 UCI_ASKED = {
     "0.0": ["paper 0.72", "paper 0.49", "paper 0.52", "paper 0.37", "paper 0.61"],
     "0.2": [

@@ -38,7 +38,7 @@ FACES_AIMS = {
 
 
 def faces_figures(part: str, answers: str, aim: str) -> list[Figure]:
-    """Ours with every seed, and the best peer of the same run."""
+    """Scores of this library for every seed, and of the best peer in the same run."""
 
     def ours(figures: dict[str, Any]) -> str:
         row = figures[part][answers]

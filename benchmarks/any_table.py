@@ -1,15 +1,16 @@
-"""The first call on tables of many kinds, with crowds of many kinds, beside common baselines.
+"""``cluster`` on tables of many kinds, with crowds of many kinds, compared with common baselines.
 
     python benchmarks/any_table.py --processes 8 --lines cells.jsonl     # everything
     python benchmarks/any_table.py --tables iris rings --crowds pairs none --seeds 1
 
 Every cell is a table and a crowd; its score is the normalized mutual information of all items with
-the classes, averaged over seeds. Ours is ``cluster(features, pairs)`` with no other argument; the
-truth scores it and makes the crowd, and tells the baselines their number of clusters. Settings of
-the library were chosen on the tables of ``SETTINGS``; the last line has the figures of both halves.
+the classes, averaged over seeds. The library runs ``cluster(features, pairs)`` with no other
+argument. The truth is used for scores, to simulate the crowd, and to give the baselines the number
+of clusters. Settings of the library were chosen on the tables of ``SETTINGS``; the last line has
+the figures of these and of the other tables.
 
-Runs end one by one, and each is a line of the file ``--lines``; ``--lines cells.jsonl --read`` says
-what those are worth that are there.
+Every run writes a line to the file ``--lines`` when it ends; ``--lines cells.jsonl --read`` prints
+the figures of the lines in the file without running anything.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Run = dict[str, Any]
 
 
 def item_calibration_error(probabilities: np.ndarray, kinds: np.ndarray, bins: int = 10) -> float:
-    """``sum_b n_b / N |accuracy_b - confidence_b|``, an item right if its cluster's class is its.
+    """``sum_b n_b / N |accuracy_b - confidence_b|``, an item right if its cluster has its class.
 
     The class of a cluster is that of most of its items.
     """
@@ -59,7 +60,7 @@ def item_calibration_error(probabilities: np.ndarray, kinds: np.ndarray, bins: i
 
 
 def run_cell(table: str, crowd: str, seed: int, items: int | None = None) -> Run:
-    """Ours and the baselines on one table, one crowd and one seed."""
+    """Scores of the library and the baselines on one table, crowd and seed."""
     x, y = TABLES[table]()
     x, y = some_of(np.asarray(x, float), y, items or len(x))
     kinds = np.unique(y, return_inverse=True)[1]
@@ -90,7 +91,7 @@ def run_cell(table: str, crowd: str, seed: int, items: int | None = None) -> Run
 
 
 def cells_of(runs: Iterable[Run]) -> dict[str, Run]:
-    """Means over seeds, by table and crowd; of the baselines the best mean."""
+    """Means over seeds, by table and crowd; for baselines the best mean."""
     grouped: dict[str, list[Run]] = {}
     for run in runs:
         grouped.setdefault(f"{run['table']}/{run['crowd']}", []).append(run)
@@ -127,7 +128,7 @@ def summary(cells: dict[str, Run]) -> dict[str, Any]:
     }
 
 
-def said(run: Run) -> str:
+def line_of(run: Run) -> str:
     """A line about a run."""
     best = max(run["baselines"], key=run["baselines"].__getitem__)
     return (
@@ -138,18 +139,18 @@ def said(run: Run) -> str:
 
 
 def one_thread() -> None:
-    """Processes share the cores."""
+    """Let every process use one thread, since processes share the cores."""
     torch.set_num_threads(1)
 
 
 def runs_of(tasks: list[tuple[str, str, int, int | None]], processes: int) -> Iterator[Run]:
-    """The runs, as they end; tables whose files are not there are left out."""
+    """The runs, in the order in which they end; tables with missing files are skipped."""
     if processes == 1:
         for task in tasks:
             try:
                 yield run_cell(*task)
             except FileNotFoundError as error:
-                print(f"{task[0]}: skipped, {error.filename} is not there", file=sys.stderr)
+                print(f"{task[0]}: skipped, {error.filename} does not exist", file=sys.stderr)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=one_thread) as pool:
@@ -159,7 +160,7 @@ def runs_of(tasks: list[tuple[str, str, int, int | None]], processes: int) -> It
                 yield future.result()
             except FileNotFoundError as error:
                 name = futures[future][0]
-                print(f"{name}: skipped, {error.filename} is not there", file=sys.stderr)
+                print(f"{name}: skipped, {error.filename} does not exist", file=sys.stderr)
 
 
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -168,16 +169,16 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--crowds", nargs="+", default=list(CROWDS), choices=list(CROWDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--items", type=int, help="at most so many items of every table")
+    parser.add_argument("--items", type=int, help="maximal number of items per table")
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--lines", type=Path, help="a file of JSON lines, one a run, to add to")
-    parser.add_argument("--read", action="store_true", help="run nothing: sum up the lines")
+    parser.add_argument("--lines", type=Path, help="append a JSON line per run to this file")
+    parser.add_argument("--read", action="store_true", help="only summarize the lines")
     options = parser.parse_args(arguments)
     runs: list[Run] = []
     if options.read:
         runs = [json.loads(line) for line in options.lines.read_text().splitlines()]
     else:
-        # Seeds are the outer loop, so that what a clock cuts off is the last seed.
+        # Seeds are the outer loop, so that a time limit cuts off the last seeds.
         tasks = [
             (table, crowd, seed, options.items)
             for seed in range(options.seeds)
@@ -186,7 +187,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         ]
         for run in runs_of(tasks, options.processes):
             runs.append(run)
-            print(said(run), flush=True)
+            print(line_of(run), flush=True)
             if options.lines:
                 with options.lines.open("a") as lines:
                     lines.write(json.dumps(run) + "\n")

@@ -1,4 +1,4 @@
-"""Tables and crowds of many kinds, for the benchmark of the first call."""
+"""Tables and crowds of many kinds, for the benchmark ``any_table.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyro_crowdclust.simulation import simulate_pairs
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("PYRO_CROWDCLUST_DATA", ROOT.parent / "shared" / "data"))
 
-# The tables on which settings of the library were chosen; all others were not looked at before.
+# The tables on which settings of the library were chosen; the others were not used for this.
 SETTINGS = (
     *("breast_cancer", "digits", "iris", "yeast", "rings", "heavy_tails"),
     *("useless", "overlapping", "tfidf_100", "mnist"),
@@ -27,7 +27,7 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def some_of(x: np.ndarray, y: np.ndarray, number: int) -> Table:
-    """So many items at random, in their order."""
+    """A random part of the items, in their order."""
     chosen = np.random.default_rng(0).choice(len(x), min(number, len(x)), replace=False)
     return x[np.sort(chosen)], y[np.sort(chosen)]
 
@@ -63,7 +63,7 @@ def mnist() -> Table:
 
 
 def words() -> Table:
-    """Which of 100 words 2,000 posts have."""
+    """2,000 posts, with a column for each of 100 words: whether a post has it."""
     found = _archive("news20_w100.npz")
     return some_of(found["x"].astype(float), found["y"], 2000)
 
@@ -142,13 +142,13 @@ def skewed() -> Table:
 
 
 def useless() -> Table:
-    """Two classes that twenty columns say nothing of."""
+    """Two classes, and twenty columns that are independent of them."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(800, 20)), rng.integers(0, 2, 800)
 
 
 def useless_beside_useful() -> Table:
-    """Three columns that tell three clusters, and thirty of noise."""
+    """Three columns with three clusters, and thirty columns of noise."""
     found, kinds = _gaussian(1000, 3, 3, 2.5)()
     return np.column_stack([found, np.random.default_rng(1).normal(size=(1000, 30))]), kinds
 

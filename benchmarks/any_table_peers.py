@@ -1,4 +1,4 @@
-"""What else people would run on a table and answers; all are told the number of classes."""
+"""Common baselines for tables and answers; all are given the true number of classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.semi_supervised import LabelSpreading
 
 
 def of_features(x: np.ndarray, number: int, seed: int) -> dict[str, np.ndarray]:
-    """Baselines that hear no answers; they know the number of classes."""
+    """Baselines that ignore answers, given the number of classes."""
     found = {"k-means": KMeans(number, n_init=5, random_state=seed).fit_predict(x)}
     fits = []
     for kind in ("full", "tied", "diag", "spherical"):
@@ -39,7 +39,7 @@ def of_votes(pairs: pd.DataFrame, number: int, seed: int) -> tuple[np.ndarray, n
 
 
 def of_answers(x: np.ndarray, pairs: pd.DataFrame, number: int, seed: int) -> dict[str, np.ndarray]:
-    """Baselines that hear the answers; they know the number of classes."""
+    """Baselines that use the answers, given the number of classes."""
     found = {"constrained k-means": constrained_k_means(x, pairs, number, seed)}
     asked, labels = of_votes(pairs, number, seed)
     if len(np.unique(labels)) > 1:
@@ -56,7 +56,7 @@ def of_answers(x: np.ndarray, pairs: pd.DataFrame, number: int, seed: int) -> di
 def constrained_k_means(
     x: np.ndarray, pairs: pd.DataFrame, number: int, seed: int, rounds: int = 10
 ) -> np.ndarray:
-    """k-means with a penalty for every majority vote that is not kept (Basu et al. 2004)."""
+    """k-means with a penalty for every majority vote that is violated (Basu et al. 2004)."""
     votes = pairs.groupby(["left", "right"])["label"].agg(lambda said: 2 * said.sum() - len(said))
     neighbors: dict[int, list[tuple[int, float]]] = {}
     for (left, right), weight in votes.items():

@@ -1,18 +1,19 @@
-"""What to ask next: ours against random choice, margins, and choosers that assume an oracle.
+"""Choice of questions: `suggest` compared with random choice, margins, and oracle-based choosers.
 
-All choosers have the same fit, a mixture whose clusters own components (`Ownership`) where there
-are features, which count a tenth once components are learned, and go on from it with every round of
-answers. With `--first-call` the fit is what `cluster` chooses, as users have it. The target of a
-case is the accuracy that random choice has at the end of its budget; counted is how many questions
-each chooser needs to have it for good, that is in the round and in the mean of the two after it.
+All choosers start from the same fit, which is updated with every round of answers. With features it
+is a mixture whose clusters own components (`Ownership`), in which features count a tenth once the
+components are learned. With `--first-call` it is what `cluster` chooses, as for users. The target
+of a case is the accuracy of random choice at the end of its budget. The score is the number of
+questions that each chooser needs to reach the target permanently: in a round and in the mean of the
+two after it.
 
     python benchmarks/asking.py --cases digits_pages digits_pairs --seeds 1
 
-A peer of the package active-semi-supervised-clustering (`benchmarks/asking_peers.txt`) is run with
-its own code, told the truth, and its constraints are given to the same fit; without the package it
-is left out, with the reason. Prints a line per campaign and, last, one JSON object with, per case,
-`answers_to_target` of every chooser, `random_over_ours`, `best_other_over_ours`, `stopped_at`,
-`accuracy_at_stop`, `accuracy_at_end` and `seconds_per_round`.
+A peer from the package active-semi-supervised-clustering (`benchmarks/asking_peers.txt`) is run
+with its own code, with true answers, and its constraints are given to the same fit; without the
+package it is skipped, with a message. Prints a line per campaign and, last, one JSON object with,
+per case, `answers_to_target` of every chooser, `random_over_ours`, `best_other_over_ours`,
+`stopped_at`, `accuracy_at_stop`, `accuracy_at_end` and `seconds_per_round`.
 """
 
 from __future__ import annotations
@@ -60,20 +61,20 @@ def directions(features: np.ndarray, number: int = 20) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """Items, who answers, what is asked, and the budget.
+    """Items, a crowd, a kind of questions, and the budget.
 
     Attributes
     ----------
     data, truth
-        Items, perhaps with answers to begin with, and their classes (-1: unknown).
+        Items, perhaps with first answers, and their classes (-1: unknown).
     fit
-        Of data and a seed.
+        Function of data and a seed.
     crowd
-        Made from a seed.
+        Function of a seed.
     kind, count, rounds
-        A round has so many questions of the kind.
+        Kind of questions, number of questions per round, and number of rounds.
     accuracy
-        Of a fit.
+        Function of a fit.
     """
 
     data: CrowdData
@@ -89,7 +90,7 @@ class Case:
 
 
 def simulated(features: np.ndarray, truth: np.ndarray, workers: dict, kind, **budget) -> Case:
-    """A made-up crowd."""
+    """A simulated crowd."""
     return Case(
         CrowdData(directions(features)),
         truth,
@@ -121,7 +122,7 @@ def mnist(folder: Path, workers: dict, kind, **budget) -> Case:
 
 
 def labelme(folder: Path, rounds: int, count: int) -> Case:
-    """1,000 scenes of 8 classes, 2,547 labels of 59 workers; begins with 300 of them, by chance."""
+    """1,000 scenes of 8 classes, 2,547 labels of 59 workers; starts with 300 random labels."""
     with np.load(folder / "crowd_labels_labelme.npz") as file:
         said = pd.DataFrame(file["annotations"], columns=["item", "worker", "label"])
         truth = file["truth_train"].astype(int)
@@ -141,7 +142,7 @@ def labelme(folder: Path, rounds: int, count: int) -> Case:
 
 
 def product(folder: Path, rounds: int, count: int) -> Case:
-    """8,315 pairs of products, three answers each, of 176 workers; begins with 2,000 by chance.
+    """8,315 pairs of products, three answers each, by 176 workers; starts with 2,000 random ones.
 
     Every pair is an item with the classes same and different; the score is F1 of "same".
     """
@@ -167,9 +168,9 @@ def product(folder: Path, rounds: int, count: int) -> Case:
 
 
 def dogs(folder: Path, rounds: int, count: int) -> Case:
-    """473 dogs of three breeds, 57,167 answers about pairs; begins with 5,000 by chance.
+    """473 dogs of three breeds, 57,167 answers about pairs; starts with 5,000 random answers.
 
-    They were given to an algorithm that chose the pairs, in 2,310 sessions, here its workers.
+    An algorithm chose the pairs, in 2,310 sessions, which are used as workers.
     """
     with np.load(folder / "pairs_dogs3.npz") as file:
         columns = ["left", "right", "worker", "label"]
@@ -190,7 +191,7 @@ def dogs(folder: Path, rounds: int, count: int) -> Case:
 
 
 def cases(folder: Path) -> dict[str, Callable[[], Case]]:
-    """By name, made when they are run."""
+    """The cases by name, as functions that make them."""
     page = {"kind": Pages(12), "count": 1}
     pair = {"kind": Pairs(), "count": 20}
     return {
@@ -224,8 +225,8 @@ def run(case: Case, chooser: str, seed: int) -> pd.DataFrame:
 
 
 def peer_rounds(case: Case, name: str, seed: int, budgets: list[int]) -> pd.DataFrame:
-    """The same fit to the constraints that a peer's chooser has asked for."""
-    from asking_peers import as_answers, questions  # beside this file; needs the package
+    """The same fit to the constraints that a peer's chooser asked for, round by round."""
+    from asking_peers import as_answers, questions  # in this folder; needs the package
 
     features = np.asarray(case.data.features)
     asked = questions(name, features, case.truth, max(budgets), seed)
@@ -239,7 +240,7 @@ def peer_rounds(case: Case, name: str, seed: int, budgets: list[int]) -> pd.Data
 
 
 def answers_to(rounds: pd.DataFrame, target: float) -> int | None:
-    """Questions until the accuracy is at the target, and stays there over three rounds."""
+    """Number of questions until the accuracy reaches the target and stays there three rounds."""
     accuracy = rounds["accuracy"]
     ahead = accuracy[::-1].rolling(3, min_periods=1).mean()[::-1]
     there = (accuracy >= target) & (ahead >= target)
@@ -247,7 +248,7 @@ def answers_to(rounds: pd.DataFrame, target: float) -> int | None:
 
 
 def summarize(table: pd.DataFrame) -> dict[str, object]:
-    """Of one case: medians over seeds; a chooser that never gets there counts as its budget."""
+    """Medians over seeds for one case; a chooser that misses the target counts with its budget."""
     needed: dict[str, list[int]] = {}
     stops = []
     for _, of_seed in table.groupby("seed"):
@@ -292,11 +293,11 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--peer-budgets", nargs="+", type=int, default=[100, 200, 400, 800])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=None)
-    parser.add_argument("--items", type=int, default=None, help="so many of cases with features")
-    parser.add_argument("--components", type=int, default=40, help="of cases with features")
-    parser.add_argument("--feature-weight", type=float, default=0.1, help="of the same; 1: in full")
-    parser.add_argument("--first-call", action="store_true", help="these by `cluster`, no options")
-    parser.add_argument("--lines", type=Path, default=None, help="a file to add the rounds to")
+    parser.add_argument("--items", type=int, default=None, help="number of items, with features")
+    parser.add_argument("--components", type=int, default=40, help="number, with features")
+    parser.add_argument("--feature-weight", type=float, default=0.1, help="1: features count fully")
+    parser.add_argument("--first-call", action="store_true", help="fits of `cluster`")
+    parser.add_argument("--lines", type=Path, default=None, help="append rounds to this file")
     options = parser.parse_args(arguments)
     known = cases(options.data)
     found = {}
@@ -304,7 +305,7 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
         try:
             case = known[name]()
         except FileNotFoundError as error:
-            print(f"{name}: skipped, {error.filename} is not there")
+            print(f"{name}: skipped, {error.filename} does not exist")
             continue
         if options.rounds is not None:
             case = replace(case, rounds=options.rounds)

@@ -1,4 +1,4 @@
-"""The fits of campaigns: from which is asked, and which go on with every round of answers."""
+"""The fits of campaigns, which are updated with every round of answers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pyro_crowdclust.training import Stopping
 def mixture(
     data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 0.1
 ) -> Fitted:
-    """Clusters that own Gaussian components, of which there are many; pages are heard as pairs.
+    """Clusters that own many Gaussian components; pages are used as pairs.
 
-    Of twenty directions Gaussians are so sure that no page moves an item. With a smaller weight
-    features count less than that once the components are learned, and workers are judged by what
-    items are then.
+    With twenty directions, Gaussians are so certain that no page moves an item. A smaller weight
+    reduces the influence of the features once the components are learned. The rates of workers are
+    then estimated from the resulting assignments.
     """
     data = data.as_pairs()
     dim = data.features.shape[1]
@@ -62,12 +62,12 @@ def mixture(
 
 
 def first_call(data: CrowdData, seed: int) -> Fitted:
-    """What ``cluster`` chooses; pages are heard as pairs."""
+    """The fit that ``cluster`` chooses; pages are used as pairs."""
     return recipe_for(data.as_pairs()).fit(seed=seed, progress=False)
 
 
 def dawid_skene(data: CrowdData, seed: int) -> Fitted:
-    """Confusion matrices of workers who name classes."""
+    """Dawid-Skene, for class labels."""
     model = DawidSkene(ConfusionMatrices(data.num_workers, data.num_classes))
     return fit(
         model,

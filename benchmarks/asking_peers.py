@@ -2,9 +2,9 @@
 
     python -m venv peers && peers/bin/pip install --requirement benchmarks/asking_peers.txt
 
-With `--no-deps`, and metric-learn likewise, it can be installed beside this library, too. Its NPU
-(Xiong, Azimi and Fern 2014) fits k-means under constraints for every item that it asks about, and
-forms a matrix of similarities entry by entry: seconds with 500 items, minutes with 2,000.
+It and metric-learn can also be installed in the environment of this library with `--no-deps`. Its
+NPU (Xiong, Azimi and Fern 2014) fits k-means under constraints for every item that it asks about,
+and computes a matrix of similarities entry by entry: seconds with 500 items, minutes with 2,000.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from active_semi_clustering.semi_supervised.pairwise_constraints import PCKMeans
 
 
 class Oracle:
-    """The truth, until the budget is spent; unlike the package's it remembers the questions."""
+    """True answers until the budget is spent; unlike the package's oracle, it stores questions."""
 
     def __init__(self, truth: np.ndarray, max_queries_cnt: int) -> None:
         self.truth, self.max_queries_cnt = truth, max_queries_cnt
@@ -44,7 +44,7 @@ CHOOSERS = {
 def questions(
     name: str, features: np.ndarray, truth: np.ndarray, budget: int, seed: int
 ) -> pd.DataFrame:
-    """What a chooser asks, and the answers, in order: the first few are those of a small budget."""
+    """A chooser's questions and answers, in order; the first ones are those of a smaller budget."""
     np.random.seed(seed)  # noqa: NPY002, the package draws from the global generator
     oracle = Oracle(truth, budget)
     CHOOSERS[name](len(np.unique(truth))).fit(features, oracle=oracle)
@@ -52,6 +52,6 @@ def questions(
 
 
 def as_answers(asked: pd.DataFrame) -> pd.DataFrame:
-    """As this library takes them, each once."""
+    """Distinct answers, as a table for this library."""
     asked = asked[asked["left"] != asked["right"]].drop_duplicates()
     return asked.assign(worker="oracle", label=asked["label"].astype(int))

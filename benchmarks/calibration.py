@@ -1,18 +1,18 @@
-"""Whether intervals of workers cover, and probabilities of "same cluster" hold.
+"""Coverage of intervals of workers' rates, and calibration of probabilities of "same cluster".
 
-Every row is a way in which people answer about 80 items of 4 clusters: 6 workers who answer
-independent pairs, all pairs of pages, or sort pages into groups; with clear features, overlapping
-ones, or features that show other clusters of half or of all of the items. Each data set is fitted
-by the short form, ``cluster``, which is told that there are at most 6 clusters and nothing else.
+Every row is a type of answers about 80 items in 4 clusters: 6 workers answer independent pairs or
+all pairs of pages, or sort pages into groups; with separated features, overlapping ones, or
+features that show other clusters for half or all of the items. Each data set is fitted by
+``cluster``, with at most 6 clusters and otherwise default arguments.
 
     python benchmarks/calibration.py --datasets 200
 
-Of each row: how often the 90 % intervals of sensitivity and specificity hold the true ones; of the
-pairs of items said to be the same with a probability above .99, how many are not; and the log loss
-of the probabilities over that of the base rate. Intervals of sorted pages are those of the
-accuracy, from which both rates follow; on lumped pages these are the rates of the other pages.
-Without features the number of clusters is found; of grades the intervals are those of the shares of
-the highest grade for pairs that look the same and of the lowest for pairs that look different.
+For each row: how often the 90 % intervals of sensitivity and specificity contain the true rates;
+the share of wrong pairs among those with a probability of "same" above .99; and the log loss of the
+probabilities over that of the base rate. For sorted pages, the intervals are those of the accuracy,
+from which both rates follow; with lumped pages, these are the rates of the other pages. Without
+features the number of clusters is inferred. For grades, the intervals are those of the shares of
+the highest grade for pairs that look the same, and of the lowest for pairs that look different.
 Prints a line per row and, last, one JSON object.
 """
 
@@ -61,12 +61,12 @@ def pairs(
 
 
 def expert_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
-    """The same by workers with rates from Beta(7, 2)."""
+    """Independent answers about random pairs, by workers with rates from Beta(7, 2)."""
     return pairs(truth, rng, seed, expert=True)
 
 
 def few_pairs(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
-    """Too few to tell which items are the same: 4.5 answers an item."""
+    """Too few answers to determine which items are the same: 4.5 per item."""
     return pairs(truth, rng, seed, each=60)
 
 
@@ -97,17 +97,17 @@ def sorted_pages(truth: np.ndarray, rng: np.random.Generator, seed: int, **state
 
 
 def lumped_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
-    """The same, one page in seven with several clusters in a group."""
+    """Sorted pages, one in seven with several clusters in a group."""
     return sorted_pages(truth, rng, seed, lumped=1 / 7)
 
 
 def careless_pages(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
-    """The same, one page in seven sorted at random."""
+    """Sorted pages, one in seven at random."""
     return sorted_pages(truth, rng, seed, careless=1 / 7)
 
 
 def grades(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
-    """Grades from 0 to 3 about random pairs, by thresholds of their own, or "can't tell"."""
+    """Grades from 0 to 3 about random pairs, or "can't tell"; every worker has own thresholds."""
     ends = [rng.choice(ITEMS, 2, replace=False) for _ in range(200 * WORKERS)]
     left, right = np.sort(ends, axis=1).T
     place, pair = np.unique(left * ITEMS + right, return_inverse=True)
@@ -125,17 +125,17 @@ def grades(truth: np.ndarray, rng: np.random.Generator, seed: int) -> Crowd:
 
 
 class Row(NamedTuple):
-    """Who answers how, and what features show of it.
+    """A type of answers, and how the features are related to the clusters.
 
     Attributes
     ----------
     crowd
-        Makes the answers.
+        Function that makes the answers.
     separation
-        How far clusters are apart in the features; None: there are none.
+        Distance of clusters in the features; None: no features.
     shown
-        Share of the items whose features are those of what people see. Those of others are of any
-        cluster.
+        Share of the items whose features belong to the cluster that workers see. Those of the other
+        items belong to a random cluster.
     """
 
     crowd: Callable[..., Crowd]
@@ -167,7 +167,7 @@ ROWS = {
 
 
 class Found(NamedTuple):
-    """What one data set adds to its row."""
+    """The results of one data set."""
 
     sensitivity: np.ndarray
     specificity: np.ndarray
@@ -240,9 +240,9 @@ def row(name: str, datasets: int, first: int) -> dict[str, float]:
 def main(arguments: list[str] | None = None) -> dict[str, object]:
     """Run the rows; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--datasets", type=int, default=200, help="of every row")
+    parser.add_argument("--datasets", type=int, default=200, help="data sets per row")
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
-    parser.add_argument("--seed", type=int, default=0, help="of the first data set")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first data set")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     figures: dict[str, object] = {}

@@ -1,20 +1,21 @@
-"""Every way to help, by every guide, under every move of clusters: what fits together, and holds.
+"""Tests of all combinations of supervision, guides, and moves of clusters.
 
     {answers, no answers} x {nothing, class table, known clusters, field of labels and links}
     x {message passing, message passing behind networks, amortized, structured, two-way}
     x {merge, drop}
 
-Three clouds, of which two belong together, and room for five clusters; training starts with one
-cloud cut in two. Every cell trains for an epoch, tries to merge or to drop clusters, trains on,
-predicts, is saved and loaded. A move is judged by ``Judge``; what it says a kept move has gained is
-compared with the bound as training computes it, before and after, and a rejected one must leave
-everything as it was. A loaded result must have the bound and the predictions of the saved one.
-Cells that model, guide or data refuse with a sentence are counted, and the sentence is printed.
+There are three clouds of points, two of which belong together, and up to five clusters; training
+starts with one cloud split in two. Every cell trains for an epoch, tries to merge or to drop
+clusters, continues training, predicts, and is saved and loaded. Moves are evaluated by ``Judge``:
+the gain that it reports for a kept move is compared with the change of the bound as training
+computes it, and a rejected move must change nothing. A loaded result must have the bound and the
+predictions of the saved one. Cells that are refused by model, guide or data are counted, and the
+error is printed.
 
     python benchmarks/combinations.py
 
 Last line: one JSON object: ``cells`` (all), ``refused``, ``failed`` (those in which anything above
-does not hold), ``moves`` (judged), ``kept``, ``largest_error_of_a_judged_move`` (nats).
+does not hold), ``moves`` (evaluated), ``kept``, ``largest_error_of_a_judged_move`` (nats).
 """
 
 from __future__ import annotations
@@ -71,14 +72,14 @@ MOVES = ("merge", "drop")
 
 
 def clouds(num_items: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features and kinds of items: clouds 0 and 1 are one kind."""
+    """Features and true clusters of items: clouds 0 and 1 are one cluster."""
     rng = np.random.default_rng(0)
     cloud = np.arange(num_items) % 3
     return CENTERS.numpy()[cloud] + 0.7 * rng.standard_normal((num_items, 2)), cloud // 2
 
 
 def halved(features: torch.Tensor, num_clusters: int, generator: torch.Generator) -> torch.Tensor:
-    """The clouds, of which every other item of the first is in a cluster of its own."""
+    """The clouds as clusters, with every other item of the first one in a separate cluster."""
     cloud = torch.cdist(features, CENTERS).argmin(1)
     odd = torch.arange(len(features)) % 2 == 1
     cluster = torch.where((cloud == 0) & odd, 3, cloud)
@@ -86,7 +87,7 @@ def halved(features: torch.Tensor, num_clusters: int, generator: torch.Generator
 
 
 def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
-    """Items with the help that a cell is about."""
+    """Items with the answers and the supervision of a cell."""
     features, kinds = clouds(num_items)
     help_: dict[str, Any] = {}
     if answers == "answers":
@@ -112,7 +113,7 @@ def crowd(answers: str, supervision: str, num_items: int) -> CrowdData:
 
 
 def parts_of(supervision: str, data: CrowdData) -> dict[str, Any]:
-    """The parts of a model that listen to the help."""
+    """The parts of a model that use the answers and the supervision."""
     annotators = annotators_for(data, (1.0, 1.0)) if data.has_answers else None
     make: dict[str, Callable[[], nn.Module | None]] = {
         "nothing": lambda: None,
@@ -164,7 +165,7 @@ def structured(**parts: Any) -> tuple[nn.Module, nn.Module]:
 
 
 def two_way(annotators: nn.Module | None, supervision: nn.Module | None) -> tuple:
-    """Clusters and styles; it has no place for a supervision, and its check says so."""
+    """Clusters and styles; its check refuses a supervision."""
     model = TwoWayMixture(CLUSTERS, 2, 2, annotators, concentration=0.5)
     return model, TwoWayGuide(model, trusting_epochs=2)
 
@@ -179,10 +180,10 @@ GUIDES = {
 
 
 def bound(trainer: Trainer) -> float:
-    """The bound of all data as training computes it, which is not how the judge does.
+    """The bound of all data as training computes it, in another way than the judge.
 
-    ``differentiable_loss`` adds up closed forms of divergences where the judge's ``loss`` adds
-    log-densities; enumerated sites have the one way only. Latents are drawn as for the judge.
+    ``differentiable_loss`` adds closed forms of divergences, but the judge's ``loss`` adds
+    log-densities; enumerated sites have only the latter. Latents are drawn as for the judge.
     """
     batch = full_batch(trainer.data).to(trainer.device, trainer.dtype)
     enumerates = isinstance(trainer.elbo, TraceEnum_ELBO)
@@ -194,7 +195,7 @@ def bound(trainer: Trainer) -> float:
 
 @dataclass
 class Probe:
-    """A callback that tries a kind of moves after an epoch, and keeps what it saw."""
+    """A callback that tries a kind of moves after an epoch, and records the results."""
 
     move: str
     epoch: int
@@ -219,7 +220,7 @@ class Probe:
             if gain is None:
                 changed = [n for n, t in _copied(trainer).items() if not _same(t, tensors[n])]
                 if changed:
-                    raise AssertionError(f"a rejected move left {changed[0]} changed")
+                    raise AssertionError(f"a rejected move changed {changed[0]}")
                 continue
             self.kept += 1
             self.lowest_gain = min(self.lowest_gain, after - before)
@@ -235,7 +236,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def read(result: Fitted) -> dict[str, Any]:
-    """What a user reads, as arrays."""
+    """The results that a user reads, as arrays."""
     features = clouds(result.data.num_items)[0]
     return {
         "probabilities": result.probabilities,
@@ -248,13 +249,13 @@ def read(result: Fitted) -> dict[str, Any]:
 def run_cell(
     answers: str, supervision: str, guide: str, move: str, *, num_items: int, epochs: int
 ) -> Probe:
-    """One cell, from the data to a loaded result; raises ``AssertionError`` where it fails."""
+    """Run one cell, from the data to a loaded result; raises ``AssertionError`` if it fails."""
     data = crowd(answers, supervision, num_items)
     model, made = GUIDES[guide](**parts_of(supervision, data))
-    # Without refits a drop of a cluster that holds anything hardly ever pays.
+    # Without refits, dropping a cluster with items hardly ever increases the bound.
     probe = Probe(move, 1, refits=2 if move == "drop" else 0)
     options = {"step_size": 0.5, "dtype": torch.float64, "progress": False}
-    if guide != "two-way":  # which starts by itself
+    if guide != "two-way":  # it has its own start
         options["initialize"] = PrincipalComponentStart(partition=halved, partition_steps=100)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -264,10 +265,10 @@ def run_cell(
     if not result.stop_reason.startswith("budget"):
         raise AssertionError(f"training ended: {result.stop_reason}")
     if probe.largest_error > TOLERANCE or probe.lowest_gain <= 0:
-        raise AssertionError(f"a move was misjudged: {probe}")
+        raise AssertionError(f"the gain of a move was wrong: {probe}")
     found = read(result)
     if not np.allclose(found["probabilities"].sum(1), 1) or not math.isfinite(found["elbo"]):
-        raise AssertionError("the result is not one of probabilities")
+        raise AssertionError("the result does not consist of probabilities")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.safetensors"
         result.save(path)
@@ -281,8 +282,8 @@ def run_cell(
 def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Run all cells."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--items", type=int, default=48, help="items of a cell")
-    parser.add_argument("--epochs", type=int, default=4, help="epochs of a cell")
+    parser.add_argument("--items", type=int, default=48, help="items per cell")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs per cell")
     parser.add_argument("--guides", nargs="+", choices=GUIDES, default=list(GUIDES))
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Whether cores are free."""
+"""Checks whether processor cores are free."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def busy_cores(seconds: float = 1.0) -> float:
-    """How many cores work at the moment; where Linux does not say, the load of the last minute."""
+    """Number of busy cores; on systems other than Linux, the load of the last minute."""
     before = _worked()
     if before is None:
         return os.getloadavg()[0]
@@ -18,7 +18,7 @@ def busy_cores(seconds: float = 1.0) -> float:
 
 
 def two_cores_are_free() -> bool:
-    """Whether the machine has two cores, on which hardly anything runs."""
+    """Whether the machine has two cores that are nearly idle."""
     return (os.cpu_count() or 1) >= 2 and busy_cores() < 0.2
 
 

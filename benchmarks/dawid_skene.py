@@ -1,13 +1,13 @@
-"""Time of Dawid-Skene on a million answers, over a bare floor and against crowd-kit, in one run.
+"""Time of Dawid-Skene on a million answers, compared with a minimum and with crowd-kit.
 
-100,000 items, 200 workers, 5 classes, 10 answers an item. Ours is ``fit`` with Pyro's stock ELBO
-and natural steps at rate one; the floor is what any such iteration must do, two products with the
-sparse matrix of the answers and a softmax, in SciPy and NumPy; the peer is crowd-kit's
-``DawidSkene``, where it is installed (``pip install '.[peers]'``). ``total`` begins with the data
-frame and ends at a tolerance of 1e-5: in nats per item for ours, in crowd-kit's own loss for
-theirs. All work runs on one thread, and times are the processor's, so that neighbours on the
-machine matter little. All figures are medians: iterations take turns with the floor, and so do our
-whole runs with crowd-kit's, each of them after a first one that is not counted.
+100,000 items, 200 workers, 5 classes, 10 answers per item. The library runs ``fit`` with Pyro's
+stock ELBO and natural steps at rate one. The floor is the minimum that any such iteration must do:
+two products with the sparse matrix of the answers and a softmax, in SciPy and NumPy. The peer is
+crowd-kit's ``DawidSkene``, if it is installed (``pip install '.[peers]'``). ``total`` is from the
+data frame to a tolerance of 1e-5: in nats per item here, in crowd-kit's own loss there. Everything
+runs on one thread, and processor time is measured, so that other processes matter little. All
+figures are medians: iterations alternate with the floor, and whole runs with crowd-kit's, after a
+first one that is not counted.
 
     python benchmarks/dawid_skene.py --memory
 
@@ -75,7 +75,7 @@ def make_floor(frame: pd.DataFrame) -> Callable[[], None]:
     answers = scipy.sparse.csr_matrix(
         (np.ones(len(frame)), (frame["item"].to_numpy(), cell)), shape
     )
-    # Adding to a table that stays in the cache takes half the time of the transpose by rows.
+    # Adding to a table that fits into the cache takes half the time of the transpose by rows.
     transposed = answers.T
     log_answers = np.random.default_rng(1).normal(size=(shape[1], NUM_CLASSES))
 
@@ -97,7 +97,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def crowd_kit_iteration(frame: pd.DataFrame, iterations: int) -> float:
-    """Seconds of an iteration of crowd-kit: the difference of two runs leaves out what is once."""
+    """Seconds of an iteration of crowd-kit, from the difference of two runs, without setup."""
     from crowdkit.aggregation import DawidSkene as Peer
 
     short = seconds(lambda: Peer(n_iter=1, tol=0.0).fit(frame))
@@ -113,7 +113,7 @@ def crowd_kit_labels(frame: pd.DataFrame) -> np.ndarray:
 
 
 def peak_megabytes(num_items: int) -> float:
-    """Peak memory of a process that simulates so many items and fits them."""
+    """Peak memory of a process that simulates this number of items and fits them."""
     command = [sys.executable, __file__, "--peak", "--items", str(num_items)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     frame, truth = simulate(options.items)
     model = DawidSkene(ConfusionMatrices(NUM_WORKERS, NUM_CLASSES))
     settings = {"batch_size": None, "step_size": 1.0, "epochs": 200, "progress": False}
-    # A small fit first, so that what Python and torch do once is in nobody's time.
+    # A small fit first, so that one-time work of Python and torch is not measured.
     fit(
         model,
         ClassLabelGuide(model),
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
             f"all, accuracy {peer_accuracy:.4f}"
         )
     else:
-        print("crowd-kit is not installed (pip install '.[peers]'): no ratios")
+        print("crowd-kit is not installed (pip install '.[peers]'): no ratios to it")
     print(json.dumps({k: v if v is None else round(v, 4) for k, v in figures.items()}))
     return figures
 

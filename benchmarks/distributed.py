@@ -1,9 +1,9 @@
-"""Two processes against one on the same minibatches: the same parameters, and the speed-up.
+"""Two processes compared with one on the same minibatches: equal parameters, and the speed-up.
 
 BayesSCDC on MNIST shapes, 784-500-500 networks, K = 50. First both train five steps in float64,
 and their parameters are compared. Then both train in float32 with ``--batch-size`` items and
-``--answers`` answers a step, where networks dominate: the speed-up is the time of an epoch of one
-process over that of two, each on one thread. What two processes do besides is one sum of all
+``--answers`` answers per step, where networks dominate: the speed-up is the time of an epoch of one
+process over that of two, each on one thread. The overhead of two processes is a sum of all
 gradients over the loopback device, and in each of them the draw of the batch and Adam on all
 parameters.
 
@@ -34,7 +34,7 @@ from pyro_crowdclust.training import Stopping, Trainer
 
 
 def train(options: argparse.Namespace) -> None:
-    """Train in this process, or in those of ``torchrun``, and leave what was found in a file."""
+    """Train in this process, or in those of ``torchrun``, and write the results to a file."""
     torch.set_num_threads(1)
     data = make_data(options.items)
     with joined_ranks() as ranks:
@@ -56,7 +56,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def run(processes: int, options: argparse.Namespace) -> dict:
-    """What ``train`` finds in this process, or in several started by ``torchrun``."""
+    """The results of ``train`` in this process, or in several started by ``torchrun``."""
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.pt"
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     parser.add_argument("--batch-size", type=int, default=1500)
     parser.add_argument("--answers", type=int, default=5000)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--train", type=Path, help="train only, and leave the outcome in this file")
+    parser.add_argument("--train", type=Path, help="only train, and write the results to this file")
     options = parser.parse_args(arguments)
     if options.train is not None:
         train(options)
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "seconds_2": two["seconds"],
     }
     if not free:
-        print("no speed-up measured: there are no two free cores")
+        print("speed-up not measured: two free cores are needed")
     print(json.dumps({key: one and float(f"{one:.3g}") for key, one in figures.items()}))
     return figures
 

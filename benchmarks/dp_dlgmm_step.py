@@ -1,16 +1,16 @@
-"""Time and memory of a step of the deep latent mixture as its clusters grow, over a plain VAE.
+"""Time and memory of a step of the deep latent mixture by number of clusters, over a plain VAE.
 
-MNIST shapes: trunk 784-128-64, head 64-64-16, decoder 8-128-128-784, Bernoulli pixels, 128 items a
-step, once with one decoder that is told the cluster and once with a decoder for every cluster. The
-VAE has one of each network and no clusters: one forward pass with a draw in between, backward, and
-the same Adam. All take turns; on one thread the clock is that of the processor, which stands still
-while a neighbour runs.
+MNIST shapes: trunk 784-128-64, head 64-64-16, decoder 8-128-128-784, Bernoulli pixels, 128 items
+per step, once with one decoder with the cluster as an input, and once with a decoder for every
+cluster. The VAE has one of each network and no clusters: one forward pass with a draw in between,
+backward, and the same Adam. All alternate; on one thread processor time is measured, which does not
+include other processes.
 
     python benchmarks/dp_dlgmm_step.py --threads 1
 
 Last line: one JSON object with the medians ``milliseconds`` and ``milliseconds_per_cluster`` by T,
 ``vae_milliseconds``, their ratios, and ``megabytes`` and ``megabytes_per_cluster`` by T: how far
-the peak memory of a process of its own grows in three steps, and ``vae_megabytes``.
+the peak memory of a separate process grows in three steps, and ``vae_megabytes``.
 """
 
 from __future__ import annotations

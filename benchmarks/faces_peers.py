@@ -1,15 +1,15 @@
-"""Peers of the Face experiment that need an environment of their own.
+"""Peers of the Face experiment that need a separate environment.
 
-metric-learn 0.7.0 needs scikit-learn below 1.6, so ITML, PCKMeans and MPCKMeans are run apart from
-everything else, on the very answers that ``examples/faces_crowd.py --export`` wrote:
+metric-learn 0.7.0 needs scikit-learn below 1.6, so ITML, PCKMeans and MPCKMeans are run separately,
+on the answers that ``examples/faces_crowd.py --export`` wrote:
 
     python -m venv peers && peers/bin/pip install --requirement benchmarks/faces_peers.txt
     peers/bin/python benchmarks/faces_peers.py faces.npz faces_peers.json
 
 All get the majority vote of every pair that was asked about. PCKMeans and MPCKMeans as shipped
-close constraints under transitivity and refuse any that contradict each other, which votes of
-noisy answers always do; here they get them without the closure. Where a method stops with an error,
-such as an empty cluster, it is tried from another seed, and scores zero if five fail.
+compute the transitive closure of constraints and refuse contradictory ones, which votes of noisy
+answers always have; so the closure is skipped here. If a method stops with an error, such as an
+empty cluster, it is tried with another seed, and scores zero after five failures.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Links = list[tuple[int, int]]
 
 
 def open_constraints(must: Links, cannot: Links, size: int) -> tuple[dict, dict, list]:
-    """Both graphs as they are, and no neighbourhoods, which are made of the closure."""
+    """Both graphs without the closure, and no neighbourhoods, which need the closure."""
     graphs = []
     for links in (must, cannot):
         graph: dict[int, set[int]] = {item: set() for item in range(size)}
@@ -47,7 +47,7 @@ def open_constraints(must: Links, cannot: Links, size: int) -> tuple[dict, dict,
 
 
 class FasterMPCKMeans(MPCKMeans):
-    """The farthest pair in one matrix, which the package looks for pair by pair."""
+    """Finds the farthest pair in one matrix, which the package does pair by pair."""
 
     def _find_farthest_pairs_of_points(self, X: np.ndarray, A: np.ndarray) -> tuple:
         scaled = X * np.sqrt(np.diag(A))
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     given = np.load(sys.argv[1])
     features, poses = given["features"], given["poses"]
     scores = {}
-    # The first seeds come last, since MPCKMeans takes longer than all else.
+    # The first seeds, with MPCKMeans, come last, since it is the slowest.
     keys = set(given.files) - {"features", "poses"}
     for key in sorted(keys, key=lambda key: -int(key.split()[2])):
         votes = majority(given[key], len(poses))

@@ -1,16 +1,17 @@
-"""Time of a step on a GPU, with networks that are compiled or not, over that of a processor.
+"""Time of a step on a GPU, with and without compiled networks, compared with a CPU.
 
-BayesSCDC and SCDC on MNIST shapes, as in ``step.py``. A step is that of ``fit``: it moves its
-minibatch to the device and waits for the ELBO. The floor is ``step.py``'s, the bare networks of
-BayesSCDC on the same device, which waits for its loss. Networks are compiled by
-``nn.Module.compile``, as a user would before ``fit``; the first steps, which compile, do not count.
+BayesSCDC and SCDC on MNIST shapes, as in ``step.py``. A step is one of ``fit``: it moves its
+minibatch to the device and waits for the ELBO. The floor is that of ``step.py``: the bare networks
+of BayesSCDC on the same device, also waiting for the loss. Networks are compiled by
+``nn.Module.compile``, as a user would do before ``fit``; the first steps, which compile, are not
+counted.
 
     python benchmarks/gpu.py --device cuda
 
 Last line: one JSON object. By case, ``cpu``, ``device`` and ``compiled`` are milliseconds of a step
-(medians), ``speedup`` and ``compiled_speedup`` ratios to the processor, which runs on
+(medians), ``speedup`` and ``compiled_speedup`` ratios to the CPU, which runs on
 ``--threads``. ``floor`` is milliseconds of the bare networks on the device, ``over_floor``
-BayesSCDC's there over that.
+the ratio of BayesSCDC to it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.training import Trainer
 
-# Minibatches that steps take turns with.
+# Number of minibatches, which steps use in turn.
 BATCHES = 10
 
 
@@ -47,7 +48,7 @@ def prepared(data: CrowdData, device: str, compiled: bool, **sizes: Any) -> Trai
 def milliseconds(
     work: Callable[[Batch], object], device: str, batches: Sequence[Batch], steps: int
 ) -> float:
-    """Median of so many steps on the device, each of which waits for its result."""
+    """Median time of steps on the device, each of which waits for its result."""
 
     def step(batch: Batch) -> None:
         work(batch.to(device, torch.float32))
@@ -82,7 +83,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--cpu-share", type=int, default=10, help="so many times fewer steps there")
+    parser.add_argument("--cpu-share", type=int, default=10, help="fewer steps on the CPU, by this")
     parser.add_argument("--items", type=int, default=8000)
     parser.add_argument("--hidden", type=int, default=500)
     parser.add_argument("--no-compile", action="store_true")

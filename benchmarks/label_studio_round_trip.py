@@ -1,20 +1,20 @@
-"""A round through a real Label Studio: tasks in by its API, answers there, the export back, a fit.
+"""A round trip through a Label Studio server: import of tasks, answers, export, and a fit.
 
-Starts a server of its own on a free port, with its data in a temporary folder, makes a project of
-pages and one of pairs about images of digits (two of the four first kinds look alike), lets two
-simulated people answer through the API (one careful, one who guesses), with one annotation
-cancelled, and a model that predicts all pairs; then exports both projects as JSON, reads them with
-``LabelStudio`` and fits. Label Studio pins many packages, so give it an environment of its own:
+Starts a server on a free port, with its data in a temporary folder, and makes a project of pages
+and one of pairs about images of digits (two of the four digits look similar). Two simulated people
+answer through the API (one careful, one who guesses), one annotation is cancelled, and a model
+predicts all pairs. Then both projects are exported as JSON, read with ``LabelStudio``, and fitted.
+Label Studio pins many packages, so install it in a separate environment:
 
     python -m venv label_studio
     label_studio/bin/pip install label-studio
     python benchmarks/label_studio_round_trip.py --program label_studio/bin/label-studio
 
-A server that is already there will do, too: ``--address http://localhost:8080 --token TOKEN``, with
-legacy tokens enabled in its organization.
+A running server can be used instead: ``--address http://localhost:8080 --token TOKEN``, with legacy
+tokens enabled in its organization.
 
-Last line: one JSON object: the server's version, what went in and came out, and the accuracy of the
-fit without and with these answers.
+Last line: one JSON object: the server's version, numbers of tasks and answers, and the accuracy of
+the fit without and with these answers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Server:
         self.address, self.token = address.rstrip("/"), token
 
     def call(self, method: str, path: str, content: Any = None) -> Any:
-        """What the server answers, from JSON."""
+        """The response of the server, from JSON."""
         headers = {"Authorization": f"Token {self.token}", "Content-Type": "application/json"}
         data = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(
@@ -68,7 +68,7 @@ class Server:
 
 @contextmanager
 def started(program: str, seconds: float) -> Iterator[Server]:
-    """A server of its own, which is stopped at the end."""
+    """Start a server, which is stopped at the end."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -131,7 +131,7 @@ def project(server: Server, form: LabelStudio, title: str, questions: pd.DataFra
 
 
 def exported(server: Server, number: int) -> list[dict[str, Any]]:
-    """A snapshot of a project with whole predictions; a plain export has their numbers alone."""
+    """A snapshot of a project with whole predictions; plain exports have only their numbers."""
     whole = {"serialization_options": {"predictions": {"only_id": False}}}
     snapshot = server.call("POST", f"/api/projects/{number}/exports", whole)
     place = f"/api/projects/{number}/exports/{snapshot['id']}"
@@ -141,7 +141,7 @@ def exported(server: Server, number: int) -> list[dict[str, Any]]:
 
 
 def answer_page(data: dict[str, Any], kinds: dict[str, int], right: float, rng) -> dict[str, Any]:
-    """Groups of the items of a page by their kind, or by chance."""
+    """Groups of the items of a page, by their digit or at random."""
     buckets: dict[str, list[str]] = {}
     for entry in data["list"]:
         kind = kinds[entry["id"]] if rng.random() < right else rng.integers(4)
@@ -151,7 +151,7 @@ def answer_page(data: dict[str, Any], kinds: dict[str, int], right: float, rng) 
 
 
 def answer_pair(data: dict[str, Any], kinds: dict[str, int], right: float, rng) -> dict[str, Any]:
-    """Whether two items are of a kind, or a guess."""
+    """Whether two items are the same digit, or a guess."""
     same = kinds[data["left"]] == kinds[data["right"]]
     said = same if rng.random() < right else rng.random() < 0.5
     value = {"choices": ["same" if said else "different"]}
@@ -159,7 +159,7 @@ def answer_pair(data: dict[str, Any], kinds: dict[str, int], right: float, rng) 
 
 
 def round_trip(server: Server, num_items: int, num_pages: int, num_pairs: int) -> dict[str, Any]:
-    """Ask, let answer, export and fit; what came of it."""
+    """Ask, answer, export and fit; returns the figures."""
     rng = np.random.default_rng(0)
     digits = load_digits()
     rows = np.flatnonzero(np.isin(digits.target, [1, 3, 8, 9]))[:num_items]
@@ -226,10 +226,10 @@ def round_trip(server: Server, num_items: int, num_pages: int, num_pairs: int) -
 
 
 def main() -> None:
-    """Run it on a server that is started, or on one that is there."""
+    """Run it on a new server, or on a running one."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--program", default="label-studio", help="of the server to start")
-    parser.add_argument("--address", help="of a server that is there")
+    parser.add_argument("--address", help="of a running server")
     parser.add_argument("--token", help="of a user of that server")
     parser.add_argument("--items", type=int, default=300)
     parser.add_argument("--pages", type=int, default=10)

@@ -1,4 +1,4 @@
-"""How much memory a process has held, and work in a process of its own."""
+"""Peak memory of a process, and running a function in a new process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def peak_of_process() -> float:
 
 
 def in_own_process(work: Callable[..., Found], *given: object) -> Found:
-    """What a function of a module returns in a new process, on one thread.
+    """The return value of a function of a module in a new process, on one thread.
 
-    The process has loaded the library, and nothing else of ours.
+    The process has loaded only the library and this module.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pyro_crowdclust.models", "pyro_crowdclust.guides"])

@@ -1,10 +1,10 @@
-"""Seconds of one coordinate-ascent sweep of a Gaussian mixture, against scikit-learn and a floor.
+"""Time of a coordinate-ascent sweep of a Gaussian mixture, over scikit-learn and a minimum.
 
-Full covariances, K = 50, d = 8. A sweep updates every assignment and every component once. Ours is
-an epoch of ``fit`` on the full data with step size 1. The peer is an iteration of
-``BayesianGaussianMixture``. The floor is what no implementation can do without: two matrix
-products (statistics of x, upper triangle only, times parameters; assignments transposed times
-statistics) and a softmax between them, some thousand rows at a time. All three take turns.
+Full covariances, K = 50, d = 8. A sweep updates every assignment and every component once. In the
+library it is an epoch of ``fit`` on the full data with step size 1. The peer is an iteration of
+``BayesianGaussianMixture``. The floor is the minimum for any implementation: two matrix products
+(statistics of x, upper triangle only, times parameters; assignments transposed times statistics)
+and a softmax between them, a few thousand rows at a time. All three alternate.
 
     python benchmarks/mixture_sweep.py --threads 1
 
@@ -38,7 +38,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.supervision import ClassTable
 
 DIM = 8
-# Rows of the floor that are worked on at a time.
+# Rows of the floor that are processed at a time.
 PART = 4096
 
 
@@ -58,7 +58,7 @@ def our_sweep(
     dtype: torch.dtype,
     known: np.ndarray | None = None,
 ) -> float:
-    """Median seconds of a sweep, the first left out, in which Pyro checks the sites."""
+    """Median seconds of a sweep, without the first, in which Pyro checks the sites."""
     data = CrowdData(features.astype(torch.empty(0, dtype=dtype).numpy().dtype), known=known)
     supervision = None if known is None else ClassTable.of(data, clusters)
     model = SemiCrowdsourcedMixture(
@@ -82,7 +82,7 @@ def our_sweep(
 
 
 def peer_sweep(features: np.ndarray, clusters: int, sweeps: int) -> float:
-    """Seconds of an iteration: a long run less a short one from the same start."""
+    """Seconds of an iteration: a long run minus a short one from the same start."""
     seconds = []
     for iterations in (1, sweeps + 1):
         peer = BayesianGaussianMixture(
@@ -102,7 +102,7 @@ def peer_sweep(features: np.ndarray, clusters: int, sweeps: int) -> float:
 
 
 def floor_sweep(num_items: int, clusters: int, sweeps: int, dtype: torch.dtype) -> float:
-    """Median seconds of the two products and the softmax, in parts that stay in the cache."""
+    """Median seconds of the two products and the softmax, in parts that fit into the cache."""
     statistic_size = DIM + DIM * (DIM + 1) // 2 + 1
     generator = torch.Generator().manual_seed(0)
     observed = torch.randn(num_items, statistic_size, dtype=dtype, generator=generator)
@@ -176,7 +176,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     }
     ours = in_own_process(peak_growth, "ours", large, clusters)
     figures["memory_ratio"] = ours / in_own_process(peak_growth, "peer", large, clusters)
-    print(f"{options.threads} threads; milliseconds a sweep:")
+    print(f"{options.threads} threads; milliseconds per sweep:")
     for name, seconds in best.items():
         print(f"  {name:15s} {1e3 * seconds:9.1f}")
     print(json.dumps({name: round(value, 3) for name, value in figures.items()}))

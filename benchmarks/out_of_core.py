@@ -1,10 +1,10 @@
-"""A fit and predictions of more items than fit in memory: peak memory, and speed against arrays.
+"""Fit and prediction of items that do not fit in memory: peak memory, and speed without arrays.
 
-Items with 64 float32 features around ten centers lie in a ``.npy`` file, which is written in parts
-and removed at the end. A mixture of K = 10 diagonal Gaussians takes one epoch over them in
-minibatches of 8,192, and then writes the cluster of every item to a parquet file. Each size runs in
-a process of its own, whose peak of resident memory is read from the system. One more process has
-as many items as the smaller file in an array.
+Items with 64 float32 features around ten centers are in a ``.npy`` file, which is written in parts
+and removed at the end. A mixture of K = 10 diagonal Gaussians is fitted in one epoch with
+minibatches of 8,192, and the cluster of every item is written to a parquet file. Each size runs in
+a separate process, whose peak of resident memory is read from the system. For comparison, one more
+process has as many items as the smaller file in an array.
 
     python benchmarks/out_of_core.py --folder DIR
 
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     """Run the benchmark; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--items", type=int, nargs=2, default=[1_000_000, 10_000_000])
-    parser.add_argument("--folder", type=Path, help="where the files may lie: 3 GB")
+    parser.add_argument("--folder", type=Path, help="folder for files of 3 GB")
     options = parser.parse_args(arguments)
 
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

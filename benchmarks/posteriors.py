@@ -1,19 +1,20 @@
-"""Are the posteriors of BayesSCDC what they claim to be? NUTS beside them, and calibration.
+"""Tests of the posteriors of BayesSCDC: comparison with NUTS, and calibration.
 
 **NUTS.** A mixture of two clusters on one feature with answers about some of its items, small
 enough to sum over all assignments of these: the exact posterior of the global parameters has a
-density, which Pyro's NUTS draws from. Reported are, over the weight of the first cluster, means and
-log standard deviations of both clusters, and sensitivities and specificities of the workers, the
-largest distance of the posterior means in standard deviations of NUTS, and the smallest and largest
-ratio of standard deviations, ours over theirs. Mean field takes parameters and assignments for
-independent, so that ratios below one are expected where items lie between clusters.
+density, from which Pyro's NUTS draws. The quantities are the weight of the first cluster, means and
+log standard deviations of both clusters, and sensitivities and specificities of the workers. The
+figures are the largest distance of the posterior means, in standard deviations of NUTS, and the
+smallest and largest ratio of standard deviations, those of BayesSCDC over those of NUTS. Mean field
+assumes that parameters and assignments are independent, so that ratios below one are expected if
+items lie between clusters.
 
 **Calibration of workers' rates** (Talts et al. 2018). Rates are drawn from the prior, answers from
-the rates, and a fit says what it believes of every rate. Over many such fits the share of true
-rates below their q-quantile must be q: reported are the coverage of central 90 % intervals and the
-Kolmogorov distance of the ranks to uniform. With ``pairs`` every answer is given by itself, as the
-model has it; with ``pages`` workers sort whole pages, so that one misplaced item makes many wrong
-answers, which the model does not know.
+the rates, and a fit gives the posterior of every rate. Over many such fits the share of true rates
+below their q-quantile must be q. The figures are the coverage of central 90 % intervals and the
+Kolmogorov distance of the ranks from uniform ones. With ``pairs`` all answers are independent, as
+the model assumes; with ``pages`` workers sort whole pages, so that one misplaced item makes many
+wrong answers, which the model ignores.
 
     python benchmarks/posteriors.py
 
@@ -77,7 +78,7 @@ def small_crowd() -> CrowdData:
 
 
 class Collapsed:
-    """``log p(weights, means, precisions, rates, x, L)``, all assignments summed out."""
+    """``log p(weights, means, precisions, rates, x, L)``, with all assignments summed out."""
 
     def __init__(self, result: Fitted) -> None:
         batch = full_batch(result.data)
@@ -131,7 +132,7 @@ class Collapsed:
 
 
 def summary_of_draws(draws: dict[str, Tensor]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Mean and deviation of every quantity that both sides report."""
+    """Mean and standard deviation of every quantity, from draws."""
     found = {
         "weight": draws["weight"],
         "mean": draws["mean"],
@@ -143,7 +144,7 @@ def summary_of_draws(draws: dict[str, Tensor]) -> dict[str, tuple[np.ndarray, np
 
 
 def ours(result: Fitted, num_draws: int = 40_000) -> dict[str, Tensor]:
-    """Draws of q(Theta)."""
+    """Draws of q(Theta) of BayesSCDC."""
     posteriors = result.guide.posteriors
     torch.manual_seed(0)
 

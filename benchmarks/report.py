@@ -1,7 +1,7 @@
-"""Run experiments as commands, read their last line as JSON, and write what they measured.
+"""Run experiments as commands, read their last line as JSON, and write tables of their figures.
 
-Every experiment has a table of its own on a page of ``docs/results``, between two marker lines. It
-is written as soon as its command has ended, so that nothing is lost when a later one fails.
+Every experiment has a table on a page of ``docs/results``, between two marker lines. It is written
+as soon as its command has ended, so that it is not lost if a later one fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESULTS = ROOT / "docs" / "results"
 
 @dataclass(frozen=True)
 class Figure:
-    """One row: what was asked, and how to read the measured value from the JSON."""
+    """One row: the requirement, and how to read the measured value from the JSON."""
 
     name: str
     asked: str
@@ -39,15 +39,16 @@ class Experiment:
     Attributes
     ----------
     name
-        Of its table in ``docs/results``, and on the command line.
+        Its name in ``docs/results``, and on the command line.
     command
-        What follows ``python``. Its last line is a JSON object.
+        Arguments of ``python``. The last line of its output is a JSON object.
     figures
         The rows of the table.
     needs_data
         Whether it reads the folder PYRO_CROWDCLUST_DATA; then ``--data FOLDER`` is added.
     seeds
-        Run once for each, with ``--seed SEED`` added; the figures then see lists of values.
+        Seeds: the command runs once for each, with ``--seed SEED`` added, and the figures get lists
+        of values.
     """
 
     name: str
@@ -69,14 +70,14 @@ def data_folder() -> Path:
 
 
 def measure(experiments: Sequence[Experiment]) -> None:
-    """Run the experiments that the command line names, or all, and write a table for each."""
+    """Run the experiments named on the command line, or all, and write a table for each."""
     names = [experiment.name for experiment in experiments]
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
     parser.add_argument(
         "--logs",
         type=Path,
-        help="folder of NAME.log, or NAME_SEED.log: output of the commands, which then do not run",
+        help="read the outputs NAME.log, or NAME_SEED.log, of this folder instead of running",
     )
     args = parser.parse_args()
     if unknown := set(args.names) - set(names):
@@ -87,7 +88,7 @@ def measure(experiments: Sequence[Experiment]) -> None:
 
 
 def write(experiment: Experiment, logs: Path | None) -> None:
-    """Measure one experiment and replace its table; one that lacks its data stays as it is."""
+    """Run one experiment and replace its table; without its data the table is not changed."""
     if logs is None and experiment.needs_data and not data_folder().is_dir():
         print(f"skipped {experiment.name}: no folder {data_folder()}")
         return
@@ -118,7 +119,7 @@ def write(experiment: Experiment, logs: Path | None) -> None:
 
 
 def _run(experiment: Experiment, seed: int | None) -> list[str]:
-    """The lines that the command prints, which are shown as they come."""
+    """The lines that the command prints, which are also shown immediately."""
     command = [sys.executable, *experiment.command]
     if experiment.needs_data:
         command += ["--data", str(data_folder())]
@@ -144,4 +145,4 @@ def _replace(name: str, text: str) -> None:
             _, tail = rest.split(end, 1)
             path.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
             return
-    raise SystemExit(f"a page of {RESULTS} needs the lines {begin} and {end}")
+    raise SystemExit(f"no page of {RESULTS} has the lines {begin} and {end}: add them to one")

@@ -1,17 +1,17 @@
-"""How the time of a step grows with clusters, dimensions, workers, answers and items, in one run.
+"""Growth of the time of a step with numbers of clusters, dimensions, workers, answers and items.
 
-BayesSCDC, one thread, processor time, medians. Clusters and dimensions on MNIST shapes (784-500-500
-networks, 128 items and 4 pages a step). Workers, answers and items with 8 features and 64 hidden
-units, so that what depends on them shows; a step holds 128 items and about 2,500 answers however
-many there are, and its time includes the draw of the minibatch. What is done once for all data,
-reading and checking the tables and preparing the pages, is timed apart.
+BayesSCDC, one thread, processor time, medians. Clusters and dimensions are measured on MNIST shapes
+(784-500-500 networks, 128 items and 4 pages per step); workers, answers and items with 8 features
+and 64 hidden units, so that their effect is visible. A step always has 128 items and about 2,500
+answers, and its time includes the draw of the minibatch. One-time work for all data (reading and
+checking the tables, and preparing the pages) is measured separately.
 
     python benchmarks/scaling.py --figure docs/images/scaling.png
 
 Last line: one JSON object. ``slope_items``, ``slope_answers`` and the other slopes are exponents:
-the slope of log seconds of a step against log size, over all sizes, zero where a step does not
-depend on the size. ``slope_prepare_...`` are those of what is done once. ``k200_over_k50`` is the
-ratio of steps with 200 and 50 clusters that took turns. ``curves`` holds size and seconds.
+the slope of log seconds of a step against log size, over all sizes, zero if a step does not depend
+on the size. ``slope_prepare_...`` are those of the one-time work. ``k200_over_k50`` is the ratio of
+alternating steps with 200 and 50 clusters. ``curves`` has sizes and seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Curve = dict[str, dict[int, float]]
 
 
 def make_crowd(num_items: int, num_answers: int, num_workers: int) -> CrowdData:
-    """Items of ten kinds, and pages of 36 of them, each sorted without an error by one worker."""
+    """Items of ten clusters, and pages of 36 of them, each sorted without errors by one worker."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(10, size=num_items)
     centers = 3 * rng.standard_normal((10, FEATURES), np.float32)
@@ -56,7 +56,7 @@ def make_crowd(num_items: int, num_answers: int, num_workers: int) -> CrowdData:
     one, other = np.triu_indices(PAGE, 1)
     left, right = shown[:, one].ravel(), shown[:, other].ravel()
     page = np.repeat(np.arange(pages), PAGE_ANSWERS)
-    # Where workers are more than pages, several of them share one.
+    # If there are more workers than pages, several of them share a page.
     worker = np.arange(len(page)) % num_workers if num_workers > pages else page % num_workers
     label = (kinds[left] == kinds[right]).astype(np.int64)
     pairs = {"left": left, "right": right, "worker": worker, "label": label, "page": page}
@@ -83,7 +83,7 @@ def small_parts(num_workers: int) -> tuple[SemiCrowdsourcedMixture, MessagePassi
 
 
 def endless(sampler: MinibatchSampler) -> Iterator[Batch]:
-    """Minibatches of one epoch after the other."""
+    """Minibatches of an endless sequence of epochs."""
     while True:
         yield from sampler
 
@@ -101,7 +101,7 @@ def time_step(trainer: Trainer, steps: int) -> float:
 def crowd_curves(
     sizes: Sequence[int], crowd: Callable[[int], tuple[int, int, int]], steps: int
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Seconds of a step, and of what is done once, for data of every size."""
+    """Seconds of a step, and of the one-time work, for data of every size."""
     stepping, preparing = {}, {}
     for size in sizes:
         num_items, num_answers, num_workers = crowd(size)

@@ -1,24 +1,23 @@
-"""Time of a BayesSCDC step over the bare networks' forward, backward and Adam, in one run.
+"""Time of a BayesSCDC step over forward, backward and Adam of the bare networks.
 
 MNIST shapes: encoder 784-500-500-16, decoder 8-500-500-784 with skip paths, Bernoulli pixels,
 K = 50 full covariances, 128 items without answers and 4 pages of 36 (2,520 answers). The floor runs
 the same two networks on the same items: one forward pass with a draw in between, the pixels'
-log-likelihood, backward, and the same Adam. Both take turns, so that a neighbour on the machine
-slows both; on one thread the clock is that of the processor, which stands still while a neighbour
-runs. An epoch of SCDC has as many steps as one of BayesSCDC, so that the ratio of their steps is
-that of their epochs.
+log-likelihood, backward, and the same Adam. Both alternate, so that other processes slow both; on
+one thread processor time is measured, which does not include other processes. An epoch of SCDC has
+as many steps as one of BayesSCDC, so that the ratio of their steps is that of their epochs.
 
     python benchmarks/step.py --threads 1
 
-Last line: one JSON object. ``ratio`` (a median of steps that took turns), ``milliseconds`` and
-``floor_milliseconds`` are of a step as ``fit`` takes it by default, on the asked number of threads.
-``ratio_1_thread`` and ``ratio_2_threads`` are the same on so many threads; the latter is null
-unless two cores are free, since a busy one makes two threads many times slower than one. The rest
-is on one thread. ``scdc_over_bayes`` has z summed exactly, after an epoch
-of training: what it costs depends on how many values of z an item may still have, of which
-``scdc_rows_per_item`` is the mean. ``scdc_at_start_over_bayes`` is the same before training, when
-all K are needed; ``scdc_drawn_over_bayes``, with z summed over the four most probable clusters of
-each item and over the others by an unbiased draw, does not depend on that.
+Last line: one JSON object. ``ratio`` (a median over alternating steps), ``milliseconds`` and
+``floor_milliseconds`` are for a step as ``fit`` takes it by default, with ``--threads`` threads.
+``ratio_1_thread`` and ``ratio_2_threads`` are the ratio with one and two threads; the latter is
+null unless two cores are free, since on a busy core two threads are many times slower than one. The
+rest is on one thread. ``scdc_over_bayes`` has z summed exactly, after an epoch of training: its
+time depends on the number of clusters that are still possible for an item, whose mean is
+``scdc_rows_per_item``. ``scdc_at_start_over_bayes`` is the same before training, when all K are
+possible. ``scdc_drawn_over_bayes``, with z summed over the four most probable clusters of each item
+and over the others by an unbiased draw, does not depend on that number.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ from pyro_crowdclust.starts import PrincipalComponentStart
 from pyro_crowdclust.training import Trainer
 
 PIXELS, DIM, CLUSTERS, HIDDEN, WORKERS = 784, 8, 50, 500, 48
-# Where it draws, SCDC sums over so many values of z, and over the others by the draw.
+# If SCDC draws, it sums over this many values of z, and over the others by the draw.
 SUMMED = 4
-# So many steps of one work come one after the other.
+# Number of consecutive steps of one work.
 TURN = 10
 
 
@@ -121,7 +120,7 @@ def make_trainer(data: CrowdData, **sizes: Any) -> Trainer:
 
 
 def make_floor(hidden: int, device: str = "cpu") -> Callable[[Batch], None]:
-    """The same networks and optimizer with nothing around them; a step reads its loss, too."""
+    """The same networks and optimizer alone; a step also reads its loss."""
     encoder = SkipMLP((PIXELS, hidden, hidden, 2 * DIM)).to(device)
     decoder = SkipMLP((DIM, hidden, hidden, PIXELS)).to(device)
     optimizer = adam([*encoder.parameters(), *decoder.parameters()])
@@ -144,7 +143,7 @@ def make_floor(hidden: int, device: str = "cpu") -> Callable[[Batch], None]:
 
 
 def _turns(steps: int) -> Iterator[range]:
-    """So many steps in turns."""
+    """Steps of every work in turns."""
     for first in range(0, steps, TURN):
         yield range(first, min(first + TURN, steps))
 
@@ -156,10 +155,10 @@ def take_turns(
     warm_up: int,
     clock: Callable[[], float] | None = None,
 ) -> list[list[float]]:
-    """Seconds of every step of every work; the first ones, which warm up caches, are left out.
+    """Seconds of every step of every work, without the first ones, which warm up caches.
 
-    The works take turns of ``TURN`` steps: a neighbour on the machine slows all of them, and most
-    steps come after one of their own, as in training.
+    The works alternate after ``TURN`` steps: other processes slow all of them, and most steps come
+    after a step of the same work, as in training.
     """
     if clock is None:
         clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
@@ -174,7 +173,7 @@ def take_turns(
 
 
 def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """Median of the ratios of steps that took turns."""
+    """Median of the ratios of alternating steps."""
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
@@ -242,7 +241,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     size = f"{len(first.items)} items and {first.num_pairs} answers a step"
     print(f"{options.threads} threads, {size}")
     if 2 not in found:
-        print("2 threads not measured: there are no two free cores")
+        print("2 threads not measured: two free cores are needed")
     rounded = {name: value if value is None else round(value, 3) for name, value in figures.items()}
     print(json.dumps(rounded))
     return figures

@@ -1,13 +1,13 @@
-"""The first call on tables as they are, and on what else people say than answers about pairs.
+"""``cluster`` on tables with gaps and mixed columns, and with labels, links or pages, not pairs.
 
     python benchmarks/tables_as_they_are.py --tables breast_cancer wine
 
-Tables lose a tenth of their numbers, or a third of their columns become yes and no with a category
-of no meaning beside them; people answer pairs, or say nothing. Whole tables come with the classes
-of a tenth of the items, with 150 links, or with pages that people sorted. Ours is ``cluster`` with
-no other argument; the baselines know the number of classes: k-means on standardized columns, means
-in place of gaps, and for known classes logistic regression. Scores are normalized mutual
-information of all items with the classes, for known classes the accuracy on the other items.
+Some tables lose a tenth of their numbers; in others a third of the columns become binary, and a
+random category is added; with answers about pairs, or without answers. Complete tables have the
+classes of a tenth of the items, 150 links, or sorted pages. The library runs ``cluster`` with no
+other argument. The baselines are given the number of classes: k-means on standardized columns, with
+means instead of missing numbers, and for known classes logistic regression. Scores are normalized
+mutual information of all items with the classes; for known classes the accuracy on the other items.
 Prints a line per cell and, last, one JSON object.
 """
 
@@ -39,12 +39,12 @@ DEFAULT = ("breast_cancer", "iris", "wine", "glass", "skewed", "unbalanced")
 
 
 def with_gaps(x: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-    """A tenth of the numbers missing."""
+    """The table with a tenth of the numbers missing."""
     return pd.DataFrame(x).mask(rng.random(x.shape) < 0.1)
 
 
 def mixed(x: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-    """A third of the columns as yes and no, and a category that has no meaning."""
+    """The table with a third of the columns binary, and a random category."""
     table = pd.DataFrame(x)
     for column in table.columns[::3]:
         table[column] = table[column] > table[column].median()
@@ -61,7 +61,7 @@ def links(kinds: np.ndarray, rng: np.random.Generator) -> dict[str, pd.DataFrame
 
 
 def some_known(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Which items have a known class: a tenth, and two of every class."""
+    """Whether items have a known class: a tenth, and two of every class."""
     known = rng.random(len(kinds)) < 0.1
     for kind in np.unique(kinds):
         known[rng.choice(np.flatnonzero(kinds == kind), 2, replace=False)] = True
@@ -69,7 +69,7 @@ def some_known(kinds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def k_means(table: Any, number: int, seed: int) -> np.ndarray:
-    """On standardized columns, means in place of gaps."""
+    """k-means on standardized columns, with means instead of missing numbers."""
     columns = pd.get_dummies(pd.DataFrame(table)).to_numpy(float)
     points = make_pipeline(SimpleImputer(), StandardScaler()).fit_transform(columns)
     return KMeans(number, n_init=5, random_state=seed).fit_predict(points)

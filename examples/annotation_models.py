@@ -1,25 +1,25 @@
 """Annotator models in plain Pyro, fitted in minibatches and compared by leave-one-out.
 
-Five models of what workers say of items, as in the annotation example of Pyro and NumPyro (Paun et
-al. 2018), written with Pyro's own distributions and plates alone; classes are enumerated, and other
-sites have an ``AutoNormal``:
+Five models of the class labels that workers give, as in the annotation example of Pyro and NumPyro
+(Paun et al. 2018). They are written only with Pyro's own distributions and plates; classes are
+enumerated, and other sites have an ``AutoNormal``:
 
 - multinomial: all workers share one confusion matrix;
 - Dawid-Skene: a confusion matrix for every worker (Dawid and Skene 1979);
-- MACE: a worker names the class, or else spams from an own distribution (Hovy et al. 2013), where
-  whether one spams is summed out;
-- hierarchical Dawid-Skene: confusion matrices from a common one;
-- item difficulty: all workers alike, but every item has scores of its own around its class's.
+- MACE: a worker names the class, or otherwise spams from a distribution of the worker (Hovy et al.
+  2013); whether a label is spam is summed out;
+- hierarchical Dawid-Skene: confusion matrices around a common one;
+- item difficulty: all workers are the same, but every item has scores around those of its class.
 
-And the mixture of Pyro's tutorial on Gaussian mixtures, to show that items with features are no
-different. Every model is fitted to every data set, its classes are matched with the majority vote,
-the fit goes to ArviZ, and models are compared by the expected log density of an item that is left
-out, with all of its labels. Nothing here sees the truth but the accuracy that is printed.
+The mixture of Pyro's tutorial on Gaussian mixtures is added, to show that items with features work
+in the same way. Every model is fitted to every data set, its classes are matched with the majority
+vote, the fit is exported to ArviZ, and models are compared by the expected log density of an item
+that is left out with all of its labels. The truth is only used for the accuracy that is printed.
 
     python examples/annotation_models.py --data DIR
 
-DIR holds ``crowd_labels_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. Prints tables and, last, one JSON object.
+DIR has the files ``crowd_labels_*.npz``; its default is the environment variable
+PYRO_CROWDCLUST_DATA, or ../shared/data without it. Prints tables and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ ENUMERATE = {"enumerate": "parallel"}
 
 
 def items(batch: Batch) -> pyro.plate:
-    """The plate of the items, of which a batch is a part; Pyro scales it."""
+    """The plate of all items, from which a batch is taken; Pyro scales the log density."""
     return pyro.plate("items", batch.num_items, subsample=batch.items)
 
 
 def answers(batch: Batch, log_probabilities: Callable[[Tensor], Tensor]) -> None:
-    """Observe all labels of every item, one in each place of a plate, inside that of the items."""
+    """Observe all labels of every item, in a plate of labels inside the plate of items."""
     if batch.class_labels is None:
         return
     worker, label, is_given = batch.class_labels.padded()
@@ -64,12 +64,12 @@ def answers(batch: Batch, log_probabilities: Callable[[Tensor], Tensor]) -> None
 
 
 def classes(num_classes: int) -> Tensor:
-    """How often each class is the true one."""
+    """Shares of the true classes."""
     return pyro.sample("prevalence", dist.Dirichlet(torch.ones(num_classes)))
 
 
 def near_identity(num_classes: int) -> Tensor:
-    """Pseudo-counts of rows that expect labels to be right more often than not."""
+    """Pseudo-counts of confusion matrices whose labels are mostly right."""
     return 1.0 + torch.eye(num_classes)
 
 
@@ -150,7 +150,7 @@ MODELS = {
 
 
 def start(site: dict) -> Tensor:
-    """Rows near the identity, and all else at its prior's median, so that class k is label k."""
+    """Start at rows near the identity, so that class k is label k; others at the prior's median."""
     if site["name"] == "confusion":
         concentration = site["fn"].concentration + 2 * torch.eye(site["fn"].event_shape[0])
         return concentration / concentration.sum(-1, keepdim=True)
@@ -177,7 +177,7 @@ def fitted(name: str, data: CrowdData, epochs: int, batch_size: int) -> Fitted:
 
 
 def accuracy(result: Fitted, truth: np.ndarray) -> float:
-    """Share of items of known class that are found, with classes named by the majority vote."""
+    """Share of items with a known class that is found; classes are matched by majority vote."""
     votes = result.data.class_labels.of_items(torch.arange(result.data.num_items)).votes()
     found = result.probabilities[:, aligned_order(votes.numpy(), result.probabilities)].argmax(1)
     named = np.asarray(result.data.class_ids)[found]
@@ -269,7 +269,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict]:
     for name in options.sets:
         file = options.data / f"crowd_labels_{name}.npz"
         if not file.exists():
-            print(f"skipped: {file} is not there")
+            print(f"skipped: {file} does not exist")
             continue
         table = compare(*load(file), options.models, options)
         print(f"\n{name}\n{table.round(3).to_string()}", flush=True)

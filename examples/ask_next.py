@@ -1,13 +1,13 @@
-"""Digits and a crowd that is asked page by page: what to ask next, of whom, and when to stop.
+"""Active learning on digits: which page to ask next, which worker to ask, and when to stop.
 
-1,797 images of 8x8 pixels, of which nobody has said anything. Five simulated workers sort pages of
-twelve into groups, one page a round; one of them sorts by chance, and nobody tells. Ours chooses
-the items of a page and the worker by expected information, the other takes both at random. The
-fit goes on with every page (`result.update`).
+1,797 images of 8x8 pixels, at first without answers. Five simulated workers sort pages of twelve
+images into groups, one page per round; one worker sorts at random, which the model is not told. One
+campaign chooses the items of a page and the worker by expected information, the other one chooses
+both at random. The fit is updated with every page (`result.update`).
 
     python examples/ask_next.py --rounds 20 --figures figures
 
-Prints the accuracy after each round, who was asked how often and, last, one JSON object.
+Prints the accuracy after each round, how often each worker was asked and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ACCURACY = {"ann": 0.98, "bob": 0.95, "cem": 0.9, "dee": 0.85, "guesser": 0.1}
 
 
 def cluster(data: CrowdData, components: int, seed: int) -> Fitted:
-    """Clusters that own several Gaussian components each; which ones, the answers say."""
+    """Fit clusters that own several Gaussian components each; answers determine which ones."""
     data = data.as_pairs()
     dim, answered = data.features.shape[1], data.has_answers
     degrees = dim + 2.0

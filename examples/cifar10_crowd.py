@@ -1,30 +1,31 @@
 """CIFAR-10 with simulated pages, after Luo et al. 2018, section 5.3.
 
-The answers of the paper are not public, so its scheme is simulated: 240 pages of 36 images, drawn
-from 4,000, are sorted by 32 workers. They sort by what people said that they see (CIFAR-10N), or by
-the true classes with the errors of the 48 workers who sorted MNIST (``--quality mnist``). K = 10
-clusters, d = 64. First the answers alone say which of the answered images are one cluster. Ridge
-regression on how patches respond to patterns is taught these (``--classifier patches``), and a
-network what that finds of all images, by views of them. What both say (``pool``, the default) is
-q(z | o) of SCDC, and the fit goes on from there for ``--epochs``, or ``--fit-steps``. With
-``--classifier network`` a network alone is taught the clusters.
+The answers of the paper are not public, so they are simulated in the same way: 240 pages of 36
+images, drawn from 4,000, are sorted by 32 workers. They sort by labels that people gave
+(CIFAR-10N), or by the true classes with the error rates of the 48 workers who sorted MNIST
+(``--quality mnist``). K = 10 clusters, d = 64. First the answered images are clustered by the
+answers alone. A ridge regression on responses of image patches to patterns is trained on these
+clusters (``--classifier patches``), and a network on its predictions for all images, with random
+views. The product of both (``pool``, the default) is q(z | o) of SCDC, which is then trained for
+``--epochs``, or ``--fit-steps``. With ``--classifier network`` there is only the network.
 
     python examples/cifar10_crowd.py --fit-steps 40 --seed 0
     python examples/cifar10_crowd.py --fit-steps 40 --classifier patches
 
-Without answers the first clusters are those of k-means on these responses:
+Without answers the first clusters come from k-means on these responses:
 
     python examples/cifar10_crowd.py --answers no --steps 1000 --fit-steps 40
 
-The networks are for a processor. Those of the paper, five stacks of residual blocks from 32 x 32 to
-8 x 8 and back and nine convolutional layers for q(z | o), are ``--networks paper``, for a GPU:
+The default networks are small enough for a CPU. ``--networks paper`` has those of the paper, for a
+GPU: five stacks of residual blocks from 32 x 32 to 8 x 8 and back, and nine convolutional layers
+for q(z | o):
 
     python examples/cifar10_crowd.py --networks paper --width 64 --device cuda
 
 Reads ``cifar10_train_1.npz``, ``cifar10_train_2.npz``, ``cifar10_test_first1000.npz``, and
 ``mnist.npz`` and ``mnist_crowd_annotations.npz`` or ``cifar10n_labels.npz`` from a folder; its
-default is the environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Prints a line per
-epoch and, last, one JSON object.
+default is the environment variable PYRO_CROWDCLUST_DATA, or ../shared/data without it. Prints a
+line per epoch and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def load(
 
 
 def mnist_error_rates(folder: Path, rng: np.random.Generator) -> np.ndarray:
-    """How often a worker of MNIST misplaces an image: ``1 - sqrt(sensitivity)``, of 32 workers."""
+    """Shares of images that 32 workers of MNIST misplace: ``1 - sqrt(sensitivity)``."""
     crowd = np.load(folder / "mnist_crowd_annotations.npz")
     pairs = pd.DataFrame(crowd["annotations"], columns=["left", "right", "worker", "label"])
     rates = two_coin_rates(pairs, np.load(folder / "mnist.npz")["y_train"])
@@ -110,7 +111,7 @@ def mnist_error_rates(folder: Path, rng: np.random.Generator) -> np.ndarray:
 
 
 def ask(folder: Path, labels: np.ndarray, quality: str, seed: int) -> pd.DataFrame:
-    """Pages of the answered images; fewer in proportion if there are fewer than 4,000 of them."""
+    """Pages of the answered images; proportionally fewer if there are fewer than 4,000 images."""
     rng = np.random.default_rng(seed)
     asked = rng.permutation(len(labels))[:ASKED]
     pages = max(1, round(PAGES * len(asked) / ASKED))
@@ -119,28 +120,28 @@ def ask(folder: Path, labels: np.ndarray, quality: str, seed: int) -> pd.DataFra
     if quality == "mnist":
         frame = draw(labels, mnist_error_rates(folder, rng), seed=seed)
     else:
-        # A worker sorts by one person's label of every image, right or wrong.
+        # Workers sort by the label that one person gave to each image, right or wrong.
         human = np.load(folder / "cifar10n_labels.npz")["labels"][: len(labels)].astype(int)
         sorted_by = [draw(human[:, one], [0.0] * WORKERS, seed=seed) for one in range(3)]
         frame = pd.concat([part[part["worker"] % 3 == one] for one, part in enumerate(sorted_by)])
-    # Every worker sorts one page, then every worker a second one, until all pages are sorted.
+    # Workers take turns until all pages are sorted.
     turn = frame["page"] % each * WORKERS + frame["worker"]
     return frame[turn < pages].reset_index(drop=True)
 
 
 def clusters_of_answered(pairs: pd.DataFrame, num_items: int, seed: int) -> torch.Tensor:
-    """What the answers alone say: the cluster of every image, -1 where nothing is known."""
+    """The cluster of every image from the answers alone, -1 for images without answers."""
     alone = cluster(None, pairs=pairs, seed=seed, progress=False)
     codes = np.full(num_items, -1)
-    # The largest come first; those beyond hold a few images each.
+    # Clusters are sorted by size; the ones beyond K have only a few images each.
     codes[alone.data.item_ids] = np.where(alone.assignments < CLASSES, alone.assignments, -1)
     return torch.from_numpy(codes)
 
 
 def clusters_of_patches(images: np.ndarray, seed: int, dim: int = 20) -> torch.Tensor:
-    """K-means on how patches of an image respond to patterns, of some images; -1 of the others.
+    """K-means on responses of patches of an image to patterns, for some images; -1 for the others.
 
-    Principal components of the responses count alike, and their directions alone.
+    Principal components of the responses are whitened, and normalized to length one.
     """
     generator = torch.Generator().manual_seed(seed)
     network = PatchClassifier(IMAGE, CLASSES, num_patterns=200, stride=2)
@@ -182,7 +183,7 @@ def build(
         NormalEmission(decoder, PIXELS),
         TwoCoin(data.num_workers) if data.answers is not None else None,
     )
-    # With weights as for MNIST: those of views alone make clusters one.
+    # With the weights for MNIST: those for views without answers would merge clusters.
     terms = {
         "recognition_term": RecognitionTerm(options.weight) if data.answers is not None else None,
         "consistency_term": ConsistencyTerm(
@@ -206,7 +207,7 @@ class Scores:
 
     @torch.no_grad()
     def of_start(self, guide: MessagePassingGuide | AmortizedGuide) -> None:
-        """Print what q(z | o) knows of test images before training."""
+        """Print the scores of q(z | o) on test images before training."""
         if isinstance(guide, AmortizedGuide):
             found = guide.recognition.classifier(torch.from_numpy(self.test)).argmax(1).numpy()
             scores = clustering_report(self.test_labels, found)
@@ -232,14 +233,14 @@ class Scores:
 
 
 def distillation(steps: int) -> Distillation:
-    """Teaching by views that are milder than those that keep clusters: few are seen of an image."""
+    """Train with milder views than the consistency term, since each image has only few of them."""
     return Distillation(
         RandomPhoto(IMAGE, degrees=5.0, stretch=0.1, shift=3.0, hidden=8.0), steps=steps
     )
 
 
 def teacher(options: argparse.Namespace) -> ViewTeaching | RidgeTeaching | Distillation:
-    """How q(z | o) is taught the first clusters."""
+    """How q(z | o) is trained on the first clusters."""
     if options.classifier == "network":
         return ViewTeaching(RandomPhoto(IMAGE), steps=options.steps)
     if options.classifier == "patches":
@@ -250,7 +251,7 @@ def teacher(options: argparse.Namespace) -> ViewTeaching | RidgeTeaching | Disti
 def start(
     options: argparse.Namespace, images: np.ndarray, pairs: pd.DataFrame | None
 ) -> TaughtStart | PrincipalComponentStart:
-    """What the answers alone say, or patches, taught to q(z | o) of SCDC; BayesSCDC has k-means."""
+    """Start q(z | o) of SCDC at clusters from answers, or from patches; BayesSCDC at k-means."""
     if options.variant == "bayes":
         return PrincipalComponentStart(partition_steps=options.partition_steps)
     if pairs is None:
@@ -288,8 +289,8 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--learning-rate", type=float, help="3e-4, or 3e-5 without answers")
     parser.add_argument("--partition-steps", type=int, default=100)
     options = parser.parse_args(arguments)
-    # Where no answers keep clusters apart, views at a weight of 10 join them, and large steps lose
-    # what was taught: colours raise the ELBO more than what people see.
+    # Without answers to separate clusters, views with a weight of 10 merge them, and large steps
+    # undo the start: for the ELBO, colours matter more than objects.
     if options.consistency is None:
         options.consistency = 10.0 if options.answers == "yes" else 1.0
     if options.learning_rate is None:

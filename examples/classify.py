@@ -1,18 +1,18 @@
 """Class labels and features in one call, on public tables with a simulated crowd.
 
-Four workers who are right of .9, .8, .7 and .6 (and else name any class) label a third each of up
-to 300 items of a table. ``classify`` chooses its model by labels that were held out. Beside it, on
-the items with labels, Dawid-Skene, which does not see the features; on all others a logistic
-regression on what Dawid-Skene says of the former.
+Four workers each label a third of up to 300 items of a table. They know the class with probability
+.9, .8, .7 and .6, and otherwise name a random one. ``classify`` chooses its model by held-out
+labels. It is compared with Dawid-Skene, without features, on the items with labels, and with a
+logistic regression, trained on the classes by Dawid-Skene, on the others.
 
     python examples/classify.py --seeds 2
 
-With ``--copies 2`` two more workers join, who repeat the third in nine of ten labels. With
-``--misled 0.6`` all workers take six items of ten for the class that follows, and with ``--known
-25`` the classes of 25 items are known for sure, as the labels of one worker more, who is trusted,
-or is not.
+With ``--copies 2`` there are two more workers, who repeat nine of ten labels of the third one. With
+``--misled 0.6`` six of ten labels name the next class instead, and with ``--known 25`` the classes
+of 25 items are known. They are given as the labels of one more worker, who is trusted in
+one fit, and not trusted in the other.
 
-Figures are accuracies, and the calibration error of the most probable classes in ten bins. Last
+Scores are accuracies, and the calibration error of the most probable classes in ten bins. Last
 line: one JSON object by table.
 """
 
@@ -33,12 +33,12 @@ from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.metrics import expected_calibration_error
 
 ACCURACIES = (0.9, 0.8, 0.7, 0.6)
-# The worker whose labels are what is known for sure.
+# The worker whose labels are the known classes.
 KNOWN = 99
 
 
 def rings(seed: int = 0, num_items: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """Three rings in the plane, which no line tells apart."""
+    """Three rings in the plane, which are not linearly separable."""
     rng = np.random.default_rng(seed)
     kind, angle = rng.integers(3, size=num_items), rng.uniform(0, 2 * np.pi, num_items)
     around = 2.0 * (kind + 1)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
@@ -46,7 +46,7 @@ def rings(seed: int = 0, num_items: int = 600) -> tuple[np.ndarray, np.ndarray]:
 
 
 def noise(seed: int = 0, num_items: int = 600) -> tuple[np.ndarray, np.ndarray]:
-    """Features that tell nothing."""
+    """Features without any information on the classes."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(num_items, 6)), rng.integers(3, size=num_items)
 
@@ -66,8 +66,8 @@ def crowd(
 ) -> pd.DataFrame:
     """Labels ``item, worker, label``.
 
-    So many more workers repeat the third, nearly always. All of them take such a share of the items
-    for the class that follows. What so many items are is known.
+    ``copies`` more workers repeat the third one, nearly always. A share ``misled`` of all
+    labels name the next class instead. The classes of ``known`` items are given.
     """
     rng = np.random.default_rng(seed)
     asked = rng.choice(len(kind), min(len(kind) // 2, 300), replace=False)
@@ -94,7 +94,7 @@ def crowd(
 def compare(
     features: np.ndarray, kind: np.ndarray, labels: pd.DataFrame, options: dict
 ) -> tuple[dict[str, float], str]:
-    """Accuracies and calibration error, and which model was chosen."""
+    """Accuracies and calibration error, and the chosen model."""
     items, classes = range(len(kind)), np.unique(kind)
     result = classify(features, labels, classes=classes, progress=False, **options)
     alone = infer_classes(CrowdData(None, labels=labels, item_ids=items, classes=classes), [1])
@@ -120,8 +120,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--folds", type=int, default=3)
-    parser.add_argument("--copies", type=int, default=0, help="of the third worker, who join")
-    parser.add_argument("--misled", type=float, default=0.0, help="share of answers")
+    parser.add_argument("--copies", type=int, default=0, help="workers who copy the third one")
+    parser.add_argument("--misled", type=float, default=0.0, help="share of wrong labels")
     parser.add_argument("--known", type=int, default=0, help="items whose class is known")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)

@@ -1,16 +1,16 @@
-"""Class labels of real crowds: who is right, on every ``crowd_labels_*.npz``, against crowd-kit.
+"""Class labels of real crowds, on every ``crowd_labels_*.npz``, compared with crowd-kit.
 
-One rule for every data set, which never sees its truth: ``average_annotator_models``, the average
-of five models of the annotators, with the temperatures and weights under which answers that the
-fits have not seen are predicted best from the others about their item.
-crowd-kit's MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE run beside it where it is
-installed (``pip install '.[peers]'``). Accuracy and log loss are over the items with known truth;
-probabilities are clipped at 1e-15.
+The same method for every data set, without using its truth: ``average_annotator_models``, the
+average of five models of the annotators, with the temperatures and weights under which held-out
+answers are predicted best from the others about their item. It is compared with crowd-kit's
+MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE, if it is installed (``pip install
+'.[peers]'``). Accuracy and log loss are over the items with known truth; probabilities are clipped
+at 1e-15.
 
     python examples/crowd_labels.py --data DIR
 
-DIR holds the files; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. Prints a line per data set and, last, one JSON object.
+DIR has the files; its default is the environment variable PYRO_CROWDCLUST_DATA, or ../shared/data
+without it. Prints a line per data set and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def scores(probabilities: pd.DataFrame, truth: np.ndarray) -> tuple[float, float
 def ours(frame: pd.DataFrame, epochs: int | None, num_draws: int) -> AveragedClasses:
     """The average of five models of the annotators."""
     with warnings.catch_warnings():
-        # Some of these crowds answered twice, and that counts twice.
+        # In some of these data sets, workers answered twice; both answers count.
         warnings.filterwarnings("ignore", "labels row .*repeats an earlier answer")
         data = CrowdData(None, labels=frame)
     options = {} if epochs is None else {"epochs": epochs}
@@ -72,9 +72,9 @@ def peers(
         options = {"random_state": 0} if name == "MACE" else {}
         method = getattr(aggregation, name)(**options)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of crowd-kit's own arithmetic
+            warnings.simplefilter("ignore")  # numerical warnings of crowd-kit
             method.fit(renamed)
-        # A method's labels break ties in its own way; its accuracy is that of its labels.
+        # Methods break ties in different ways, so accuracy is computed from their labels.
         labels = method.labels_
         known = np.intersect1d(np.flatnonzero(truth >= 0), labels.index)
         accuracy = float((labels.loc[known].to_numpy() == truth[known]).mean())
@@ -88,8 +88,8 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="*", help="names; default: all")
     parser.add_argument("--methods", nargs="*", default=list(METHODS), help="of crowd-kit")
-    parser.add_argument("--epochs", type=int, help="of all fits; default: those of the call")
-    parser.add_argument("--draws", type=int, default=75, help="0: the fits alone")
+    parser.add_argument("--epochs", type=int, help="of each fit; default: that of the call")
+    parser.add_argument("--draws", type=int, default=75, help="per chain; 0: only fits")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     files = {
@@ -97,10 +97,10 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float | str 
         for file in sorted(options.data.glob("crowd_labels_*.npz"))
     }
     if not files:
-        print(f"skipped: {options.data} holds no crowd_labels_*.npz")
+        print(f"skipped: {options.data} has no crowd_labels_*.npz")
     has_peers = importlib.util.find_spec("crowdkit") is not None
     if not has_peers:
-        print("crowd-kit is not installed (pip install '.[peers]'): no peers")
+        print("crowd-kit is not installed (pip install '.[peers]'): no comparison with it")
 
     figures: dict[str, dict[str, float | str | None]] = {}
     for name in options.sets or files:

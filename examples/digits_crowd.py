@@ -1,14 +1,14 @@
-"""scikit-learn's digits and a simulated crowd: the library's main job, in about a minute.
+"""scikit-learn's digits and a simulated crowd: clustering with answers, in about a minute.
 
-1,797 images of 8x8 pixels. 20 simulated workers say of all pairs on pages of 36 images, drawn from
-only 300 of them, "same" or "different", each pair by itself. Two workers answer at random and one
-says the opposite of the truth; nobody tells the model. BayesSCDC (Luo et al. 2018) is fitted
-without and with the answers, all else equal.
+1,797 images of 8x8 pixels. 20 simulated workers answer "same" or "different" to all pairs on pages
+of 36 images, independently for each pair; the pages are drawn from only 300 images. Two workers
+answer at random, and one gives wrong answers; the model is not told which. BayesSCDC (Luo et al.
+2018) is fitted without and with the answers, under the same conditions.
 
     python examples/digits_crowd.py --seed 0 --figures figures
 
-Prints a line every tenth epoch, scores without and with the answers, the workers beside the truth
-and, last, one JSON object. Writes figures of the fit with answers to the folder.
+Prints a line every tenth epoch, scores without and with the answers, estimated and true rates of
+the workers and, last, one JSON object. Writes figures of the fit with answers to the folder.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from pyro_crowdclust.simulation import simulate_pages, two_coin_rates
 from pyro_crowdclust.training import RobbinsMonro, Trainer
 
 NUM_WORKERS = 20
-BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both of the rates
+BAD_WORKERS = {4: 0.5, 11: 0.5, 17: 0.2}  # worker: both rates
 
 
 def simulate(labels: np.ndarray, seed: int) -> pd.DataFrame:
-    """Two pages by each worker; all but the bad ones have rates of 0.75 to 0.95."""
+    """Two pages per worker; all except the bad workers have rates of 0.75 to 0.95."""
     rng = np.random.default_rng(seed)
     sensitivity, specificity = rng.uniform(0.75, 0.95, (2, NUM_WORKERS))
     for worker, rate in BAD_WORKERS.items():
@@ -59,7 +59,7 @@ def simulate(labels: np.ndarray, seed: int) -> pd.DataFrame:
 
 
 def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) -> Fitted:
-    """Fit BayesSCDC to images, and to answers where there are any."""
+    """Fit BayesSCDC to images, and to answers if there are any."""
     pixels, dim, hidden = data.features.shape[1], options.dim, options.hidden
     model = SemiCrowdsourcedMixture(
         DirichletWeights(options.clusters),
@@ -100,7 +100,7 @@ def cluster(data: CrowdData, labels: np.ndarray, options: argparse.Namespace) ->
 
 
 def worker_table(result: Fitted, truth: pd.DataFrame) -> pd.DataFrame:
-    """Posterior means of the workers beside their true rates on the pairs they answered."""
+    """Posterior means of the workers' rates, and the true rates on the pairs they answered."""
     rates = ["sensitivity", "specificity", "weight"]
     return result.workers[rates].join(truth[rates].add_prefix("true_")).sort_values("weight")
 

@@ -1,13 +1,13 @@
 """CIFAR-10 with 1,000 labels, by a Dirichlet process deep latent Gaussian mixture.
 
-In place of SVHN in Echraibi et al. 2020, figure 4: 20,000 images in colour, and samples of every
-cluster. Ridge regression on how patches respond to patterns is taught the labels, and a residual
-network what that finds of all images, by views of them. What both say is q(z | o), and the fit goes
-on from there. See ``dp_dlgmm_mnist.py``.
+It replaces the experiment on SVHN of Echraibi et al. 2020, figure 4: 20,000 images in colour, and
+samples of every cluster. A ridge regression on responses of image patches to patterns is trained on
+the labels, and a residual network on its predictions for all images, with random views. The product
+of both is q(z | o), from which the fit starts. See ``dp_dlgmm_mnist.py``.
 
     python examples/dp_dlgmm_cifar10.py --data DIR --figures figures
 
-DIR holds ``cifar10_train_1.npz``, ``cifar10_train_2.npz`` and ``cifar10_test_first1000.npz``. Last
+DIR has ``cifar10_train_1.npz``, ``cifar10_train_2.npz`` and ``cifar10_test_first1000.npz``. Last
 line: one JSON object.
 """
 
@@ -77,9 +77,9 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--labels", type=int, default=1000)
     parser.add_argument("--test-items", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--patterns", type=int, default=400, help="of patches")
-    parser.add_argument("--steps", type=int, default=2000, help="in which q(z | o) is taught")
-    # The weights and the rate of ``cifar10_crowd.py``.
+    parser.add_argument("--patterns", type=int, default=400, help="number of patch patterns")
+    parser.add_argument("--steps", type=int, default=2000, help="steps that train q(z | o)")
+    # Weights and rate as in ``cifar10_crowd.py``.
     parser.set_defaults(consistency=10.0, labelled_consistency=100.0, rate=3e-4)
     parser.set_defaults(items=20_000, clusters=CLASSES)
     options = parser.parse_args(arguments)

@@ -1,18 +1,19 @@
 """MNIST with few labels, or none, by a Dirichlet process deep latent Gaussian mixture.
 
-The experiments of Echraibi et al. 2020: sticks of a Dirichlet process, 10 % of the labels drawn at
-random, or no labels at all.
+The experiments of Echraibi et al. 2020: stick-breaking weights of a Dirichlet process, with 10 % of
+the labels, drawn at random, or without labels.
 
     python examples/dp_dlgmm_mnist.py --labels 0.1 --data DIR --seed 0
     python examples/dp_dlgmm_mnist.py --labels 0 --figures figures
 
-DIR holds ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. q(z | o) is a convolutional classifier that also learns from random views of the
-images, and test items are predicted by it and, beside it, by importance weights. With labels a
-cluster is a digit. Without, the truncation is T = 50, training starts at clusters in which nearest
-neighbours are together, as that of SCDC in ``mnist_crowd.py``, and clusters are matched to digits
-one to one. ``--holdout N`` scores the last N training images, which are then not trained on: all
-settings were chosen so. ``--figures`` draws samples of every cluster and a t-SNE of the latents.
+DIR has ``mnist.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. q(z | o) is a convolutional classifier that also learns from random views
+of the images. Test items are predicted by q(z | o) and, for comparison, by importance weights. With
+labels a cluster is a digit. Without labels the truncation is T = 50, training starts at clusters
+that keep nearest neighbours together, as for SCDC in ``mnist_crowd.py``, and clusters are matched
+to digits one to one. ``--holdout N`` scores the last N training images, which are then not used for
+training: all settings were chosen in this way. ``--figures`` draws samples of every cluster and a
+t-SNE of the latents.
 
 Prints a line per epoch and, last, one JSON object.
 """
@@ -54,15 +55,15 @@ from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import KnownClusters
 from pyro_crowdclust.training import RobbinsMonro, Trainer
 
-# With labels a cluster is a class. Without, there are more than are needed, and the weight of views
-# and the rate are those of SCDC from the same start.
+# With labels a cluster is a class. Without labels there are more clusters than needed, and the
+# weight of views and the rate are those of SCDC from the same start.
 WITH_LABELS = {"clusters": 10, "rate": 2e-3, "consistency": 20.0}
 WITHOUT_LABELS = {"clusters": 50, "rate": 1e-3, "consistency": 10.0}
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images as rows, labels of some of them, images to score, and the shape of one."""
+    """Images as rows, labels of some of them, images to score, and the shape of an image."""
 
     train: np.ndarray
     known: np.ndarray
@@ -82,7 +83,7 @@ def rows(images: np.ndarray) -> np.ndarray:
 
 
 def some_of(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Random ones of the labels, -1 in place of the others."""
+    """A random share of the labels, and -1 for the others."""
     chosen = np.random.default_rng(seed).choice(len(labels), count, replace=False)
     known = np.full(len(labels), -1)
     known[chosen] = labels[chosen]
@@ -129,7 +130,7 @@ def build(images: Images, options: argparse.Namespace) -> StructuredGuide:
 
 
 def start(images: Images, options: argparse.Namespace) -> PrincipalComponentStart:
-    """Where training begins: near the labels, or at clusters in which neighbours are together."""
+    """Start of training: near the labels, or at clusters that keep neighbours together."""
     if images.labelled:
         return PrincipalComponentStart()
     classifier, view = partial(ConvolutionalEncoder, images.shape), RandomAffine(images.shape)
@@ -147,7 +148,7 @@ class OneCycleAdam(torch.optim.Adam):
         self.rate, self.steps, self.taken = rate, steps, 0
 
     def step(self, closure: None = None) -> None:
-        """One step at the rate of its time."""
+        """One step, with the rate of the schedule."""
         self.taken += 1
         done = self.taken / self.steps
         for group in self.param_groups:
@@ -188,7 +189,7 @@ def train(
 
 
 def by_importance_weights(result: Fitted, features: np.ndarray) -> np.ndarray:
-    """q(z) of new items by importance weights, whatever the guide has."""
+    """q(z) of new items by importance weights, even if the guide has q(z | o)."""
     parts = []
     with result.inside():
         for batch in item_batches(CrowdData(features), 2000):
@@ -203,9 +204,9 @@ def error_and_calibration(probabilities: np.ndarray, labels: np.ndarray) -> tupl
 
 
 def score(result: Fitted, images: Images) -> dict[str, float]:
-    """Errors of the predicted classes; of clusters matched to classes where no label is known.
+    """Errors of the predicted classes, by q(z | o) and by importance weights.
 
-    By q(z | o) and, beside it, by importance weights.
+    Without labels, clusters are matched to classes.
     """
     probabilities, labels = result.predict_proba(images.test), images.test_labels
     weighted = by_importance_weights(result, images.test)
@@ -242,16 +243,16 @@ def draw(result: Fitted, images: Images, folder: Path, name: str) -> None:
 
 
 def arguments_of(description: str) -> argparse.ArgumentParser:
-    """Options that both image sets have."""
+    """Options for both image sets."""
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--seed", type=int, default=0, help="of the labels and of the fit")
-    parser.add_argument("--items", type=int, help="use so many images; all if not given")
+    parser.add_argument("--items", type=int, help="number of images; all if not given")
     parser.add_argument("--clusters", type=int, help="T")
     parser.add_argument("--dim", type=int, default=10)
-    parser.add_argument("--hidden", type=int, default=64, help="width of a decoder")
-    parser.add_argument("--width", type=int, default=128, help="of what the trunk returns")
+    parser.add_argument("--hidden", type=int, default=64, help="width of each decoder")
+    parser.add_argument("--width", type=int, default=128, help="size of the trunk's output")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--weight", type=float, default=100.0, help="of the label term")
     parser.add_argument("--consistency", type=float, help="weight of views")
@@ -284,7 +285,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--neighbor-steps", type=int, default=1000, help="of the start")
     parser.add_argument("--partition-steps", type=int, default=300, help="of the start")
-    parser.add_argument("--holdout", type=int, help="score so many training images instead")
+    parser.add_argument("--holdout", type=int, help="number of training images to score instead")
     options = parser.parse_args(arguments)
     images = load(options.data, options)
     usual = WITH_LABELS if images.labelled else WITHOUT_LABELS

@@ -1,15 +1,16 @@
 """The Face experiment of Luo et al. 2018, section 5.2: photographs by pose, answers about pairs.
 
-624 photographs of 20 people in 4 poses, on 20 principal components. 5 workers of sensitivity and
-specificity 0.95 to 0.75 answer n pairs each, half of them of the same pose, about all photographs
-or about 100 of them. People differ more than poses do, so the model is a two-way mixture: poses,
-which the answers are about, and styles, which take up the rest.
+624 photographs of 20 people in 4 poses, on 20 principal components. 5 workers with sensitivity and
+specificity from 0.95 to 0.75 answer n pairs each, half of which have the same pose, about all
+photographs or about 100 of them. People differ more than poses do, so the model is a two-way
+mixture: poses, which the answers are about, and styles, which explain other differences.
 
     python examples/faces_crowd.py --data DIR --seeds 10
 
-DIR holds ``cmu_faces_quarter.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA,
-else ../shared/data. Prints a line per setting and seed and, last, one JSON object. Peers that need
-an environment of their own (ITML, PCKMeans, MPCKMeans) are run in between, on the same answers:
+DIR has ``cmu_faces_quarter.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Prints a line per setting and seed and, last, one JSON object. Methods
+that need a separate environment (ITML, PCKMeans, MPCKMeans) are run in between, on the same
+answers:
 
     python examples/faces_crowd.py --seeds 10 --export faces.npz
     python benchmarks/faces_peers.py faces.npz faces_peers.json       # in the other environment
@@ -65,7 +66,7 @@ def ask(poses: np.ndarray, part: str, answers: int, seed: int) -> pd.DataFrame:
 def cluster(
     features: np.ndarray, pairs: pd.DataFrame, styles: int, starts: int, epochs: int, seed: int
 ) -> list[Fitted]:
-    """The two-way mixture from several starts, the highest ELBO first."""
+    """Fits of the two-way mixture from several starts, sorted by ELBO, highest first."""
     data = CrowdData(features, pairs)
     model = TwoWayMixture(POSES, styles, COMPONENTS, TwoCoin(data.num_workers))
     return fit_restarts(
@@ -100,7 +101,7 @@ def spectral_votes(features: np.ndarray, pairs: pd.DataFrame, seed: int) -> np.n
 
 
 def peers(features: np.ndarray, pairs: pd.DataFrame, seed: int) -> dict[str, np.ndarray]:
-    """What scikit-learn makes of the same data."""
+    """Clusterings of the same data by scikit-learn."""
     mixture = BayesianGaussianMixture(
         n_components=POSES, weight_concentration_prior_type="dirichlet_process", random_state=seed
     )
@@ -112,7 +113,7 @@ def peers(features: np.ndarray, pairs: pd.DataFrame, seed: int) -> dict[str, np.
 
 
 def worker_report(results: list[Fitted]) -> dict[str, float]:
-    """How often the order of the five weights is right, and 90 % intervals hold the truth."""
+    """How often the order of the five weights is right, and 90 % intervals contain the truth."""
     rates = np.array(RATES)
     truth = 2 * np.log(rates / (1 - rates))
     ordered, inside = 0, []
@@ -124,7 +125,7 @@ def worker_report(results: list[Fitted]) -> dict[str, float]:
 
 
 def summarize(scores: dict[str, list[float]]) -> dict[str, Any]:
-    """Means over the seeds, ours beside the best peer's."""
+    """Means over the seeds, for this library and for the best peer."""
     means = {name: float(np.mean(values)) for name, values in scores.items()}
     ours = means.pop("ours")
     best = max(means, key=means.get)

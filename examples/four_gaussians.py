@@ -1,18 +1,18 @@
 """Four Gaussians, three labels; Echraibi et al. 2019, sections 3.1 and 3.2 (figures 2 to 7).
 
-Part (a): 400 points of four Gaussians in a row from top to bottom. 5 % of the top and of the bottom
-one carry a label each, 10 % of the two in the middle carry one label together. With these, three
-clusters are to be found, whatever the truncation T. Part (b): four Gaussians at the corners of a
-square, which are two clusters in two ways. Labels say which: top against bottom, or left against
-right.
+Part (a): 400 points of four Gaussians in a column. 5 % of the points of the top one and of the
+bottom one have a label each; 10 % of the points of the two in the middle have a common label. With
+these labels, three clusters should be found, whatever the truncation T. Part (b): four Gaussians at
+the corners of a square, which can be divided into two clusters in two ways, according to the
+labels: top and bottom, or left and right.
 
     python examples/four_gaussians.py --figure figures/four_gaussians.png
 
 Mixtures with stick-breaking weights, eta = 1, and full covariances: without labels; with the
-paper's hidden Markov random field from the paper's start (soft k-means); and with the field and the
-class table from a start at the labels, one cluster for each. That start without the labels' further
-help is the row "start alone". The last line is a JSON object with the number of clusters and the
-share of points that are where the labels want them.
+paper's hidden Markov random field from the paper's start (soft k-means); and with the field, or the
+class table, from a start with one cluster for each label. The row "start alone" is a fit from that
+start without labels. The last line is a JSON object with the number of clusters and the share of
+points in the cluster that the labels ask for.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ ROW = np.array([[0.0, 7.5], [0.0, 2.5], [0.0, -2.5], [0.0, -7.5]])
 SQUARE = np.array([[-3.0, 3.0], [3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]])
 PAPER_START = ("none", "field, paper's start")
 KINDS = (*PAPER_START, "field", "table", "start alone")
-# Which Gaussians are one cluster.
+# The cluster of each Gaussian.
 MIDDLE, ROWS, COLUMNS = [0, 1, 1, 2], [0, 0, 1, 1], [0, 1, 0, 1]
 
 
 def four_gaussians(
     centers: np.ndarray, wanted: list[int], shares: list[float], seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """400 points, the cluster that each is wanted in, and the labels: a share of each Gaussian."""
+    """400 points, the cluster that each should be in, and labels of a share of each Gaussian."""
     rng = np.random.default_rng(seed)
     gaussian = np.repeat(np.arange(4), 100)
     points = centers[gaussian] + rng.normal(size=(400, 2)) * [1.5, 1.0]
@@ -59,7 +59,7 @@ def four_gaussians(
 
 
 def fit_mixture(points: np.ndarray, known: np.ndarray, clusters: int, kind: str, args) -> Fitted:
-    """A truncated Dirichlet-process mixture, without help or with one kind of supervision."""
+    """A truncated Dirichlet-process mixture, without labels or with one kind of supervision."""
     data = CrowdData(points, known=known)
     supervision = Unsupervised(refuses=False)
     if kind.startswith("field"):

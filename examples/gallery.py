@@ -1,7 +1,7 @@
-"""Every picture of the library, of one fit of digit images and a simulated crowd.
+"""All plots of the library, for one fit to digit images and a simulated crowd.
 
-The data are those of digits_crowd.py. Draws the pictures of docs/plots.md into a folder, exports
-the fit and two restarts to ArviZ, and prints what its diagnostics say.
+The data are those of digits_crowd.py. Writes the pictures of docs/plots.md to a folder, exports
+the fit and two restarts to ArviZ, and prints its diagnostics.
 
     python examples/gallery.py --epochs 15 --restarts 2 --figures docs/images
 
@@ -81,7 +81,7 @@ def cluster(data: CrowdData, options: argparse.Namespace) -> list[Fitted]:
 
 
 def simulated_confusion(seed: int) -> np.ndarray:
-    """A careful worker, one who guesses, and one who takes 4 for 9 and 9 for 4."""
+    """Confusion matrices of a careful worker, one who guesses, and one who confuses 4 and 9."""
     rng = np.random.default_rng(seed)
     careful = np.eye(10) * 60 + rng.dirichlet(np.ones(10), 10) * 5
     guesses = rng.dirichlet(np.full(10, 30.0), 10)
@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float]:
     }
     tree = to_arviz(results[0], options.draws, max_items=200, max_answers=500)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # heavy tails of a part of the items
+        warnings.simplefilter("ignore", UserWarning)  # some items have heavy tails
         for name, dimension in (("features", "item"), ("answers", "answer")):
             scores = arviz().loo(tree, var_name=name, pointwise=True, reff=1.0)
             total = scores["elpd_loo"] if "elpd_loo" in dir(scores) else scores.elpd

@@ -1,16 +1,17 @@
-"""Graders beside features: grades as they are, grades cut to yes and no, and nobody asked.
+"""Features and graded answers: fits to grades, to grades as binary answers, and without answers.
 
-Eight people grade from 1 to 4 how alike two items are, or cannot tell. Each sees the truth more or
-less sharply, one not at all, and has thresholds of their own: the 2 of one is the 3 of another.
-They grade pairs among half of the items of a table; a fifth of the grades is held out. Three fits:
-by grades, by yes and no (3 and 4 are "same", who cannot tell is left out), and by features alone.
+Eight people grade from 1 to 4 how similar two items are, or answer "can't tell". They differ in how
+well they see the truth, one not at all, and in their thresholds: the 2 of one is the 3 of another.
+They grade pairs among half of the items of a table; a fifth of the grades is held out. There are
+three fits: to grades, to binary answers (3 and 4 are "same", "can't tell" is left out), and to
+features alone.
 
     python examples/graded_answers.py --seeds 5
 
-Figures by table are means over the seeds, and how often grades do at least as well as yes and no:
-NMI of the clusters, log loss of whether held-out pairs are the same, and that of their grades. Of a
-fit by yes and no the grades inside "same" and "different" have each worker's own shares. Last line:
-one JSON object.
+Scores by table are means over the seeds, and how often grades are at least as good as binary
+answers: NMI of the clusters, log loss of whether held-out pairs are the same, and log loss of their
+grades. For the fit to binary answers, grades within "same" and "different" have the shares of the
+worker. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ GRADES, WORKERS, OUTCOMES = 4, 8, 5
 
 
 def table(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Features and classes of some items; those of clouds that overlap are drawn."""
+    """Features and classes of some items; overlapping clusters are simulated."""
     rng = np.random.default_rng(seed)
     if name == "clouds":
         kind = rng.integers(4, size=200)
@@ -45,7 +46,7 @@ def table(name: str, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def crowd(kind: np.ndarray, answers: int, seed: int) -> pd.DataFrame:
-    """Grades of pairs among every other item, half of them the same in truth."""
+    """Grades of pairs among every other item; half of the pairs are the same."""
     rng = np.random.default_rng([seed, 2])
     sharpness = np.append(rng.uniform(1.0, 3.5, WORKERS - 1), 0.0)
     spread, shift = rng.uniform(0.4, 1.4, (WORKERS, 1)), rng.normal(0.0, 0.8, (WORKERS, 1))
@@ -62,11 +63,11 @@ def crowd(kind: np.ndarray, answers: int, seed: int) -> pd.DataFrame:
 
 
 def outcomes(answers: pd.DataFrame) -> np.ndarray:
-    """Places of the grades; the last is "can't tell"."""
+    """Positions of the grades; the last is "can't tell"."""
     return answers["label"].fillna(OUTCOMES).to_numpy().astype(int) - 1
 
 
-def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
+def channels(result: Fitted, kept: pd.DataFrame) -> np.ndarray:
     """``p(L | different)`` and ``p(L | same)`` of every worker, by either kind of fit."""
     workers = result.workers
     if "sensitivity" not in workers:
@@ -76,7 +77,7 @@ def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
         ]
         return np.stack(rows, 1)
     counts = np.zeros((WORKERS, OUTCOMES))
-    np.add.at(counts, (heard["worker"].to_numpy(), outcomes(heard)), 1)
+    np.add.at(counts, (kept["worker"].to_numpy(), outcomes(kept)), 1)
     counts += 0.5
     low, high, all_ = counts[:, :2].sum(1), counts[:, 2:4].sum(1), counts.sum(1)
     inside = counts / np.stack([low, low, high, high, all_], 1)
@@ -86,7 +87,7 @@ def channels(result: Fitted, heard: pd.DataFrame) -> np.ndarray:
 
 
 def scores(
-    result: Fitted, kind: np.ndarray, heard: pd.DataFrame, held: pd.DataFrame
+    result: Fitted, kind: np.ndarray, kept: pd.DataFrame, held: pd.DataFrame
 ) -> dict[str, float]:
     """NMI, and the log losses of whether held-out pairs are the same, and of their grades."""
     left, right = held["left"], held["right"]
@@ -96,8 +97,9 @@ def scores(
         "same": float(log_loss(kind[left] == kind[right], same)),
     }
     if result.data.has_answers:
-        said = channels(result, heard)[held["worker"], :, outcomes(held)]
-        found["grades"] = float(-np.log((1 - same) * said[:, 0] + same * said[:, 1]).mean())
+        channel = channels(result, kept)[held["worker"], :, outcomes(held)]
+        likelihood = (1 - same) * channel[:, 0] + same * channel[:, 1]
+        found["grades"] = float(-np.log(likelihood).mean())
     return found
 
 
@@ -106,17 +108,17 @@ def compare(name: str, seed: int, options: argparse.Namespace) -> dict[str, dict
     features, kind = table(name, seed, options.items)
     answers = crowd(kind, options.answers, seed)
     out = np.random.default_rng([seed, 3]).random(len(answers)) < 0.2
-    heard, held = answers[~out], answers[out]
-    told = heard.dropna()
+    kept, held = answers[~out], answers[out]
+    decided = kept.dropna()
     fit_options: dict = {"progress": False, "seed": seed}
     if options.clusters:
         fit_options |= {"num_clusters": options.clusters, "components": GaussianComponents}
     fits = {
-        "grades": cluster(features, heard, grades=range(1, GRADES + 1), **fit_options),
-        "yes_no": cluster(features, told.assign(label=told["label"] > 2), **fit_options),
+        "grades": cluster(features, kept, grades=range(1, GRADES + 1), **fit_options),
+        "yes_no": cluster(features, decided.assign(label=decided["label"] > 2), **fit_options),
         "nobody": cluster(features, **fit_options),
     }
-    return {arm: scores(result, kind, heard, held) for arm, result in fits.items()}
+    return {arm: scores(result, kind, kept, held) for arm, result in fits.items()}
 
 
 def main(arguments: list[str] | None = None) -> dict[str, dict[str, dict[str, float]]]:
@@ -124,9 +126,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, dict[str, fl
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=TABLES)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--answers", type=int, default=60, help="of every worker")
-    parser.add_argument("--items", type=int, default=400, help="of a table, at most")
-    parser.add_argument("--clusters", type=int, help="Gaussians as given; default: the choice")
+    parser.add_argument("--answers", type=int, default=60, help="per worker")
+    parser.add_argument("--items", type=int, default=400, help="maximal number per table")
+    parser.add_argument("--clusters", type=int, help="number of Gaussians; default: chosen")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 

@@ -1,31 +1,30 @@
-"""Language models as judges of record pairs: who is right when judges err together.
+"""Language models as judges of record pairs, whose errors depend on each other.
 
-A judge is a model and a prompt, and says whether two records are the same thing. Judges of one
-family are wrong about the same pairs, so that counting heads beats every model in which errors are
-independent. ``infer_classes(..., dependent=True)`` knows the answers alone, and
-``discounted_class_probabilities`` whether some judges copy others; ``match_records`` adds
-what the records know: how alike their texts are, and that a record may have one match at most in
-the other list, which is learned. A sixth of the pairs is expected to be the same: what is left
-after blocking mostly is not. ``choose_positives`` calls those "same" that are so more likely than
-not, or more of them where nobody can tell well. Majority vote, the best single judge, and
-crowd-kit's methods (``pip install '.[peers]'``) beside them, for all judges and for panels drawn at
-random.
+A judge is a language model with a prompt that answers whether two records are the same thing.
+Judges of one family are wrong about the same pairs, so that the majority vote is better than all
+models with independent errors. ``infer_classes(..., dependent=True)`` uses the answers alone, and
+``discounted_class_probabilities`` also considers whether some judges copy others.
+``match_records`` adds the similarity of the records' texts, and that a record may have at most one
+match in the other list, which is learned. The expected share of "same" is a sixth, since most pairs
+that are left after blocking are different. ``choose_positives`` calls pairs "same" if their
+probability is above one half, or more of them if pairs are hard to distinguish. These are compared
+with the majority vote, the best single judge, and crowd-kit's methods (``pip install '.[peers]'``),
+for all judges and for random panels.
 
     python examples/judges.py --data DIR
 
-With ``--soft N`` also N simulated crowds of six judges who give probabilities: each sees an item's
-trait through noise, its own leaning among it, and exaggerates in its own way. Beside
-``combine_soft_answers`` the same trait from answers rounded to yes and no, the mean of the
-probabilities, and odds multiplied as if judges were independent.
+``--soft N`` adds N simulated crowds of six judges who give probabilities. Each judge observes an
+item's trait with noise and a bias, and exaggerates to a different degree. ``combine_soft_answers``
+is compared with the same model of answers rounded to 0 and 1, with the mean of the probabilities,
+and with the product of the odds, as if judges were independent.
 
-With ``--copies N`` also N simulated crowds of seven judges of whom three repeat one in most of
-their answers: the models of dependent and of independent judges, as they are, with the four
-answering once as one family (``one_answer_per_family``), and with the families that
-``find_families`` finds.
+``--copies N`` adds N simulated crowds of seven judges, three of whom repeat most answers of a
+fourth. Models of dependent and of independent judges are fitted to all answers, to one answer of
+these four as a family (``one_answer_per_family``), and with the families of ``find_families``.
 
-DIR holds ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. Figures are F1 of "same", log loss, and expected calibration error in ten bins. Last
-line: one JSON object.
+DIR has ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Scores are F1 of "same", log loss, and expected calibration error in ten
+bins. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def load(file: Path) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 
 def text_similarities(texts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Shares of common words, the rarer the heavier, and of common words with a digit."""
+    """Shares of common words, weighted by rarity, and of common words with a digit."""
     words = [set(re.findall(r"[^\W\d_]+|\d+(?:\.\d+)?", text.lower())) for text in texts]
     codes = [{word for word in text.lower().split() if re.search(r"\d", word)} for text in texts]
     used = Counter(word for one in words for word in one)
@@ -92,7 +91,7 @@ def text_similarities(texts: np.ndarray, pairs: np.ndarray) -> np.ndarray:
 def scores(
     same: np.ndarray, probability: np.ndarray, chosen: np.ndarray | None = None
 ) -> dict[str, float]:
-    """F1 of those chosen (above one half), log loss and calibration error of the probabilities."""
+    """F1 of chosen pairs (default: above one half), log loss and calibration error."""
     return {
         "f1": float(f1_score(same, probability > 0.5 if chosen is None else chosen)),
         "log_loss": float(log_loss(same, np.clip(probability, 1e-15, 1 - 1e-15))),
@@ -107,7 +106,7 @@ def judge(
     methods: list[str],
     epochs: int,
 ) -> tuple[dict[str, dict[str, float]], np.ndarray]:
-    """Scores of every method on the pairs with an answer, and judges' effective number."""
+    """Scores of every method on the pairs with an answer, and the effective number of judges."""
     data = CrowdData(None, labels=answers, classes=[0, 1])
     result = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
     ours = discounted_class_probabilities(result)[1]
@@ -127,12 +126,12 @@ def judge(
 
 
 def peer(name: str, answers: pd.DataFrame) -> pd.Series:
-    """Probabilities of "same" of a method of crowd-kit."""
+    """Probabilities of "same" by a method of crowd-kit."""
     from crowdkit import aggregation
 
     method = getattr(aggregation, name)(**({"random_state": 0} if name == "MACE" else {}))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of crowd-kit's own arithmetic
+        warnings.simplefilter("ignore")  # numerical warnings of crowd-kit
         method.fit(answers.rename(columns={"item": "task"}))
     return method.probas_.reindex(columns=[0, 1]).fillna(0)[1]
 
@@ -140,7 +139,7 @@ def peer(name: str, answers: pd.DataFrame) -> pd.Series:
 def soft_crowd(
     seed: int, num_pairs: int = 500, num_judges: int = 6
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Who is the same, a share of .15, and probabilities ``item, worker, probability``."""
+    """Whether items are positive (.15 are), and answers ``item, worker, probability``."""
     rng = np.random.default_rng(seed)
     same = rng.random(num_pairs) < SHARE
     trait = np.where(same, 2.0, -2.3) + 1.3 * rng.normal(size=num_pairs)
@@ -174,7 +173,7 @@ def soft_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
 
 
 def means(found: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Of every score of every method, over all crowds."""
+    """Means over all crowds, for every score of every method."""
     return {
         name: {kind: float(np.mean([one[name][kind] for one in found])) for kind in found[0][name]}
         for name in found[0]
@@ -184,7 +183,7 @@ def means(found: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float
 def copying_crowd(
     seed: int, num_pairs: int = 600, num_judges: int = 7, num_copies: int = 3
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Who is the same, and answers; the judges after the first repeat it in .8 of theirs."""
+    """Whether items are positive, and answers; some judges repeat the first in .8 of theirs."""
     rng = np.random.default_rng(seed)
     same = rng.random(num_pairs) < 0.3
     right = rng.random((num_pairs, num_judges)) < rng.uniform(0.7, 0.9, num_judges)
@@ -197,7 +196,7 @@ def copying_crowd(
 
 
 def copying_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
-    """Mean scores over simulated crowds in which four of seven judges say what one says."""
+    """Mean scores over simulated crowds in which four of seven judges give mostly one's answers."""
     found = []
     for seed in range(seeds):
         same, answers = copying_crowd(seed)
@@ -218,7 +217,7 @@ def copying_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
 
 
 def best_judge(answers: pd.DataFrame, pairs: pd.DataFrame) -> float | None:
-    """F1 of the best of the judges who answered nearly everything; it takes the truth to know."""
+    """F1 of the best judge among those with nearly all answers; choosing it needs the truth."""
     found = []
     for _, own in answers.groupby("worker"):
         if len(own) >= 0.95 * len(pairs):
@@ -238,7 +237,7 @@ def figures(found: list[dict[str, dict[str, float]]], methods: list[str]) -> dic
 
 
 def rounded(value: object) -> object:
-    """Floats with four digits, wherever they are."""
+    """All floats in nested dictionaries, rounded to four digits."""
     if isinstance(value, dict):
         return {name: rounded(one) for name, one in value.items()}
     return round(value, 4) if isinstance(value, float) else value
@@ -262,10 +261,10 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, object]]:
         file.stem.removeprefix("judges_"): file for file in sorted(options.data.glob("judges_*"))
     }
     if not files:
-        print(f"skipped: {options.data} holds no judges_*.npz")
+        print(f"skipped: {options.data} has no judges_*.npz")
     methods = options.methods
     if methods and importlib.util.find_spec("crowdkit") is None:
-        print("crowd-kit is not installed (pip install '.[peers]'): no peers")
+        print("crowd-kit is not installed (pip install '.[peers]'): no comparison with it")
         methods = []
 
     table: dict[str, dict[str, object]] = {}

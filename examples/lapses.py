@@ -1,14 +1,15 @@
-"""Workers who lapse: pages of pairs that were answered without looking, found in one call.
+"""Workers who lapse: detection of pages of pairs that were answered without looking.
 
-Six workers of Beta(8, 2) rates answer pages of 20 pairs about 150 points of four overlapping
-clusters. Now and then one does not look and says "same" to a tenth, a half or nine tenths of a
-page. Two coins take that for a worker who errs a little everywhere. Where the answers say which
-page they lie on, workers may lapse (``LapsingWorkers``): that fit is compared with one without
-pages, and with what two coins find without all careless pages. ``find_lapses`` names the pages.
+Six workers with rates from Beta(8, 2) answer pages of 20 pairs about 150 points in four overlapping
+clusters. On some pages, a worker does not look and answers "same" to a tenth, a half or nine tenths
+of the pairs. A two-coin model can only attribute these errors to all of the worker's answers. If
+answers come with their pages, workers may lapse (``LapsingWorkers``). That fit is compared with one
+without pages, and with a two-coin fit from which all careless pages are removed. ``find_lapses``
+names the careless pages.
 
     python examples/lapses.py --lapses 0 0.2 0.35 --seeds 3
 
-Figures are means over the seeds: NMI with the true clusters, log loss of the probabilities that two
+Scores are means over the seeds: NMI with the true clusters, log loss of the probabilities that two
 items are the same, and the mean error of the workers' rates. Last line: one JSON object by share of
 careless pages.
 """
@@ -34,7 +35,7 @@ WORKERS, PAGES, PAIRS = 6, 15, 20
 def crowd(
     seed: int, share: float, num_items: int
 ) -> tuple[np.ndarray, np.ndarray, pd.DataFrame, np.ndarray]:
-    """Features, clusters, answers with the true ``careless`` beside them, and workers' rates."""
+    """Features, clusters, answers with a column of the true ``careless``, and workers' rates."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(4, size=num_items)
     features = 2.0 * rng.normal(size=(4, 3))[kind] + 1.1 * rng.normal(size=(num_items, 3))
@@ -64,7 +65,7 @@ def scores(result: Fitted, kind: np.ndarray, rates: np.ndarray) -> dict[str, flo
 
 
 def compare(seed: int, share: float, num_items: int, options: dict) -> dict[str, dict[str, float]]:
-    """Scores of fits without pages, with them, and without pages and all that is careless."""
+    """Scores of fits without pages, with pages, and without pages and careless answers."""
     features, kind, answers, rates = crowd(seed, share, num_items)
     pairs = answers.drop(columns="careless")
     found = {
@@ -90,7 +91,7 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, dict[str, fl
     parser.add_argument("--lapses", type=float, nargs="*", default=[0.0, 0.2, 0.35])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--items", type=int, default=150)
-    parser.add_argument("--clusters", type=int, help="Gaussians as given; default: the choice")
+    parser.add_argument("--clusters", type=int, help="number of Gaussians; default: chosen")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     fit_options: dict = {"progress": False}

@@ -1,7 +1,8 @@
-"""The whole idea on one screen: your own model and guide, in Pyro, with answers about pairs.
+"""The method in one short file: a user-defined model and guide, in Pyro, with answers about pairs.
 
-A mixture of Gaussians in the plane, and a crowd that says of some pairs of points whether they are
-of one kind. Model and guide are written out here; change them for a variant. Run it with --seed 0.
+A mixture of Gaussians in the plane, and a crowd that answers for some pairs of points whether they
+are in the same cluster. Model and guide are written out here, so that they can be changed. Run it
+with --seed 0.
 
 The idea: a site's value is not theta but its *sufficient statistics* t(theta). Every log-density
 of the model is then linear in every value:
@@ -17,8 +18,8 @@ of the model is then linear in every value:
 3. The gradient in that mean *is* the natural gradient in the natural parameters eta. A
    ``ConjugatePosterior`` passes it on and ``fit`` steps along it; a step of size 1 on all data
    is the textbook update eta = eta_0 + sum of expected statistics.
-4. Two items are of one kind with probability s = sum_k q(z_i = k) q(z_j = k): exact, as the
-   guide's z are independent, and the way by which answers reach the clusters.
+4. Two items are in the same cluster with probability s = sum_k q(z_i = k) q(z_j = k). This is
+   exact, since the guide's z are independent, and it is how answers change the clusters.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def global_sites(distributions):
 
 
 def answer(same, values, batch):
-    """What the workers answer, given (the probabilities) that the two of a pair are the same."""
+    """The workers' answers, given (the probabilities) that the two items of a pair are the same."""
     return TwoCoinAnswer(same, values["sensitivity"], values["specificity"], batch.worker)
 
 
@@ -110,12 +111,12 @@ class Guide(nn.Module):
         pull = pull - answer(0 * one, values, batch).log_prob(batch.label)
         pulls = alone.new_zeros(len(alone), len(alone))
         pulls.index_put_((batch.left, batch.right), pull, accumulate=True)
-        for _ in range(rounds):  # half steps: two items must not change places forever
+        for _ in range(rounds):  # half steps, so that two items do not swap clusters forever
             logits = (logits + alone + (pulls + pulls.mT) @ logits.softmax(-1)) / 2
         return logits
 
     def infer(self, batch):
-        """What ``fit``'s result asks for assignments and predictions."""
+        """q(z) of a batch, which ``fit``'s result needs for assignments and predictions."""
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         return LocalPosterior(self.logits(batch, means), latent=None)
 
@@ -145,7 +146,7 @@ def main(arguments=None):
         found = result.assignments
         figures[f"accuracy_{name}"] = clustering_accuracy(labels, found)
         figures[f"unasked_{name}"] = clustering_accuracy(labels[unasked], found[unasked])
-    print("Accuracy without and with 2,000 answers, of all points and of those not asked about:")
+    print("Accuracy without and with 2,000 answers, for all points and for those without answers:")
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
     return figures
 

@@ -7,19 +7,19 @@ clusters and d = 8 latent dimensions as in the paper. With the answers or withou
     bayes-latents  BayesSCDC as in the paper: q(z) is read from the latents
     amortized      SCDC
 
-What the first or the last found a residual network is taught by views (``--teaching-steps``), and
-with it as q(z given o) the fit goes on for ``--fit-steps``. At prediction it is the mean over
-``--views`` of an image.
+A residual network is then trained on the clusters that the first or the last variant found, with
+random views (``--teaching-steps``), and the fit continues with it as q(z given o) for
+``--fit-steps``. Predictions are means over ``--views`` of an image.
 
     python examples/mnist_crowd.py --variant bayes --answers yes --minutes 20 --seed 0
 
-In two processes that find the same, on one machine or several:
+In two processes with the same result, on one machine or several:
 
     torchrun --nproc-per-node 2 examples/mnist_crowd.py --seed 0
 
-DIR of ``--data DIR`` holds ``mnist.npz`` and ``mnist_crowd_annotations.npz``; its default is the
-environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Prints a line per epoch and, last,
-one JSON object.
+DIR of ``--data DIR`` has ``mnist.npz`` and ``mnist_crowd_annotations.npz``; its default is the
+environment variable PYRO_CROWDCLUST_DATA, or ../shared/data without it. Prints a line per epoch
+and, last, one JSON object.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ from pyro_crowdclust.training import Checkpoint, RobbinsMonro, Stopping, Trainer
 
 IMAGE_SHAPE = (1, 28, 28)
 PIXELS = 28 * 28
-# The weight of views grows over an epoch where training starts at k-means: at full weight from the
-# first step, views of images that no one was asked about agree on joining digits before the answers
-# have spoken. From clusters in which neighbours are together views may count at once, but less:
-# at a weight of 100 and a rate of 3e-3 training joins digits that the start has apart.
+# If training starts at k-means, the weight of views grows over an epoch: at full weight from the
+# first step, views of images without answers merge digits before the answers have an effect. From
+# clusters that keep neighbours together, views count at once, but with a smaller weight: at a
+# weight of 100 and a rate of 3e-3 training merges digits that the start separates.
 FROM_K_MEANS = {
     "start": "k-means",
     "learning_rate": 3e-3,
@@ -90,7 +90,7 @@ FROM_NEIGHBORS = {
     "consistency_ramp": 0.0,
     "answered_consistency": 100.0,
 }
-# By the ELBO an item, among runs with answers of 18 pages held out; without answers as ever.
+# Those with answers were chosen by the ELBO per item, with the answers of 18 pages held out.
 WITH_ANSWERS = {"weight": 20.0, "step_delay": 100.0}
 WITHOUT = {"weight": 200.0, "step_delay": 1000.0}
 VARIANTS = ("bayes", "bayes-latents", "amortized")
@@ -107,10 +107,10 @@ SETTINGS = {
 def load(
     folder: Path, answers: bool, num_unanswered: int | None = None, num_held: int = 0
 ) -> tuple[CrowdData, pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
-    """Training images with answers, answers held out, digits, test images, their digits.
+    """Training images with answers, held-out answers, digits, test images, and their digits.
 
-    Training images without answers are all that there are, or the first ``num_unanswered``. Held
-    out are the answers of ``num_held`` pages, and what other pages ask about their images.
+    Training images without answers are all of them, or the first ``num_unanswered``. The answers of
+    ``num_held`` pages are held out, and those of other pages about the same images.
     """
     images = np.load(folder / "mnist.npz")
     crowd = np.load(folder / "mnist_crowd_annotations.npz")
@@ -171,7 +171,7 @@ def build(
 
 
 def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
-    """What happens between epochs."""
+    """Callbacks of the fit."""
     decay = LinearDecay(options.learning_rate, options.epochs, options.epochs // 2)
     if options.answers == "no":
         return [decay]
@@ -181,13 +181,13 @@ def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
 
 
 def rate_moves(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
-    """Workers' rates where they are points; conjugate posteriors of them move by themselves."""
+    """Moves of workers' rates that are point estimates; conjugate posteriors do not need them."""
     has_points = options.variant == "amortized" and options.answers == "yes"
     return [RateMoves()] if has_points else []
 
 
 def start(options: argparse.Namespace) -> PrincipalComponentStart:
-    """Where training begins: at k-means, or at clusters in which neighbours are together."""
+    """Start of training: at k-means, or at clusters that keep neighbours together."""
     if options.start == "k-means":
         return PrincipalComponentStart(partition_steps=options.partition_steps)
     classifier = partial(ConvolutionalEncoder, IMAGE_SHAPE)
@@ -203,7 +203,7 @@ def start(options: argparse.Namespace) -> PrincipalComponentStart:
 
 
 def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
-    """Give a fit a residual network as its classifier; how that starts at what was found."""
+    """Replace the classifier of a fit by a residual network; returns its start at the clusters."""
     found = first.component_probabilities
     network = ResidualClassifier(IMAGE_SHAPE, options.clusters, options.width)
     first.guide.recognition.set_classifier(network)
@@ -218,7 +218,7 @@ def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
 
 
 def see_views(result: Fitted, options: argparse.Namespace) -> None:
-    """Let q(z | o) be the mean over a few views of an item, milder than those that were taught."""
+    """Let q(z | o) be the mean over a few views of an item, milder than those of training."""
     view = RandomAffine(IMAGE_SHAPE, degrees=6.0, stretch=0.05, slant=0.08, shift=1.0)
     generator = torch.Generator().manual_seed(options.seed)
     amounts = 2 * torch.rand(options.views, view.num_random, generator=generator) - 1
@@ -262,7 +262,7 @@ class Scores:
 
 
 def held_out_log_loss(result: Fitted, held: pd.DataFrame) -> float:
-    """Of the answers held out, in nats; who answered nothing else is taken for a mean worker."""
+    """Log loss of the held-out answers, in nats; workers without other answers are average ones."""
     same = result.same_cluster_probability(held["left"], held["right"])
     rates = result.workers[["sensitivity", "specificity"]]
     known = rates.reindex(held["worker"]).fillna(rates.mean())
@@ -271,21 +271,24 @@ def held_out_log_loss(result: Fitted, held: pd.DataFrame) -> float:
 
 
 def read_options(arguments: list[str] | None) -> argparse.Namespace:
-    """The flags, and for those that are left out the settings of the variant."""
+    """The command line options; defaults are the settings of the variant."""
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--variant", choices=VARIANTS, default="bayes")
     parser.add_argument("--answers", choices=["yes", "no"], default="yes")
-    parser.add_argument("--minutes", type=float, default=20.0, help="begin no epoch after these")
+    parser.add_argument("--minutes", type=float, default=20.0, help="start no epoch after these")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--items", type=int, help="use so many images without answers; all if not")
+    parser.add_argument("--items", type=int, help="number of images without answers; default: all")
     parser.add_argument(
-        "--held-out-pages", type=int, default=0, help="leave their images' answers out, and score"
+        "--held-out-pages",
+        type=int,
+        default=0,
+        help="pages to hold out and score",
     )
-    parser.add_argument("--checkpoint", type=Path, help="go on from this file, and write it")
+    parser.add_argument("--checkpoint", type=Path, help="file to resume from and to write")
     parser.add_argument("--clusters", type=int, default=50)
     parser.add_argument("--concentration", type=float, help="of the Dirichlet; 1 / clusters if not")
     parser.add_argument("--dim", type=int, default=8)

@@ -1,22 +1,22 @@
 """MomResp and LogResp: class labels from annotators, together with features.
 
 Two experiments. *Learning curves*, the claim of Felt et al. 2015: posts of 20 Newsgroups (100
-words, 4 groups) and simulated annotators of four quality levels; the generative MomResp is to be
-ahead while answers are few, the discriminative LogResp to catch up. *Real crowds*: movie-review
-sentences and LabelMe images, on the items that were labelled and on a test part without labels.
-LogResp has a Gaussian posterior of its regression, and beside it the paper's point estimate. The
-baseline is Dawid-Skene, and a logistic regression trained on its labels.
+words, 4 groups) and simulated annotators of four quality levels; the generative MomResp should be
+better with few answers, and the discriminative LogResp should catch up. *Real crowds*: movie-review
+sentences and LabelMe images, on the labelled items and on a test part without labels. LogResp has a
+Gaussian posterior of its regression, or, for comparison, the paper's point estimate. The baseline
+is Dawid-Skene, and a logistic regression trained on its labels.
 
-On the real crowds the form of the features and what they count are chosen by answers about items
-that were held out, without any truth; annotators have confusion matrices around a common one, which
-is learned. There LogResp begins once at the vote and once at MomResp's classes, and MomResp is also
-fitted with the features of the test part, without any label, among its items.
+On the real crowds the form and the weight of the features are chosen by held-out answers, without
+the truth; annotators have confusion matrices around a common one, which is learned. There LogResp
+starts once at the majority vote and once at MomResp's classes, and MomResp is also fitted to items
+that include the test part, with features only.
 
     python examples/momresp_logresp.py --data DIR --figures figures
 
-DIR holds ``news20_w100.npz`` and two ``crowd_labels_*.npz``; its default is the environment
-variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object; ``news20`` holds
-lists over the numbers of answers, the others accuracies on training items and on the test part.
+DIR has ``news20_w100.npz`` and two ``crowd_labels_*.npz``; its default is the environment variable
+PYRO_CROWDCLUST_DATA, or ../shared/data without it. Last line: one JSON object; ``news20`` has lists
+over the numbers of answers, the others accuracies on training items and on the test part.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ NAMES = {
 }
 QUALITIES = (0.9, 0.7, 0.5, 0.3)
 ANSWERS_PER_ITEM = 3
-# More than there are items: classes share one covariance, which is learned.
+# Larger than the number of items, so that classes share one covariance, which is learned.
 MANY = 1000.0
 
 
 class Features(NamedTuple):
-    """What each model reads of the training items, and of the test part, and what it counts."""
+    """Features of the training items and of the test part for each model, and their weight."""
 
     generative: np.ndarray
     regression: np.ndarray
@@ -79,7 +79,7 @@ class Features(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """Answers, the truth that scores, and the forms of the features to choose from."""
+    """Answers, the truth for scores, and the forms of the features to choose from."""
 
     labels: pd.DataFrame
     truth: np.ndarray
@@ -100,7 +100,7 @@ class Crowd(NamedTuple):
 def train(
     model: Any, data: CrowdData, epochs: int, points: Sequence[str] = (), **options: Any
 ) -> Fitted:
-    """Full-batch natural steps; what is a point estimate is learned by Adam."""
+    """Fit by full-batch natural steps, with Adam for point estimates."""
     return fit(
         model,
         ClassLabelGuide(model, points=points),
@@ -118,20 +118,20 @@ def train(
 def train_momresp(
     form: Features, annotators: ClassAnnotators, epochs: int, data: CrowdData
 ) -> Fitted:
-    """MomResp, which learns how wide its components are if they are Gaussians."""
+    """Fit MomResp; the width of Gaussian components is learned."""
     model = MomResp(form.components, annotators, feature_weight=form.weight)
     return train(model, data, epochs, callbacks=[LearnedPrior()])
 
 
 def choose(crowd: Crowd, annotators: ClassAnnotators, epochs: int, folds: int) -> Features:
-    """The form under which answers about items held out are likeliest by MomResp."""
+    """The form of features under which MomResp predicts answers about held-out items best."""
     if len(crowd.forms) == 1:
         return crowd.forms[0]
     found = []
     for form in crowd.forms:
         fit_one = partial(train_momresp, form, annotators, epochs)
         found.append(held_out_log_probability(crowd.data(form.generative), fit_one, folds))
-        print(f"{form.name}, weight {form.weight}: {found[-1]:.4f} nats an answer held out")
+        print(f"{form.name}, weight {form.weight}: {found[-1]:.4f} nats per held-out answer")
     return crowd.forms[int(np.argmax(found))]
 
 
@@ -178,7 +178,7 @@ def compare(
 def simulated_answers(
     truth: np.ndarray, items: np.ndarray, num_classes: int, seed: int
 ) -> pd.DataFrame:
-    """Three of the four annotators answer every item; the others' errors are even."""
+    """Answers of three of the four annotators for every item; errors are uniform."""
     rng = np.random.default_rng(seed)
     rows = []
     for item in items:

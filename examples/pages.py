@@ -1,16 +1,17 @@
-"""MNIST as 48 people sorted it: 91 pages of 36 digits, taken as placements or as pairs.
+"""MNIST digits sorted by 48 people: 91 pages of 36 digits, used as placements or as pairs.
 
-The same answers twice: 3,276 placements under ``SortedPages``, or the 57,330 pairs that follow from
-them under ``TwoCoin``. A few pages are kept out of both fits, and the answers on them predicted.
+The same answers are used in two ways: as 3,276 placements under ``SortedPages``, and as the 57,330
+pairs that follow from them under ``TwoCoin``. A few pages are held out of both fits and predicted.
 
     python examples/pages.py --variant amortized --seed 0
 
 SCDC (``amortized``), BayesSCDC (``bayes``), both with small networks on pixels, or ``plain``: a
-mixture of Gaussians on the first principal components. DIR of ``--data DIR`` holds ``mnist.npz``
-and ``mnist_crowd_annotations.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA,
-else ../shared/data. Prints a line per fit and, last, one JSON object: of either way the accuracy on
-the images that people saw and on others, the share of wrong ones among pairs called the same with a
-probability above .99, log losses, seconds a step; and the pages found lumped, worst first.
+mixture of Gaussians on the first principal components. DIR of ``--data DIR`` has ``mnist.npz`` and
+``mnist_crowd_annotations.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Prints a line per fit, the pages that are probably lumped, worst first,
+and, last, one JSON object, with scores of both fits: accuracy on the images that people saw and on
+others, the share of wrong pairs among those with a probability of "same" above .99, log losses, and
+seconds per step.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ PIXELS = 28 * 28
 def load(
     folder: Path, others: int, held_out: int, seed: int
 ) -> tuple[CrowdData, CrowdData, np.ndarray]:
-    """The pages to learn from, those held out, and the digits of the images.
+    """The pages of the fit, the held-out pages, and the digits of the images.
 
-    Images are all that were on a page, and so many ``others``.
+    Images are all those on pages, and ``others`` more.
     """
     images = np.load(folder / "mnist.npz")
     crowd = np.load(folder / "mnist_crowd_annotations.npz")
@@ -55,7 +56,7 @@ def load(
     unseen = np.setdiff1d(np.arange(len(images["x_train"])), seen)[:others]
     chosen = np.union1d(seen, unseen)
     pixels = images["x_train"][chosen].reshape(len(chosen), -1).astype(np.float32) / 255
-    # Only pages all of whose workers sorted another one are held out.
+    # A page is held out only if its worker also sorted another one.
     workers = pairs.groupby("page")["worker"].first()
     again = workers[workers.duplicated()].index.to_numpy()
     out = np.random.default_rng(seed).choice(again, held_out, replace=False)
@@ -119,13 +120,13 @@ def rates(result: Fitted, workers: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_loss(probability: np.ndarray, is_true: np.ndarray) -> float:
-    """Mean of ``-log p`` of what is the case."""
+    """Mean of ``-log p`` of the truth."""
     probability = probability.clip(1e-6, 1 - 1e-6)
     return float(-np.log(np.where(is_true, probability, 1 - probability)).mean())
 
 
 def scores(result: Fitted, held: CrowdData, digits: np.ndarray) -> dict[str, float]:
-    """How good clusters, probabilities and predictions are."""
+    """Scores of clusters, probabilities and predictions."""
     seen = result.data.annotated_items.numpy()
     unseen = np.setdiff1d(np.arange(len(digits)), held.annotated_items.numpy())
     unseen = np.setdiff1d(unseen, seen)
@@ -158,8 +159,8 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path(default))
     parser.add_argument("--variant", choices=["plain", "bayes", "amortized"], default="amortized")
-    parser.add_argument("--items", type=int, default=4000, help="images that were on no page")
-    parser.add_argument("--held-out", type=int, default=13, help="pages kept out")
+    parser.add_argument("--items", type=int, default=4000, help="images without answers")
+    parser.add_argument("--held-out", type=int, default=13, help="held-out pages")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--clusters", type=int, default=30)
     parser.add_argument("--dim", type=int, default=10)

@@ -1,36 +1,37 @@
-"""Clusters from what people said of pairs, and from nothing else.
+"""Clusters from answers about pairs only, without features.
 
-Three breeds of dog (answers of real people, hardly better than guessing, in 2,310 sessions), scenes
-of sports (267 items, 86 clusters, anonymous answers), and records of products and publications,
-where most clusters have two. Uses of 46 words, of which annotators graded how close two are in
-meaning, or could not decide; the clusters beside them were computed from these very judgements. No
-set has features here, and the number of clusters is found.
+Three breeds of dog (answers of real people, hardly better than guessing, in 2,310 sessions); scenes
+of sports (267 items, 86 clusters, anonymous answers); records of products and publications, where
+most clusters have two items; and uses of 46 words: annotators graded how close the meanings of two
+uses are, or could not decide, and the clusters for scoring were computed from these same grades. No
+set has features here, and the number of clusters is inferred.
 
-Beside it: Dawid and Skene's algorithm on pairs followed by average linkage (pairs that nobody was
-asked about are different), and shares of votes followed by spectral clustering, which is told the
-true number of clusters where that is small. The score of dogs and sports is NMI, of words the
-adjusted Rand index, that of records F1 over all pairs of records. A tenth of the answers are held
-out from a second fit, which predicts them; their log loss stands beside that of Dawid and Skene's
-algorithm on pairs, with a class for every label.
+This is compared with Dawid and Skene's algorithm on pairs followed by average linkage (in which
+pairs without answers are different), and with shares of votes followed by spectral clustering,
+which is given the true number of clusters if that is small. The score is NMI for dogs and sports,
+the adjusted Rand index for words, and F1 over all pairs for records. A second fit predicts a tenth
+of the answers that is held out; its log loss is compared with that of Dawid and Skene's algorithm
+on pairs, with a class for every label.
 
     python examples/pair_votes.py --data DIR
 
-``--sets simulated_60_4_8`` is a crowd of 60 items in 4 clusters and 8 answers an item, of five
-workers who are right of 85 % of random pairs; its score is the adjusted Rand index. So one sees how
-few answers are enough. ``--sets records_60_6_3`` is a crowd of records of 60 things, one or two of
-each, three of five workers a pair, right of 95 %, who are asked about all pairs that are the same
-and six times as many others; its score is the pairwise F1. So is that of ``--sets alike_70_3``: 70
-things of which there are one to 80 records, and three of thirty workers are asked about each of
-the pairs that look most alike.
+``--sets simulated_60_4_8`` simulates 60 items in 4 clusters with 8 answers per item, by five
+workers who answer 85 % of random pairs correctly. Its score is the adjusted Rand index; it shows
+how few answers are enough. ``--sets records_60_6_3`` simulates records of 60 things, one or two of
+each: three of five workers, who are right in 95 % of pairs, answer about all pairs that are the
+same and six times as many others. Its score is the pairwise F1. ``--sets alike_70_3`` is scored in
+the same way: 70 things have one to 80 records each, and three of thirty workers answer about each
+of the most similar pairs.
 
-``--likeness`` adds how alike the texts of two records are, for the pairs that were asked about:
-what characters they share, what words, and what words with a digit. ``--sets candidates_100_300``
-are records of 100 things, one to three of each, in eight dimensions; two of six workers, right of
-nine pairs in ten, are asked about 300 of the nearer half of all pairs of which one is among the ten
-nearest of the other. With ``--likeness`` it is known of all these pairs how near they are.
+``--likeness`` adds similarities of the texts of two records, for the pairs that were asked about:
+shares of common characters, of common words, and of common words with a digit. ``--sets
+candidates_100_300`` simulates records of 100 things, one to three of each, in eight dimensions.
+Candidates are pairs in which one record is among the ten nearest of the other; two of six workers,
+who are right in nine of ten pairs, answer about 300 pairs in the nearer half of these. With
+``--likeness`` the distances of all candidates are given.
 
-DIR holds ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
-environment variable PYRO_CROWDCLUST_DATA, else ../shared/data. Last line: one JSON object.
+DIR has ``pairs_*.npz``, ``teachers_*.npz`` and ``judgements_dwug_en.npz``; its default is the
+environment variable PYRO_CROWDCLUST_DATA, or ../shared/data without it. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ RECORDS = SETS[2:5]
 SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE = "simulated", "records", "alike"
 CANDIDATES = "candidates"
 GRADES = (1, 2, 3, 4)
-# Spectral clustering is told the number of clusters where there are at most so many.
-MOST_SPECTRAL = 100
+# Largest true number of clusters for which spectral clustering is run.
+MAX_SPECTRAL = 100
 
 
 def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -106,7 +107,7 @@ def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.Series]:
 def simulated(
     num_items: int, num_clusters: int, per_item: int, seed: int = 0
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """Clusters of like sizes, and five workers' answers about random pairs."""
+    """Clusters of similar sizes, and five workers' answers about random pairs."""
     truth = np.random.default_rng(seed).permutation(np.arange(num_items) % num_clusters)
     rates, each = [0.85] * 5, per_item * num_items // 5
     frame = simulate_pairs(truth, rates, rates, pairs_per_worker=each, seed=seed)
@@ -116,7 +117,7 @@ def simulated(
 def simulated_records(
     num_things: int, others: int, votes: int, seed: int = 0
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """One or two records of each thing; as for blocked records most pairs are not asked about."""
+    """One or two records of each thing; most pairs have no answers, as after blocking."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(num_things), rng.choice([1, 2], num_things))
     left, right = np.triu_indices(len(truth), 1)
@@ -130,7 +131,7 @@ def simulated_records(
 
 
 def simulated_alike(num_things: int, votes: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
-    """Few things of many records and many of few; who guesses a tenth of the alike pairs."""
+    """Things with many or few records; workers guess the answers of a tenth of similar pairs."""
     rng = np.random.default_rng(seed)
     sizes = np.minimum(3 * rng.pareto(1.0, num_things) + 1, 80).astype(int)
     truth = np.repeat(np.arange(num_things), sizes)
@@ -152,7 +153,7 @@ def simulated_alike(num_things: int, votes: int, seed: int = 0) -> tuple[pd.Data
 def candidates(
     num_things: int, asked: int, seed: int = 0
 ) -> tuple[pd.DataFrame, pd.Series, pd.DataFrame]:
-    """Records as points; answers about some of the near pairs, and how near all of these are."""
+    """Records as points, answers about some of the near pairs, and distances of all near pairs."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(num_things), rng.choice([1, 2, 3], num_things, p=[0.4, 0.4, 0.2]))
     place = rng.normal(size=(num_things, 8))[truth] + 0.4 * rng.normal(size=(len(truth), 8))
@@ -171,7 +172,7 @@ def candidates(
 
 
 def likeness(folder: Path, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """How alike the texts of the records are that were compared."""
+    """Similarities of the texts of the records that were compared."""
     if name.startswith(CANDIDATES):
         return candidates(*map(int, name.split("_")[1:]))[2]
     arrays = np.load(folder / (f"{name}.npz" if name.startswith("teach") else f"pairs_{name}.npz"))
@@ -238,9 +239,9 @@ def dawid_skene(frame: pd.DataFrame, epochs: int) -> Fitted:
 
 
 def linked(frame: pd.DataFrame, same: pd.Series, items: np.ndarray) -> np.ndarray:
-    """Average linkage of probabilities of "same"; of pairs that were not asked it is 0.
+    """Average linkage by probabilities of "same", which are 0 for pairs without answers.
 
-    Items that no chain of pairs connects are linked apart.
+    Connected parts of the graph of pairs are linked separately.
     """
     place = pd.Series(np.arange(len(items)), items)
     ends = pair_names(frame).drop_duplicates()
@@ -301,20 +302,20 @@ def held_out_loss(
 
 
 def score_of(name: str) -> str:
-    """Which score stands for a set."""
+    """The main score of a set."""
     if name in RECORDS or name.startswith((SIMULATED_RECORDS, SIMULATED_ALIKE, CANDIDATES)):
         return "f1"
     return "ari" if name == "dwug" or name.startswith(SIMULATED) else "nmi"
 
 
 def set_name(name: str) -> str:
-    """The name of a set that there is."""
+    """The name of a set, if it exists."""
     made_up = (SIMULATED, SIMULATED_RECORDS, SIMULATED_ALIKE, CANDIDATES)
     if name in SETS or name.startswith(tuple(f"{kind}_" for kind in made_up)):
         return name
     raise argparse.ArgumentTypeError(
-        f"{name} is none of {SETS}, nor like {SIMULATED}_60_4_8, {SIMULATED_RECORDS}_60_6_3, "
-        f"{SIMULATED_ALIKE}_70_3 or {CANDIDATES}_100_300"
+        f"{name} is not a set: give one of {SETS}, or a name like {SIMULATED}_60_4_8, "
+        f"{SIMULATED_RECORDS}_60_6_3, {SIMULATED_ALIKE}_70_3 or {CANDIDATES}_100_300"
     )
 
 
@@ -325,7 +326,7 @@ def compare(
     table: pd.DataFrame | None,
     epochs: int | None,
 ) -> dict[str, float]:
-    """Everything about one set."""
+    """Scores of all methods on one set."""
     started = time.perf_counter()
     data = crowd(frame, likeness=table)
     changes = {} if epochs is None else {"epochs": epochs}
@@ -340,7 +341,7 @@ def compare(
         "Dawid-Skene, average linkage": linked(yes, peer.class_probabilities[1], items),
     }
     number = len(np.unique(known[known >= 0]))
-    if number <= MOST_SPECTRAL:
+    if number <= MAX_SPECTRAL:
         assigned["shares, spectral, true K"] = spectral(frame, items, number)
     has_truth = known >= 0
     found = {
@@ -372,11 +373,11 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="+", type=set_name, default=SETS)
     parser.add_argument(
-        "--likeness", action="store_true", help="of records: what their texts have in common, too"
+        "--likeness", action="store_true", help="also use similarities of the records' texts"
     )
     parser.add_argument("--epochs", type=int, help="sweeps of a fit (default: its own)")
     options = parser.parse_args(arguments)
-    warnings.filterwarnings("ignore", ".*repeats an earlier answer")  # of anonymous workers
+    warnings.filterwarnings("ignore", ".*repeats an earlier answer")  # some workers are anonymous
     results = {}
     for name in options.sets:
         frame, truth = load(options.data, name)

@@ -1,16 +1,16 @@
 """Answers about pairs as class labels: every pair of records is an item, "same" or "different".
 
 24,961 answers of 176 workers about 8,315 pairs of product records (CrowdER); a tenth of the workers
-say "same" to most pairs that differ. ``average_annotator_models`` gives a probability for every
-pair, ``infer_classes`` a confusion matrix for every worker, from which sensitivity and specificity
-are read. What both leave out is that "same" is transitive: that takes clusters of records, as in
-the semi-crowdsourced mixture. Majority vote and crowd-kit's DawidSkene (``pip install
-'.[peers]'``) beside them.
+answer "same" to most pairs that differ. ``average_annotator_models`` gives a probability for every
+pair, ``infer_classes`` a confusion matrix for every worker, with sensitivity and specificity. Both
+ignore that "same" is transitive: that requires clusters of records, as in the semi-crowdsourced
+mixture. They are compared with the majority vote and crowd-kit's DawidSkene (``pip install
+'.[peers]'``).
 
     python examples/pairs_as_classes.py --data DIR
 
-DIR holds ``pairs_product.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. Last line: one JSON object, with F1 of "same".
+DIR has ``pairs_product.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Last line: one JSON object, with F1 of "same".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sklearn.metrics import f1_score
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import average_annotator_models, infer_classes
 
-# A worker's own rates are known well enough to compare with from so many pairs of the kind.
+# Number of pairs from which a worker's empirical rate is accurate enough for a comparison.
 ENOUGH_PAIRS = 10
 
 
@@ -51,7 +51,7 @@ def load(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def true_specificity(answers: pd.DataFrame, truth: pd.Series) -> pd.Series:
-    """Share of "different" among a worker's answers about pairs that differ, if there are many."""
+    """Share of "different" in a worker's answers about pairs that differ, if there are enough."""
     different = answers[~truth.loc[answers["item"]].to_numpy()]
     rates = (different["label"] == "different").groupby(different["worker"]).agg(["mean", "size"])
     return rates.loc[rates["size"] >= ENOUGH_PAIRS, "mean"]
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--epochs", type=int, default=200)
-    parser.add_argument("--draws", type=int, default=150, help="of the average; 0: fits alone")
+    parser.add_argument("--draws", type=int, default=150, help="of the average; 0: only fits")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
 
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
         "dawid_skene_f1": None,
     }
     if importlib.util.find_spec("crowdkit") is None:
-        print("crowd-kit is not installed (pip install '.[peers]'): no DawidSkene")
+        print("crowd-kit is not installed (pip install '.[peers]'): skipping DawidSkene")
     else:
         from crowdkit.aggregation import DawidSkene
 

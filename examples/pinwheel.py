@@ -1,8 +1,8 @@
-"""The Pinwheel experiment of Luo et al. 2018, section 5.1: five arms, and answers about a fifth.
+"""The Pinwheel experiment of Luo et al. 2018, section 5.1: five arms, answers about a fifth.
 
-500 points in five curved arms. 20 workers of sensitivity and specificity 0.9 answer 49 pairs each
-about 100 of the points. BayesSCDC and SCDC start with K = 15 clusters, BayesSCDC also without any
-answers, from ten random starts on the points of the first seed.
+500 points in five curved arms. 20 workers with sensitivity and specificity 0.9 answer 49 pairs each
+about 100 of the points. BayesSCDC and SCDC start with K = 15 clusters. BayesSCDC is also fitted
+without answers, from ten random starts on the points of the first seed.
 
     python examples/pinwheel.py --seeds 10 --figure figures/pinwheel.png
 
@@ -50,7 +50,7 @@ def make_data(seed: int, answers: bool = True) -> tuple[CrowdData, np.ndarray]:
 
 
 def make_model(answers: bool) -> SemiCrowdsourcedMixture:
-    """The model of paper 000 with a Normal emission."""
+    """The semi-crowdsourced mixture of Luo et al. 2018, with a Normal emission."""
     return SemiCrowdsourcedMixture(
         DirichletWeights(CLUSTERS),
         GaussianComponents(CLUSTERS, 2),
@@ -60,7 +60,7 @@ def make_model(answers: bool) -> SemiCrowdsourcedMixture:
 
 
 def fit_bayes(data: CrowdData, seed: int, epochs: int, start: int | None = None) -> Fitted:
-    """BayesSCDC; large natural steps at first, so that clusters that are not needed empty."""
+    """Fit BayesSCDC, first with large natural steps, which empty superfluous clusters."""
     model = make_model(data.answers is not None)
     guide = MessagePassingGuide(model, GaussianRecognition(SkipMLP((2, HIDDEN, HIDDEN, 4)), 2))
     return fit(
@@ -77,7 +77,7 @@ def fit_bayes(data: CrowdData, seed: int, epochs: int, start: int | None = None)
 
 
 def fit_amortized(data: CrowdData, seed: int, epochs: int) -> Fitted:
-    """SCDC; point estimates empty no cluster by themselves, so merge moves do."""
+    """Fit SCDC, with merge moves, since point estimates do not empty superfluous clusters."""
     model = make_model(answers=True)
     guide = AmortizedGuide(
         model,

@@ -1,18 +1,18 @@
-"""Records and what five language models said of pairs of them, with features and without.
+"""Clusters of records from answers of five language models about pairs, with and without features.
 
-Items of clusters of one, two or three have no shape in any space, so that no mixture finds them.
-``cluster(features, pairs)`` sees that from the answers, and takes features for how alike two items
-look. A panel is five judges drawn at random of those that answered the same pairs; `candidates` are
-made up, one to three records of 100 things in eight dimensions, with two answers each about 300
-pairs that are near.
+Clusters of one, two or three items have no shape in the space of features, so that no mixture finds
+them. ``cluster(features, pairs)`` detects this from the answers, and uses features as similarities
+of two items. A panel is five random judges of those that answered the same pairs. `candidates` are
+simulated: one to three records of 100 things in eight dimensions, with two answers about each of
+300 near pairs.
 
-The score is F1 of "same" over the pairs that were asked about. Beside it: the same call without
-features, the majority, and Dawid and Skene's algorithm with pairs as items.
+The score is F1 of "same" over the pairs that were asked about. It is compared with the same call
+without features, the majority vote, and Dawid and Skene's algorithm with pairs as items.
 
     python examples/records.py --data DIR
 
-DIR holds ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, else
-../shared/data. Last line: one JSON object.
+DIR has ``judges_*.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ JUDGES = 5
 
 
 def panel(folder: Path, name: str, seed: int) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
-    """Features, five judges' answers, and whether the pair of each is the same."""
+    """Features, five judges' answers, and whether the pair of each answer is the same."""
     arrays = np.load(folder / f"judges_{name}.npz")
     pair, judge, label = arrays["answers"].T
     rng = np.random.default_rng(seed)
-    heard = np.isin(judge, rng.choice(judge.max() + 1, JUDGES, replace=False)) & (label >= 0)
-    pair, judge, label = pair[heard], judge[heard], label[heard]
+    chosen = np.isin(judge, rng.choice(judge.max() + 1, JUDGES, replace=False)) & (label >= 0)
+    pair, judge, label = pair[chosen], judge[chosen], label[chosen]
     left, right = arrays["pair"][pair].T
     pairs = pd.DataFrame({"left": left, "right": right, "worker": judge, "label": label})
     return arrays["record_features"], pairs, arrays["truth"][pair] == 1
 
 
 def candidates(num_things: int, asked: int, seed: int) -> tuple[np.ndarray, pd.DataFrame, Any]:
-    """Made-up records, two of six workers' answers about near pairs, and whether these are one."""
+    """Simulated records, answers of two of six workers about near pairs, and their truth."""
     rng = np.random.default_rng(seed)
     truth = np.repeat(np.arange(num_things), rng.choice([1, 2, 3], num_things, p=[0.4, 0.4, 0.2]))
     place = rng.normal(size=(num_things, 8))[truth] + 0.4 * rng.normal(size=(len(truth), 8))
@@ -97,9 +97,9 @@ def main(arguments: list[str] | None = None) -> dict[str, dict[str, float]]:
     folder = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(folder))
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    parser.add_argument("--panels", type=int, default=3, help="of judges drawn at random")
-    parser.add_argument("--things", type=int, default=100, help="of the made-up records")
-    parser.add_argument("--asked", type=int, default=300, help="of their pairs")
+    parser.add_argument("--panels", type=int, default=3, help="number of random panels")
+    parser.add_argument("--things", type=int, default=100, help="of the simulated records")
+    parser.add_argument("--asked", type=int, default=300, help="number of their pairs")
     parser.add_argument("--epochs", type=int, help="sweeps of a fit (default: its own)")
     options = parser.parse_args(arguments)
     changes = {} if options.epochs is None else {"epochs": options.epochs}

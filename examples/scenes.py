@@ -1,19 +1,19 @@
-"""Photographs of scenes that people sorted into groups, and nothing else: 355 pages of 35.
+"""Photographs of scenes that people sorted into groups, without features: 355 pages of 35.
 
-Everybody sorted one page, into as many groups as they liked: half of the people made five or fewer
-of the dozen kinds on their page. ``cluster(None, placements=...)`` takes a page as its placements;
-beside it the same pages taken as answers about all pairs of each, and spectral clustering of the
-shares in which pairs share a group, which is told how many kinds there are.
+Everybody sorted one page, into any number of groups: half of the people made five or fewer groups,
+although a page has about a dozen categories. ``cluster(None, placements=...)`` uses placements on
+pages. It is compared with the same pages as answers about all of their pairs, and with spectral
+clustering of the shares in which pairs are in one group, given the number of categories.
 
     python examples/scenes.py --data DIR
 
-NMI and adjusted Rand index are against the folders of the photographs, which people do not see:
-bedrooms, kitchens, living rooms and offices are one group to most. So of the pairs that are said to
-be the same with a probability above .99 though their folders differ the last figure is the share
-that people put into one group, beside that of pairs of one folder.
+NMI and adjusted Rand index are computed with the folders of the photographs, which people did not
+see: most put bedrooms, kitchens, living rooms and offices into one group. So the last score is
+about pairs of different folders that are the same with a probability above .99: the share of these
+that people put into one group, compared with that of pairs of one folder.
 
-DIR holds ``partitions_scenes.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA,
-else ../shared/data. Last line: one JSON object.
+DIR has ``partitions_scenes.npz``; its default is the environment variable PYRO_CROWDCLUST_DATA, or
+../shared/data without it. Last line: one JSON object.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from pyro_crowdclust.metrics import adjusted_rand_index, normalized_mutual_infor
 
 
 def load(folder: Path, num_pages: int | None) -> tuple[pd.DataFrame, np.ndarray]:
-    """The first so many pages, and the folder of every photograph."""
+    """The first ``num_pages`` pages, and the folder of every photograph."""
     arrays = np.load(folder / "partitions_scenes.npz")
     table = pd.DataFrame(arrays["placements"], columns=arrays["columns"])
     table = table.rename(columns={"assignment": "page"})
-    # Who sorted a page is not known.
+    # The workers are not known.
     table = table.assign(worker=table["page"])[["page", "item", "worker", "group"]]
     return table[table["page"] < (num_pages or np.inf)], arrays["truth"]
 
 
 def shares_of_groups(pages: pd.DataFrame, num_items: int) -> tuple[np.ndarray, np.ndarray]:
-    """How often every pair of items was on one page, and the share of that in one group."""
+    """How often every pair of items was on one page, and how often in one group, as a share."""
     together, shared = np.zeros((2, num_items, num_items))
     for _, page in pages.groupby("page"):
         item, group = page["item"].to_numpy(), page["group"].to_numpy()
@@ -56,7 +56,7 @@ def shares_of_groups(pages: pd.DataFrame, num_items: int) -> tuple[np.ndarray, n
 
 
 def scores(truth: np.ndarray, found: np.ndarray) -> dict[str, float]:
-    """Against the folders."""
+    """NMI and adjusted Rand index with the folders."""
     return {
         "nmi": normalized_mutual_information(truth, found),
         "ari": adjusted_rand_index(truth, found),
@@ -67,7 +67,7 @@ def scores(truth: np.ndarray, found: np.ndarray) -> dict[str, float]:
 def agreement(
     result: Fitted, truth: np.ndarray, shared: np.ndarray, share: np.ndarray
 ) -> dict[str, float]:
-    """What people say of the pairs that are the same for sure."""
+    """How often people agree with pairs that are almost certainly the same by the fit."""
     left, right = np.nonzero(np.triu(shared, 1))
     ids = result.data.item_ids
     same = np.asarray(result.same_cluster_probability(ids[left].tolist(), ids[right].tolist()))

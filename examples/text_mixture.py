@@ -2,13 +2,13 @@
 
     python examples/text_mixture.py --data ../shared/data
 
-Two sets: 16,242 posts in 4 groups by 100 words (w100), and 11,256 in 20 groups by 1,000 word stems
-(w1000, whose 7,489 test posts are new items). A first fit looks at the words alone. A second one,
-with the labels, starts at its clusters: so few labels cannot place clusters among so many words,
-but they can name them, by a class table that says which cluster is of which group, and mend them.
-Beside it, naive Bayes and logistic regression on the labelled posts alone. The last line is a JSON
-object: accuracy on the posts without a label, and on the test posts; ``without_labels`` is that of
-the first fit, under the best one-to-one map.
+Two sets: 16,242 posts in 4 groups with 100 words (w100), and 11,256 in 20 groups with 1,000 word
+stems (w1000, whose 7,489 test posts are new items). A first fit uses only the words. A second one,
+with labels, starts from its clusters: few labels are not enough to find clusters among so many
+words, but they can name and correct clusters, by a class table with the groups of every cluster.
+It is compared with naive Bayes and logistic regression on the labelled posts. The last line is a
+JSON object: accuracy on the posts without a label, and on the test posts; ``without_labels`` is
+that of the first fit, under the best one-to-one map.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLUSTERS = {"w100": 20, "w1000": 40}
 
 
 def load(name: str, folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Counts and groups, for training and, if there are any, for test; posts without words go."""
+    """Counts and groups of training and (if any) test posts; posts without words are dropped."""
     with np.load(folder / f"news20_{name}.npz") as file:
         if "x" in file:
             parts = {"train": (file["x"], file["y"])}
@@ -89,8 +89,8 @@ def main(argv: list[str] | None = None) -> dict:
     default = os.environ.get("PYRO_CROWDCLUST_DATA", "../shared/data")
     parser.add_argument("--data", type=Path, default=Path(default), help="folder of news20_*.npz")
     parser.add_argument("--sets", nargs="+", default=list(CLUSTERS), choices=list(CLUSTERS))
-    parser.add_argument("--share", type=float, default=0.01, help="of posts with a label")
-    parser.add_argument("--posts", type=int, help="at most so many")
+    parser.add_argument("--share", type=float, default=0.01, help="share of posts with a label")
+    parser.add_argument("--posts", type=int, help="maximal number of posts")
     parser.add_argument("--sweeps", type=int, default=30)
     parser.add_argument("--concentration", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=0)

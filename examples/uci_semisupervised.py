@@ -1,19 +1,19 @@
 """Five UCI data sets with labels on 0 to 50 % of the items; Echraibi et al. 2019, section 3.3.
 
-A mixture of Gaussians with stick-breaking weights that is not told the number of classes: at most
-T = 10 clusters for iris and wine, 20 for glass, yeast and digits. Without labels it is the first
-call, ``cluster``, that chooses kind and number of components; with labels four settings are
-averaged, with weights from labels held out. Labels are nearly noise-free answers about clusters
-(``ClassTable``), or, with ``--supervision field``, the paper's hidden Markov random field. Each run
-draws which items have labels, and the peers get the same.
+A mixture of Gaussians with stick-breaking weights, without the number of classes: there are at most
+T = 10 clusters for iris and wine, 20 for glass, yeast and digits. Without labels, ``cluster``
+chooses the kind and the number of components; with labels four settings are averaged, with weights
+from held-out labels. Labels are nearly noise-free answers about clusters (``ClassTable``), or, with
+``--supervision field``, the paper's hidden Markov random field. Each run draws the items with
+labels, which are the same for all peers.
 
     python examples/uci_semisupervised.py --data ../shared/data --runs 10
 
-An item with a label counts with its label, for ours and for every peer. Ours and the clusterings
-are scored by the best one-to-one map of what is predicted (classes where there are labels, else
-clusters) to the true classes. The last line is a JSON object: best of the runs on all items, under
-``unlabeled`` on the items without a label, under ``mean`` the means of both, under ``peers`` the
-same for each peer.
+The prediction for an item with a label is its label, for our fit and for every peer. Our fit and
+the clusterings are scored by the best one-to-one map of predictions (classes if there are labels,
+otherwise clusters) to the true classes. The last line is a JSON object: the best run on all items;
+under ``unlabeled`` on the items without a label; under ``mean`` the means of both; under ``peers``
+the same for each peer.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from pyro_crowdclust.starts import LabeledStart, within_class_covariance
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 
 CLUSTERS = {"iris": 10, "wine": 10, "glass": 20, "yeast": 20, "digits": 20}
-# So many more items, held out and predicted alike by all settings, draw their weights to even ones.
+# Weights of settings are shrunk to equal ones as if this many more held-out items did not differ.
 EVEN_ITEMS = 30.0
-# What a class is given at least, of a held-out item whose class no other labelled item has.
+# Smallest probability of a class, for a held-out item whose class no other labelled item has.
 LEAST = 1e-3
 BUILT_IN = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Degrees of the prior covariance beyond d, and what an item without a label counts."""
+    """Degrees of freedom of the prior covariance beyond d, and weight of items without a label."""
 
     degrees: float
     unlabeled_weight: float
@@ -83,10 +83,10 @@ def draw_labels(classes: np.ndarray, fraction: float, seed: int) -> np.ndarray:
 
 
 def ours(x: np.ndarray, known: np.ndarray, clusters: int, seed: int, args) -> np.ndarray:
-    """Classes of all items; clusters where no label is known.
+    """Classes of all items; clusters if there are no labels.
 
-    Without labels they are those of the first call. With them class probabilities are an average
-    over settings and coordinates, weighted by how well they predict labels held out.
+    Clusters are those of ``cluster``. With labels, class probabilities are an average over settings
+    and coordinates, weighted by how well they predict held-out labels.
     """
     if not (known >= 0).any():
         return cluster(x, num_clusters=clusters, seed=seed, progress=False).assignments
@@ -186,7 +186,7 @@ def constrained_kmeans(
 
 
 def kept(predict: Callable[[], np.ndarray], known: np.ndarray) -> np.ndarray:
-    """What a peer predicts, with the given labels kept."""
+    """Predictions of a peer, with the given labels kept."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peers that do not converge or see a label once
         return np.where(known >= 0, known, predict())
@@ -203,7 +203,7 @@ def unsupervised_mixture(x: np.ndarray, clusters: int, seed: int) -> np.ndarray:
 
 
 def peers(x: np.ndarray, y: np.ndarray, known: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Predictions of the peers. Constrained k-means is told the number of classes."""
+    """Predictions of the peers. Constrained k-means is given the number of classes."""
     found = {}
     found["constrained k-means"] = constrained_kmeans(x, known, int(y.max()) + 1, seed)
     labelled = known >= 0

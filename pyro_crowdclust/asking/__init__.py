@@ -1,4 +1,4 @@
-"""What to ask next, of whom, and when to stop.
+"""Active learning: which questions to ask next, which workers to ask, and when to stop.
 
 >>> from pyro_crowdclust.asking import Labels, Pages, Pairs, suggest
 """

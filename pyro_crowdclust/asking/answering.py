@@ -1,4 +1,4 @@
-"""Who answers in a simulated campaign: made-up workers, or answers that were recorded."""
+"""Crowds for a simulated campaign: simulated workers, or recorded answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pyro_crowdclust.metrics import label_codes
 
 
 class AnsweringCrowd(Protocol):
-    """What ``simulate_campaign`` asks of a crowd, which may also be ``SupportsOffers`` and more."""
+    """The methods of a crowd that ``simulate_campaign`` needs; see also ``SupportsOffers``."""
 
     @property
     def workers(self) -> Any:
-        """Ids of whom there is to ask."""
+        """Ids of the workers who can be asked."""
 
     def answer(self, questions: pd.DataFrame, page_prefix: Hashable) -> dict[str, pd.DataFrame]:
-        """Answers as ``Fitted.update`` takes them; pages get ids that begin so."""
+        """Answers as ``Fitted.update`` takes them; ids of pages begin with the prefix."""
 
 
 @runtime_checkable
@@ -35,12 +35,12 @@ class SupportsOffers(Protocol):
     """A crowd that cannot answer everything."""
 
     def offers(self, kind: Kind) -> Kind | None:
-        """The kind, of questions that can still be asked; None if there are none."""
+        """The kind, limited to questions that can still be asked; None if there are none."""
 
 
 @runtime_checkable
 class SupportsClasses(Protocol):
-    """A crowd whose labels are known beforehand, though the first answers have only some."""
+    """A crowd whose classes are known in advance, though the first labels may lack some."""
 
     @property
     def classes(self) -> Iterable[Hashable]:
@@ -48,24 +48,24 @@ class SupportsClasses(Protocol):
 
 
 class SimulatedCrowd:
-    """Workers who see the true class with probability ``a_m``, and else any other.
+    """Workers who see the true class with probability ``a_m``, and otherwise any other class.
 
-    Of a pair a worker says the truth with probability ``a_m``; an item of a page is placed with
-    those of its class with probability ``a_m``, and else with another class.
+    The answer about a pair is right with probability ``a_m``. An item of a page is placed with the
+    items of its class with probability ``a_m``, otherwise with another class.
 
     Parameters
     ----------
     truth
-        The class of every item; a series whose index are the item ids, or one per position.
+        The class of every item: a series with the item ids as its index, or one class per position.
     accuracy
         ``a_m`` by worker id.
     seed
-        Of the errors.
+        Seed of the errors.
 
     Raises
     ------
     ValueError
-        Without workers, for accuracies that are no shares, and when asked about an item without a
+        Without workers, for accuracies outside [0, 1], and when asked about an item without a
         class.
 
     Examples
@@ -90,26 +90,26 @@ class SimulatedCrowd:
 
     @property
     def workers(self) -> pd.Index:
-        """All of them."""
+        """Ids of all workers."""
         return pd.Index(list(self._accuracy), tupleize_cols=False)
 
     @property
     def classes(self) -> list[Hashable]:
-        """Those of the truth."""
+        """The true classes."""
         return self._classes.tolist()
 
     def offers(self, kind: Kind) -> Kind:
-        """Anything."""
+        """The kind itself, since every question can be answered."""
         return kind
 
     def answer(self, questions: pd.DataFrame, page_prefix: Hashable) -> dict[str, pd.DataFrame]:
-        """What they say."""
+        """The workers' answers, with random errors."""
         rates = np.array([self._accuracy[worker] for worker in questions["worker"]])
         slips = self._generator.random(len(questions)) >= rates
         if "left" in questions:
             left, right = (self._classes_of(questions[side]) for side in ("left", "right"))
-            said = ((left == right) ^ slips).astype(np.int64)
-            return {"pairs": questions[["left", "right", "worker"]].assign(label=said)}
+            label = ((left == right) ^ slips).astype(np.int64)
+            return {"pairs": questions[["left", "right", "worker"]].assign(label=label)}
         number = len(self._classes)
         step = self._generator.integers(1, max(number, 2), len(questions))
         seen = (self._classes_of(questions["item"]) + slips * step) % number
@@ -121,22 +121,22 @@ class SimulatedCrowd:
         return {"placements": placed}
 
     def _classes_of(self, items: pd.Series) -> Int[np.ndarray, " question"]:
-        """Codes of their true classes."""
+        """Codes of the true classes of items."""
         place = self._codes.index.get_indexer(to_index(items, "item"))
         if (place < 0).any():
             item = items.iloc[int((place < 0).argmax())]
             raise ValueError(
-                f"truth has no class of item {show(item)}: give one for every item, a series whose "
-                "index are the item ids where these are no positions"
+                f"truth has no class of item {show(item)}: give one for every item, as a series "
+                "indexed by item ids unless these are positions"
             )
         return self._codes.to_numpy()[place]
 
 
 def _checked(accuracy: Any) -> dict[Hashable, float]:
-    """``a_m`` by worker."""
+    """``a_m`` by worker, checked."""
     if not isinstance(accuracy, Mapping) or not accuracy:
         raise ValueError(
-            f"accuracy is {accuracy!r}, but must have a share for every worker: {{'ann': 0.9}}"
+            f"accuracy is {accuracy!r}, but must have a number for every worker: {{'ann': 0.9}}"
         )
     for worker, share in accuracy.items():
         if not isinstance(share, Real) or not 0 <= float(share) <= 1:
@@ -147,24 +147,26 @@ def _checked(accuracy: Any) -> dict[Hashable, float]:
 
 
 class RecordedCrowd:
-    """Answers that were given once, of which only those that exist can be had.
+    """Recorded answers: questions without a recorded answer cannot be asked.
 
     Parameters
     ----------
     pairs
         Answers about pairs, as ``CrowdData`` takes them.
     labels
-        Class answers, in place of pairs.
+        Class labels, instead of pairs.
 
     Raises
     ------
     ValueError
-        For both or neither, and for tables that lack a column or a worker.
+        If both or neither are given, or a table lacks a column or a worker.
     """
 
     def __init__(self, pairs: Any | None = None, labels: Any | None = None) -> None:
         if (pairs is None) == (labels is None):
-            raise ValueError("pass pairs or labels: a recorded crowd answered one kind of question")
+            raise ValueError(
+                "pass either pairs or labels: a recorded crowd answers one kind of question"
+            )
         self._name = "pairs" if labels is None else "labels"
         table, self._items = (pairs, ["left", "right"]) if labels is None else (labels, ["item"])
         columns = [*self._items, "worker", "label"]
@@ -178,29 +180,31 @@ class RecordedCrowd:
 
     @property
     def workers(self) -> pd.Index:
-        """Those with answers that were not had yet."""
+        """Ids of workers with answers that were not used yet."""
         return pd.Index(self._left["worker"].unique(), tupleize_cols=False)
 
     def __len__(self) -> int:
         return len(self._left)
 
     def offers(self, kind: Kind) -> Kind | None:
-        """The questions of which there are answers left."""
+        """The kind, limited to questions with unused answers; None if there are none."""
         if not isinstance(kind, Pairs | Labels):
-            raise ValueError("recorded answers are of pairs or labels: pass Pairs() or Labels()")
+            raise ValueError(
+                "recorded answers are about pairs or labels: pass Pairs() or Labels() as kind"
+            )
         return replace(kind, among=self._left) if len(self._left) else None
 
     def answer(self, questions: pd.DataFrame, page_prefix: Hashable) -> dict[str, pd.DataFrame]:
-        """What they said."""
+        """The recorded answers, each of which is used once."""
         wanted = pd.MultiIndex.from_frame(self._keys(questions))
         known = pd.MultiIndex.from_frame(self._keys(self._left))
         first = ~known.duplicated()
         rows = first & known.isin(wanted)
-        said, self._left = self._left[rows], self._left[~rows]
-        return {self._name: said}
+        answers, self._left = self._left[rows], self._left[~rows]
+        return {self._name: answers}
 
     def _keys(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A row per question that is the same either way round."""
+        """A row per question, with the items of a pair in a fixed order."""
         ends = [self._item_ids.get_indexer(to_index(table[end], end)) for end in self._items]
         return pd.DataFrame(np.sort(np.stack(ends, 1), axis=1)).assign(
             worker=table["worker"].to_numpy()

@@ -1,4 +1,4 @@
-"""What everybody was asked already, and what nobody need be asked."""
+"""Questions that workers have already been asked, and questions with known answers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pyro_crowdclust.data.known_labels import joined_items
 
 
 class Asked:
-    """Who was asked what: to place items on pages, to label them, and about pairs.
+    """Which worker was asked which question: placements on pages, labels, and pairs.
 
-    Who sorted a page was asked about all of its pairs. Nobody need be asked what an expert said:
-    the class of an item with a known label, or of one that must-links join to it, whether two such
-    items are the same, and whether linked ones are.
+    A worker who sorted a page was asked about all of its pairs. Answers that follow from known
+    labels and links are not needed: the class of an item with a known label, or joined to one by
+    must-links; whether two such items are the same; and whether linked items are.
 
     Parameters
     ----------
     data
-        Whose answers these are.
+        The data with the answers.
     """
 
     def __init__(self, data: CrowdData) -> None:
@@ -39,19 +39,19 @@ class Asked:
         if (answers := data.answers) is not None:
             ends = torch.stack([answers.left, answers.right])
             compared = (answers.worker * data.num_items + ends).flatten()
-            if answers.page is not None:  # whose pairs are what sorting it says
+            if answers.page is not None:  # its pairs come from sorting it
                 placed = compared
         self._placed, self._labelled = _sorted(placed), _sorted(labelled)
-        self._pairs = np.sort(pairs.numpy())  # of which there may be millions, some of them twice
+        self._pairs = np.sort(pairs.numpy())  # may be millions, with duplicates
         self._items = _sorted(torch.cat([placed, labelled, compared]))
-        self._group, self._has_class, self._apart = _of_expert(data)
+        self._group, self._has_class, self._apart = _expert_knowledge(data)
 
-    def heard(self, reliability: Float[np.ndarray, " worker"]) -> Float[np.ndarray, " item"]:
+    def answered(self, reliability: Float[np.ndarray, " worker"]) -> Float[np.ndarray, " item"]:
         """``1 - prod_m (1 - r_m)`` over the workers who were asked about an item; 1 if known."""
         worker, item = np.divmod(self._items, self.num_items)
         missed = np.log1p(-np.clip(reliability, 0.0, 1 - 1e-9))
-        heard = -np.expm1(np.bincount(item, missed[worker], minlength=self.num_items))
-        return np.where(self._has_class, 1.0, heard)
+        answered = -np.expm1(np.bincount(item, missed[worker], minlength=self.num_items))
+        return np.where(self._has_class, 1.0, answered)
 
     @property
     def has_class(self) -> Bool[np.ndarray, " item"]:
@@ -61,7 +61,7 @@ class Asked:
     def is_settled(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Bool[np.ndarray, " pair"]:
-        """Whether labels and links tell if two items are the same."""
+        """Whether known labels and links determine if two items are the same."""
         one, other = self._group[left], self._group[right]
         classes = self._has_class[left] & self._has_class[right]
         return (one == other) | classes | _is_in(self._apart, self.pair_keys(one, other))
@@ -69,32 +69,32 @@ class Asked:
     def pair_keys(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Int[np.ndarray, " pair"]:
-        """One number for a pair, either way round."""
+        """One number per pair, the same in either order."""
         return np.minimum(left, right) * self.num_items + np.maximum(left, right)
 
     def to_place(
         self, worker: Int[np.ndarray, "*question"], item: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
-        """Whether workers, by their codes, had items on a page."""
+        """Whether workers, given by their codes, had the items on a page."""
         return (worker >= 0) & _is_in(self._placed, worker * self.num_items + item)
 
     def to_label(
         self, worker: Int[np.ndarray, "*question"], item: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
-        """Whether they labelled items."""
+        """Whether workers labelled the items."""
         return (worker >= 0) & _is_in(self._labelled, worker * self.num_items + item)
 
     def pairs(
         self, worker: Int[np.ndarray, "*question"], key: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
-        """Whether they were asked about pairs, one by one or by a page."""
+        """Whether workers were asked about the pairs, one by one or on a page."""
         return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
 
 
-def _of_expert(
+def _expert_knowledge(
     data: CrowdData,
 ) -> tuple[Int[np.ndarray, " item"], Bool[np.ndarray, " item"], Int[np.ndarray, " key"]]:
-    """The group of items that must-links join, whether its class is known, and groups apart."""
+    """Groups of items joined by must-links, whether their class is known, and cannot-links."""
     number = data.num_items
     group, apart = torch.arange(number), torch.empty(0, dtype=torch.int64)
     if (links := data.links) is not None:

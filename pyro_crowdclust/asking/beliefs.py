@@ -1,9 +1,10 @@
-"""What a fit says of its items and components, with doubt where nobody was asked.
+"""Cluster probabilities for choosing questions, less certain than the fit's where answers lack.
 
-Items that look alike share a component k, and with it what they are: its cluster ``c_k``. An item
-is *bound* to its component with probability ``b_i``, and then in the cluster ``c_k``; else it is in
-one of those nearby. So an answer about one item teaches about all of its component, and however
-sure the model is, a component that was not compared with the others is in doubt.
+Items with similar features share a component k, which has a cluster ``c_k``. An item is *bound* to
+its component with probability ``b_i``: then it is in the cluster ``c_k``, otherwise in the cluster
+of a component nearby. So an answer about one item is informative about all items of its component.
+The cluster of a component that was not compared with others is uncertain, however certain the fit
+is.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from pyro_crowdclust.results.coordinates import component_coordinates
 
 # Pseudo-counts of items that are bound to their component, and that are not.
 _BOUND = (9.0, 1.0)
-# Log odds of being bound, of the item next to the mean of its component over the outermost.
+# Difference in the log odds of being bound between the item closest to the mean of its component
+# and the outermost one.
 _CORE = 6.0
-# After so many items of a component one more is expected to tell half of what it seems to.
-_HEARD_OUT = 5.0
-# Three draws count as much as one of what the fit itself says: where it has not heard what answers
-# say to the draws, there is something left to tell.
+# After this many answered items of a component, the information of the next one is halved.
+_HALF_AFTER = 5.0
+# The fit's own clusters of components are added once for every three draws. Where draws use answers
+# that the fit did not use, the two differ, and the clusters are uncertain.
 _FIT = 3
 # Clusters and components with fewer expected items are left out.
 _IN_USE = 1e-6
@@ -40,41 +42,41 @@ _IN_USE = 1e-6
 
 @dataclass
 class Beliefs:
-    """Probabilities of clusters, and what an answer about one item teaches about others.
+    """Probabilities of clusters, and the information in an answer about one item on others.
 
-    Components are in falling order of their clusters' sizes, and within these of their own; a
-    cluster has the name of its first component.
+    Components are sorted by the sizes of their clusters, then by their own size, largest first. A
+    cluster has the index of its first component.
 
     Attributes
     ----------
     probabilities
         ``b_i m_k + (1 - b_i) m_nearby`` with ``m_kc = p(c_k = c)``: of clusters, for every item.
     entropies
-        Theirs.
-    heard
-        Probability that an item was asked about, and truly answered.
+        Entropies of ``probabilities``.
+    answered
+        Probability that an item was asked about and answered correctly, not by chance.
     wanted
-        1 for items whose clusters are to be known, 0 for others; less for those of which the batch
-        tells already.
+        1 for items whose clusters are wanted, 0 for others; less if questions that were chosen for
+        this batch are already informative about them.
     components
-        Which component every item looks like; without columns where there are none.
+        Probabilities of the components of every item; no columns if there are no components.
     bound
         ``b_i``.
     together
         Probability that two components are one cluster.
     information
-        What the cluster of one component tells of that of another, in nats.
+        Mutual information of the clusters of two components, in nats.
     roots
         Draws of the clusters of all components.
     unasked
-        Items of every component that nobody was asked about, and whose clusters are wanted.
-    untold
-        The same, less what those that were asked about have told of them.
+        Number of wanted items of every component that nobody was asked about.
+    remaining
+        ``unasked``, discounted by the answers about items of the component.
     """
 
     probabilities: Float[np.ndarray, "item cluster"]
     entropies: Float[np.ndarray, " item"]
-    heard: Float[np.ndarray, " item"]
+    answered: Float[np.ndarray, " item"]
     wanted: Float[np.ndarray, " item"]
     components: Float[np.ndarray, "item component"]
     bound: Float[np.ndarray, " item"]
@@ -82,32 +84,32 @@ class Beliefs:
     information: Float[np.ndarray, "component component"]
     roots: Int[np.ndarray, "draw component"]
     unasked: Float[np.ndarray, " component"]
-    untold: Float[np.ndarray, " component"]
+    remaining: Float[np.ndarray, " component"]
 
     @classmethod
     def of(
         cls,
         result: FittedModel,
-        heard: Float[np.ndarray, " item"],
+        answered: Float[np.ndarray, " item"],
         wanted: Float[np.ndarray, " item"],
         channels: Float[np.ndarray, "worker truth label"],
         generator: np.random.Generator,
     ) -> Beliefs:
-        """Of a fit.
+        """Beliefs from a fit.
 
-        ``heard`` says how well the answers so far can be trusted, ``channels`` has
+        ``answered`` and ``wanted`` are as in the attributes; ``channels`` has
         ``p(answer about a pair | different)`` and ``p(... | same)`` of the fit's workers.
         """
         by_features = result.component_probabilities_by_features
         if by_features is None:
-            return cls._without_components(result, heard, wanted)
+            return cls._without_components(result, answered, wanted)
         alone = np.asarray(by_features, dtype=np.float64)
         after = np.asarray(result.component_probabilities, dtype=np.float64)
         owners = np.eye(alone.shape[1]) if result.owners is None else result.owners
         order = _order(alone, after, owners)
         owners = owners[order]
         alone, after = alone[:, order], after[:, order]
-        weight = heard[:, None]
+        weight = answered[:, None]
         together = components_together(torch.from_numpy(owners)).numpy()
         stayed = (after @ together * alone).sum(1, keepdims=True)
         kept, left = (
@@ -115,29 +117,29 @@ class Beliefs:
             for count, agreed in zip(_BOUND, (stayed, 1 - stayed), strict=True)
         )
         purity = kept / (kept + left)
-        unheard = expit(logit(alone @ purity) + _CORE * _depth(result, alone, order))
+        bound_unasked = expit(logit(alone @ purity) + _CORE * _depth(result, alone, order))
         near = _near_larger(result, order)
         if result.data.class_labels is None:
-            gain = component_gain(result.data, alone, unheard, channels)
-            gain += expert_gain(result.data, alone, unheard)
+            gain = component_gain(result.data, alone, bound_unasked, channels)
+            gain += expert_gain(result.data, alone, bound_unasked)
             roots = draw_roots(gain, near, owners.argmax(1), generator)
             if result.owners is not None:
                 roots = np.vstack([roots, *[_first_of(owners.argmax(1))] * (len(roots) // _FIT)])
-        else:  # classes have names, and nobody doubts that they are different
+        else:  # classes are known to be different
             roots = np.arange(len(order))[None]
         clusters = np.stack([(roots == name).mean(0) for name in range(len(order))], 1)
         components = weight * after + (1 - weight) * alone
-        bound = heard + (1 - heard) * unheard
+        bound = answered + (1 - answered) * bound_unasked
         probabilities = bound[:, None] * (components @ clusters)
         probabilities += (1 - bound)[:, None] * (alone @ near @ clusters)
         probabilities = probabilities / probabilities.sum(1, keepdims=True)
-        # What n answers have not told of a component, one more is the less likely to.
-        discount = 1 + (weight * alone).sum(0) / _HEARD_OUT
-        unasked = (wanted * (1 - heard)) @ (alone * purity)
+        # The more answers about a component there are, the less information is in one more.
+        discount = 1 + (weight * alone).sum(0) / _HALF_AFTER
+        unasked = (wanted * (1 - answered)) @ (alone * purity)
         return cls(
             probabilities,
             entropy(probabilities),
-            heard,
+            answered,
             wanted,
             components,
             bound,
@@ -152,17 +154,17 @@ class Beliefs:
     def _without_components(
         cls,
         result: FittedModel,
-        heard: Float[np.ndarray, " item"],
+        answered: Float[np.ndarray, " item"],
         wanted: Float[np.ndarray, " item"],
     ) -> Beliefs:
-        """Of a fit without features: an answer teaches about its own items alone."""
+        """Beliefs from a fit without features: an answer has information on its own items only."""
         found = np.asarray(result.probabilities, dtype=np.float64)
         used = found.sum(0) > _IN_USE
         found = found[:, used] / found[:, used].sum(1, keepdims=True)
         return cls(
             found,
             entropy(found),
-            heard,
+            answered,
             wanted,
             components=np.empty((len(found), 0)),
             bound=np.zeros(len(found)),
@@ -170,13 +172,13 @@ class Beliefs:
             information=np.empty((0, 0)),
             roots=np.empty((1, 0), dtype=int),
             unasked=np.empty(0),
-            untold=np.empty(0),
+            remaining=np.empty(0),
         )
 
     @property
     def taught(self) -> Float[np.ndarray, " component"]:
-        """What the cluster of each component tells of all items, in nats."""
-        return self.information @ self.untold
+        """The information in the cluster of each component about all items, in nats."""
+        return self.information @ self.remaining
 
     def same(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
@@ -189,38 +191,39 @@ class Beliefs:
         ).sum(1)
 
     def own(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
-        """What there is to tell of these items alone, in nats, as far as they are wanted."""
+        """Entropies of the clusters of these items, in nats, times ``wanted``."""
         return self.wanted[items] * self.entropies[items]
 
     def others(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
-        """What knowing the cluster of each tells of all others of its component, in nats."""
+        """The information in the cluster of each item about other items, in nats."""
         return self.bound[items] * (self.components[items] ** 2 @ self.taught)
 
     def expect(self, item: int, share: float) -> None:
-        """Such a share of what there is to tell of a component is about to be told."""
-        told = share * self.bound[item] * self.components[item] @ self.information
-        self.untold = self.untold * (1 - told / np.maximum(self.information.diagonal(), 1e-12))
+        """Update ``remaining``: an answer is expected to give this share of the item's entropy."""
+        gained = share * self.bound[item] * self.components[item] @ self.information
+        own = np.maximum(self.information.diagonal(), 1e-12)
+        self.remaining = self.remaining * (1 - gained / own)
 
     def expect_placed(
         self,
         items: Int[np.ndarray, " placed"],
-        told: Float[np.ndarray, " placed"],
+        shares: Float[np.ndarray, " placed"],
         reliability: float,
     ) -> Beliefs:
-        """Once these are on a page of the batch, which tells such a share of each, by such a r."""
-        heard, wanted = self.heard.copy(), self.wanted.copy()
-        heard[items] = 1 - (1 - heard[items]) * (1 - reliability)
-        wanted[items] *= 1 - told
-        return replace(self, heard=heard, wanted=wanted)
+        """Beliefs after a page of the batch, which gives these shares of the items' entropies."""
+        answered, wanted = self.answered.copy(), self.wanted.copy()
+        answered[items] = 1 - (1 - answered[items]) * (1 - reliability)
+        wanted[items] *= 1 - shares
+        return replace(self, answered=answered, wanted=wanted)
 
     def surest(self, per_cluster: int) -> Int[np.ndarray, " item"]:
-        """The items whose clusters are best known, some of every cluster."""
+        """The items with the most certain clusters, ``per_cluster`` of every cluster."""
         number = min(per_cluster, len(self.probabilities))
         return np.unique(np.argpartition(-self.probabilities, number - 1, axis=0)[:number])
 
     def is_known(self, items: Int[np.ndarray, " question"]) -> Bool[np.ndarray, " question"]:
-        """Items that were asked about, and whose cluster is as good as certain."""
-        return (self.heard[items] > 0.5) & (self.probabilities[items].max(1) > 0.9)
+        """Whether items were asked about, and their clusters are nearly certain."""
+        return (self.answered[items] > 0.5) & (self.probabilities[items].max(1) > 0.9)
 
 
 def _order(
@@ -228,14 +231,14 @@ def _order(
     after: Float[np.ndarray, "item component"],
     owners: Float[np.ndarray, "component cluster"],
 ) -> Int[np.ndarray, " used"]:
-    """Components in use, from the first of the largest cluster on."""
+    """Components in use, sorted by the sizes of their clusters, then by their own sizes."""
     sizes = after.sum(0)
     order = np.lexsort([-sizes, -(owners @ (owners.T @ sizes)).round(9)])
     return order[(alone.sum(0) + sizes)[order] > _IN_USE]
 
 
 def _first_of(groups: Int[np.ndarray, " used"]) -> Int[np.ndarray, " used"]:
-    """The first component of every one's group."""
+    """The first component in the group of every component."""
     _, first, place = np.unique(groups, return_index=True, return_inverse=True)
     return first[place]
 
@@ -243,9 +246,9 @@ def _first_of(groups: Int[np.ndarray, " used"]) -> Int[np.ndarray, " used"]:
 def _near_larger(
     result: FittedModel, order: Int[np.ndarray, " used"]
 ) -> Float[np.ndarray, "used used"]:
-    """How near the larger components are to each, as shares.
+    """How near the larger components are to each component, as shares.
 
-    Of two that may be one it is the smaller's items that would get another name.
+    Only larger ones count: if two components are one cluster, it has the index of the larger one.
     """
     number = len(order)
     even = np.tril(np.ones((number, number)), -1)
@@ -261,7 +264,7 @@ def _depth(
     alone: Float[np.ndarray, "item component"],
     order: Int[np.ndarray, " used"],
 ) -> Float[np.ndarray, " item"]:
-    """From 1/2 for the item next to the mean of its component to -1/2 for the outermost."""
+    """From 1/2 for the item closest to the mean of its component to -1/2 for the outermost."""
     depth = np.zeros(len(alone))
     on_disk = not isinstance(result.data.features, torch.Tensor | np.ndarray)
     if not isinstance(result.guide, SupportsMixture) or (result.latent_means is None and on_disk):

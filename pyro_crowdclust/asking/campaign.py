@@ -1,4 +1,4 @@
-"""A campaign of questions: fit, ask, go on, until it no longer pays."""
+"""Simulated campaigns: rounds of fitting and asking, until more answers change little."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.stopping import is_interrupted
 
-# What rounds were expected to move is compared with what they moved over so many of them.
+# Number of rounds over which the expected and the actual share of moved items are compared.
 _MEMORY = 10
 _COLUMNS = ["round", "asked", "spent", "expected_gain", "expected_moved", "moved", "seconds"]
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Stop once rounds neither move items nor are expected to.
+    """Stop once rounds neither move items to other clusters nor are expected to.
 
-    The forecast of a round is the share of items that it was expected to move, as far as the rounds
-    before it did what was expected of them: ``expected (moved + s) / (expected' + s)``, with both
-    sums over the last ten rounds and s ten times ``share``. A round is idle if forecast and share
-    moved are at most ``share``.
+    The forecast of a round is the share of items that it was expected to move, corrected by how
+    well expectations were met so far: ``expected (moved + s) / (expected' + s)``, with both sums
+    over the last ten rounds and s ten times ``share``. A round is idle if the forecast and the
+    share moved are at most ``share``.
 
     Parameters
     ----------
     share
-        Of the items.
+        Share of the items below which a round is idle.
     patience
-        So many idle rounds in a row.
+        Number of idle rounds in a row after which to stop.
 
     Raises
     ------
     ValueError
-        For what is no share of the items, and for a patience below 1.
+        If ``share`` is not between 0 and 1, or ``patience`` is below 1.
 
     Examples
     --------
@@ -63,11 +63,14 @@ class Stop:
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, Real) or not 0 < self.share < 1:
-            raise ValueError(f"share is {self.share!r}, but is a share of the items: 0.005, say")
+            raise ValueError(
+                f"share is {self.share!r}, but must be a share of the items between 0 and 1, such "
+                "as 0.005"
+            )
         check_whole("patience", self.patience, least=1)
 
     def forecast(self, rounds: pd.DataFrame) -> pd.Series:
-        """Share of the items that each round could move, from it and the rounds before."""
+        """Share of the items that each round was expected to move, corrected by earlier rounds."""
         last = rounds[["moved", "expected_moved"]].rolling(_MEMORY, min_periods=1).sum()
         last = last + _MEMORY * self.share
         return rounds["expected_moved"] * last["moved"] / last["expected_moved"]
@@ -81,17 +84,17 @@ class Stop:
 
 @dataclass(frozen=True)
 class Campaign:
-    """What a campaign asked, and what came of it.
+    """The rounds, questions and last fit of a campaign.
 
     Attributes
     ----------
     rounds
         One row per round: ``round``; ``asked``, the questions so far, and ``spent``, their price;
-        ``expected_gain`` in nats and ``expected_moved``, the same in bits an item, of the round
-        before it was asked; ``moved``, the share of items that got another cluster by it;
+        ``expected_gain`` of the round before it was asked, in nats, and ``expected_moved``, the
+        same in bits per item; ``moved``, the share of items that changed their cluster;
         ``seconds``; and the columns of ``score``.
     questions
-        What was asked in which ``round``, as in ``Suggestions.frame``.
+        All questions, as in ``Suggestions.frame``, with their ``round``.
     result
         The last fit.
     """
@@ -117,17 +120,17 @@ def simulate_campaign(
     score: Callable[[Fitted], Mapping[str, float]] | None = None,
     seed: int = 0,
 ) -> Campaign:
-    """Fit, ``suggest``, have it answered, ``update``, and so on.
+    """Simulate rounds of ``suggest``, answers of a crowd, and ``update``.
 
     Parameters
     ----------
     fit
-        Makes the first fit of the data, and, where these have no answers, that after the first
-        round; later rounds go on from it.
+        Function that makes the first fit to the data and, if these have no answers, the fit after
+        the first round. Later rounds update it.
     data
-        Items, and the answers that there are already.
+        Items, and answers that were given before.
     crowd
-        ``SimulatedCrowd``, ``RecordedCrowd``, or one of your own: an object with the ids of its
+        ``SimulatedCrowd``, ``RecordedCrowd``, or a user-defined one: an object with the ids of its
         ``workers`` and a method ``answer(questions, page_prefix)``, which takes the rows of
         ``Suggestions.frame`` and returns what ``Fitted.update`` takes, as ``{"pairs": table}``.
         It may have ``classes``, all labels that it may give, and ``offers(kind)``, the kind of
@@ -135,19 +138,20 @@ def simulate_campaign(
     kind, count, criterion, prices, exploration
         As for ``suggest``, in every round.
     rounds
-        At most so many; fewer where there is nothing left to ask.
+        Maximal number of rounds; fewer if there are no questions left.
     stop
-        When to end earlier.
+        Rule for ending earlier.
     score
-        Scores of a fit for the table of rounds, by name, such as its accuracy where the truth is
-        known.
+        Function that returns scores of a fit by name, for the table of rounds, such as its accuracy
+        if the truth is known.
     seed
-        Of the questions.
+        Seed of the questions.
 
     Raises
     ------
     ValueError
-        For a number of rounds that is none, and what ``answer`` or ``score`` may not return.
+        If ``rounds`` is not a whole number of 0 or more, or if ``answer`` or ``score`` returns
+        something else than described.
 
     Examples
     --------
@@ -179,7 +183,7 @@ def simulate_campaign(
     questions: list[pd.DataFrame] = []
     asked, spent = 0, 0.0
     for number in range(rounds):
-        if is_interrupted(result):  # what was asked so far is not lost
+        if is_interrupted(result):  # return the rounds so far
             break
         started = time.perf_counter()
         suggestions = _suggested(result, crowd, kind, seed=seed + number, **asking)
@@ -194,7 +198,7 @@ def simulate_campaign(
         table.append(row | _scores(score, result))
         if stop is not None and stop.round(pd.DataFrame(table)) is not None:
             break
-    if not table:  # nothing was asked, and tables without rows have the columns of others
+    if not table:  # nothing was asked: tables without rows have the same columns
         none = pd.DataFrame(columns=[*_COLUMNS, *_scores(score, result)])
         return Campaign(none, pd.DataFrame(columns=[*kind.columns, "round"]), result)
     return Campaign(pd.DataFrame(table), pd.concat(questions, ignore_index=True), result)
@@ -209,7 +213,7 @@ def _suggested(
 
 
 def _moves(suggestions: Suggestions, before: Fitted, after: Fitted) -> dict[str, float]:
-    """What was expected of a round, and what share of the items got another cluster by it."""
+    """The expected gain of a round, and the share of the items that changed their cluster."""
     gain, num_items = suggestions.expected_gain, before.data.num_items
     return {
         "expected_gain": gain,
@@ -221,7 +225,7 @@ def _moves(suggestions: Suggestions, before: Fitted, after: Fitted) -> dict[str,
 def _scores(
     score: Callable[[Fitted], Mapping[str, float]] | None, result: Fitted
 ) -> dict[str, float]:
-    """Of a fit, by name."""
+    """Scores of a fit, by name."""
     found = {} if score is None else score(result)
     if not isinstance(found, Mapping):
         raise ValueError(
@@ -231,12 +235,12 @@ def _scores(
 
 
 def _checked(answers: Any) -> dict[str, Any]:
-    """What a crowd answered, if ``Fitted.update`` takes it."""
+    """The answers of a crowd, if ``Fitted.update`` accepts them."""
     if not isinstance(answers, Mapping) or not answers or not {*answers} <= {*COLUMNS}:
         found = list(answers) if isinstance(answers, Mapping) else f"a {type(answers).__name__}"
         raise ValueError(
-            f"the crowd's answer() returned {found}, but must return its table under the name by "
-            f"which update takes it, one of {', '.join(COLUMNS)}: return {{'pairs': table}}, say"
+            f"the crowd's answer() returned {found}, but must return a table under the argument of "
+            f"update that takes it ({', '.join(COLUMNS)}), such as {{'pairs': table}}"
         )
     return dict(answers)
 
@@ -247,7 +251,7 @@ def _go_on(
     answers: dict[str, Any],
     classes: Iterable[Hashable] | None,
 ) -> Fitted:
-    """Update; a fit to features alone has no annotators yet, and is made anew."""
+    """The fit updated with answers, or a new fit if it had none and therefore no annotators."""
     if result.data.has_answers or result.data.class_labels is not None:
         return result.update(**answers)
     return fit(extended(result.data, **answers, classes=classes if "labels" in answers else None))

@@ -1,4 +1,4 @@
-"""Questions chosen one after the other, each with the worker to ask."""
+"""Greedy choice of questions about pairs or items, and of the worker to ask each of them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _TINY = 1e-3
 
 @dataclass(frozen=True)
 class Questions:
-    """Candidates about one item each, or two.
+    """Candidate questions, each about one or two items.
 
     Attributes
     ----------
     items
-        What each is about.
+        The items of every question.
     outcomes
-        Probabilities of what is true.
+        Probabilities of the possible truths.
     channels
-        ``p(answer | outcome)`` of every worker, by rates that are drawn from their posteriors.
+        ``p(answer | outcome)`` of every worker, with rates drawn from their posteriors.
     share
-        What an answer tells of its items, as a share of what there is to know (``told_share``).
+        Information of an answer, as a share of the entropy of its items (``information_share``).
     is_asked
-        Whether each worker, by the codes, was asked the question with this number.
+        Function of workers' codes and a question's index: whether they were asked this question.
     teaching
-        What they tell of other items.
+        The information about other items.
     allowed
-        Who may be asked what; None: everybody everything.
+        Which worker may be asked which question; None: no restriction.
     """
 
     items: Int[np.ndarray, "question part"]
@@ -58,7 +58,7 @@ class ChosenQuestion:
 
 
 def choose(situation: Situation, questions: Questions, count: int) -> list[ChosenQuestion]:
-    """So many questions, greedily; what the batch is to tell already is not counted again."""
+    """Choose questions greedily; information of those already chosen is not counted again."""
     beliefs, crowd = situation.beliefs, situation.crowd
     items, place = np.unique(questions.items, return_inverse=True)
     place = place.reshape(questions.items.shape)
@@ -82,22 +82,22 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
         if worker is not None:
             loads[worker] -= 1
         elif len(crowd.ids):
-            continue  # nobody is left who was not asked
+            continue  # all workers who may be asked were asked before
         chosen.append(ChosenQuestion(best, worker, float(gain[best])))
         remaining[place[best]] *= max(1 - float(share[best]), 0.0)
         questions.teaching.expect(best)
     return chosen
 
 
-def told_share(
+def information_share(
     beliefs: Beliefs,
     items: Int[np.ndarray, "question part"],
     outcomes: Float[np.ndarray, "question outcome"],
     channel: Float[np.ndarray, "outcome label"],
 ) -> Float[np.ndarray, " question"]:
-    """``I(L; o) / sum_i H(z_i)``: information of an answer over what there is to know of its items.
+    """``I(L; o) / sum_i H(z_i)``: information of an answer over the entropy of its items.
 
-    The answer is that of a worker of whom no more is known than ``channel``.
+    The answer is that of a worker with this ``channel``.
     """
     involved = beliefs.entropies[items].sum(1) + _TINY
     return channel_information(outcomes, channel) / involved
@@ -106,7 +106,7 @@ def told_share(
 def _worker(
     situation: Situation, questions: Questions, best: int, able: Bool[np.ndarray, " worker"]
 ) -> int | None:
-    """Whose answer to a question is worth most for its price."""
+    """The worker whose answer to the question is worth most for its price."""
     crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
     worth = np.full(len(able), -np.inf)
     for worker in np.flatnonzero(able):

@@ -1,4 +1,4 @@
-"""What makes a question worth asking: criteria with one verb, ``worth``."""
+"""Criteria by which questions are chosen: objects with a method ``worth``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyro_crowdclust.asking.information import rate_information
 
 @dataclass(frozen=True)
 class Prospects:
-    """What is expected of questions, one row each.
+    """Expected information and outcomes of questions, one row each.
 
     Attributes
     ----------
     gain
-        What the answer tells of the items in it, if they are wanted, and of others that look like
-        them, in nats.
+        Information of the answer about the clusters of its items and of similar ones, as far as
+        these are wanted, in nats.
     outcomes
-        Probabilities of what is true: different and same, the groups of a page, the classes.
+        Probabilities of the possible truths: different and same, the groups of a page, the classes.
     counts
         Pseudo-counts (right, wrong) of the rate of the worker who is asked.
     """
@@ -32,53 +32,53 @@ class Prospects:
 
 
 class Criterion(Protocol):
-    """What ``suggest`` ranks questions, and workers for a question, by."""
+    """A criterion by which ``suggest`` ranks questions, and workers for a question."""
 
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
-        """The larger, the sooner it is asked; equal ones are asked in random order."""
+        """A number per question: larger ones are asked first, equal ones in random order."""
 
 
 @runtime_checkable
 class SupportsDrawPairs(Protocol):
-    """A criterion that says itself which pairs can be asked, promising or not."""
+    """A criterion that draws the candidate pairs itself."""
 
     def draw_pairs(
         self, num_items: int, number: int, generator: np.random.Generator
     ) -> Int[np.ndarray, "pair 2"]:
-        """About so many pairs of positions to choose from."""
+        """About ``number`` pairs of positions to choose from."""
 
 
 @dataclass(frozen=True)
 class InformationGain:
     """Expected information about the clusters of all items, or of the wanted ones, in nats.
 
-    ``I(L; z of the items asked about)`` and what that teaches about items that look like them;
+    ``I(L; z of the items asked about)``, plus the information about similar items;
     ``docs/asking.md`` derives both.
     """
 
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
-        """``I(L; z)`` and what that teaches."""
+        """``I(L; z)``, plus the information about similar items."""
         return prospects.gain
 
 
 @dataclass(frozen=True)
 class WorkerInformation:
-    """Expected information about the workers' rates, in nats: questions whose answer is known."""
+    """Expected information about workers' rates, in nats: prefers questions with known answers."""
 
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
-        """``I(R; a)``, R whether the answer is the expected one."""
+        """``I(R; a)``, with R whether the answer is the expected one."""
         return rate_information(prospects.outcomes.max(1), *prospects.counts)
 
 
 @dataclass(frozen=True)
 class Margin:
-    """One minus the lead of the most probable outcome over the second; it knows no workers."""
+    """One minus the lead of the most probable outcome over the second; the same for all workers."""
 
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
@@ -92,7 +92,7 @@ class Margin:
 
 @dataclass(frozen=True)
 class Random:
-    """Chance, of questions and of workers: what the others are compared with."""
+    """Random questions and random workers, as a baseline for other criteria."""
 
     def worth(
         self, prospects: Prospects, generator: np.random.Generator
@@ -103,5 +103,5 @@ class Random:
     def draw_pairs(
         self, num_items: int, number: int, generator: np.random.Generator
     ) -> Int[np.ndarray, "pair 2"]:
-        """Any two: chance knows nothing of which items are promising, nor which are sure."""
+        """Pairs of any two items."""
         return generator.integers(num_items, size=(number, 2))

@@ -1,4 +1,4 @@
-"""Whom to ask: rates of workers by their posteriors, prices and loads."""
+"""The workers who can be asked, with posteriors of their rates, prices and loads."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pyro_crowdclust.protocols import (
     part_of,
 )
 
-# Pseudo-counts (right, wrong) of a worker of whom nothing is known.
+# Pseudo-counts (right, wrong) of a worker without answers.
 _STRANGER = (3.0, 1.0)
-# Draws of the rates, for what is said of a worker's reliability.
+# Draws of the rates, for the mean and deviation of a worker's reliability.
 _SAMPLES = 256
-# Workers with fewer answers are still to be measured.
+# Workers with fewer answers are new, so that their rates are still to be measured.
 _FEW_ANSWERS = 10
 
 
@@ -43,29 +43,29 @@ class Crowd:
     Attributes
     ----------
     ids
-        Of the workers; empty where there is nobody.
+        Ids of the workers; empty if there are no workers.
     codes
         The worker's code in the data, -1 for those who have not answered yet.
     counts
-        Pseudo-counts (right, wrong) of each worker's rates: of sensitivity and specificity, or
-        twice those of the one rate that there is, ``[worker, rate, 2]``.
+        Pseudo-counts (right, wrong) of each worker's rates, ``[worker, rate, 2]``: sensitivity and
+        specificity, or a single rate twice.
     drawn
-        A draw of these rates: who is not well known yet is now and then taken for better than he
-        is, asked, and then known.
+        A draw of these rates, so that workers with uncertain rates are sometimes asked (Thompson
+        sampling).
     confusion
-        ``p(label | class)`` of each, if they are workers who name classes.
+        ``p(label | class)`` of each worker, if they label items.
     prices, loads
-        Of a question, and how many may still be asked.
+        Price of a question, and how many questions the worker may still be asked.
     num_answers
-        So far.
+        Number of answers so far.
     is_placing
-        Whether the rate is that of placements, and not two of pairs.
+        Whether the rate is the accuracy of placements, rather than the two rates of pairs.
     grades
-        Pseudo-counts of every worker's grades and "can't tell", of pairs that are different and the
-        same; None of workers who do not grade. Rates are then those of the best reading of a grade:
-        as "same" where it is likelier of such a pair.
+        Pseudo-counts of every worker's grades and "can't tell", given that pairs are different or
+        the same; None if workers do not grade. ``counts`` then come from reading each grade as
+        "same" if it is more probable for pairs that are the same.
     drawn_grades
-        A draw of their shares.
+        A draw of the shares of grades.
     """
 
     ids: pd.Index
@@ -89,7 +89,7 @@ class Crowd:
         loads: Mapping[Hashable, float] | None,
         generator: np.random.Generator,
     ) -> Crowd:
-        """The workers of a fit, or those of the given ids, with what the fit says of them."""
+        """The workers of a fit, or those with the given ids, with their posteriors from the fit."""
         data = result.data
         ids = _asked_by_default(result) if workers is None else _named(workers, data.worker_ids)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
@@ -104,15 +104,15 @@ class Crowd:
             num_answers[known] = given[codes[known]]
         elif data.has_answers and isinstance(result.guide, SupportsWorkers):
             summary = result.guide.workers()
-            assert summary is not None  # as there are answers
+            assert summary is not None  # since there are answers
             channels = channels_of(summary)
             num_answers[known] = data.answers_per_worker[codes[known]]
             if len(data.grade_ids) and channels is not None:
-                grades = _of_grades(channels, codes)
+                grades = _grade_counts(channels, codes)
                 counts = _best_reading(grades)
             else:
-                found = _of_accuracy(summary) if channels is None else _of_rates(channels)
-                found = _of_decisions(found, data)
+                found = _accuracy_counts(summary) if channels is None else _rate_counts(channels)
+                found = _limited_by_decisions(found, data)
                 counts[known] = found[codes[known]]
         drawn = generator.beta(counts[..., 0], counts[..., 1])
         if is_placing:
@@ -132,31 +132,32 @@ class Crowd:
         )
 
     def names(self, workers: Sequence[int | None]) -> list[Hashable | None]:
-        """Ids of workers; None for nobody."""
+        """Ids of workers; None if no worker is named."""
         return [None if worker is None else self.ids[worker] for worker in workers]
 
     @property
     def rates(self) -> Float[np.ndarray, "worker rate"]:
-        """Posterior means."""
+        """Posterior means of the rates."""
         return self.counts[..., 0] / self.counts.sum(-1)
 
     def pseudo_counts(self, worker: int) -> tuple[float, float]:
-        """(right, wrong) of a worker's answers, on the mean of the rates."""
+        """(right, wrong) of a worker's answers, as means over the rates."""
         right, wrong = self.counts[worker].mean(0)
         return float(right), float(wrong)
 
     @property
     def is_new(self) -> Bool[np.ndarray, " worker"]:
-        """Workers who are still to be measured."""
+        """Workers with few answers, whose rates are still to be measured."""
         return self.num_answers < _FEW_ANSWERS
 
     def reliability(
         self, rates: Float[np.ndarray, "*worker rate"], num_clusters: int
     ) -> Float[np.ndarray, "*worker"]:
-        """r of ``placement_information``: how often a placement is no matter of chance.
+        """r of ``placement_information``: the probability that a placement is not by chance.
 
-        Of placements with accuracy a among C clusters ``a - (1 - a) / (C - 1)``; of two coins over
-        pairs ``(sensitivity + specificity - 1)^(1/2)``, which is the same under ``pair_rates``.
+        For placements with accuracy a among C clusters it is ``a - (1 - a) / (C - 1)``; for two
+        coins over pairs ``(sensitivity + specificity - 1)^(1/2)``, which agrees under
+        ``pair_rates``.
         """
         if self.is_placing:
             others = max(num_clusters - 1, 1)
@@ -164,7 +165,7 @@ class Crowd:
         return np.asarray(np.sqrt(np.clip(rates.sum(-1) - 1.0, 0.0, 1.0)))
 
     def label_reliability(self) -> Float[np.ndarray, " worker"]:
-        """How often a label is no matter of chance, on the mean over the classes."""
+        """The probability that a label is not by chance, as a mean over the classes."""
         if self.confusion is None:
             return np.zeros(len(self.ids))
         chance = 1 / self.confusion.shape[1]
@@ -172,13 +173,13 @@ class Crowd:
         return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
 
     def channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
-        """``p(L | different), p(L | same)`` by the means of what is known of every worker."""
+        """``p(L | different), p(L | same)`` of every worker, at the posterior means."""
         if self.grades is not None:
             return _shares(self.grades)
         return self.pair_channels(self.rates, num_clusters)
 
     def drawn_channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
-        """The same by the draw."""
+        """``channels`` at the draw of the rates."""
         if self.drawn_grades is not None:
             return self.drawn_grades
         return self.pair_channels(self.drawn, num_clusters)
@@ -186,7 +187,7 @@ class Crowd:
     def pair_channels(
         self, rates: Float[np.ndarray, "worker rate"], num_clusters: int
     ) -> Float[np.ndarray, "worker outcome label"]:
-        """``p(L | different), p(L | same)`` of answers yes and no with these rates."""
+        """``p(L | different), p(L | same)`` of binary answers with these rates."""
         sensitivity, specificity = rates[..., 0], rates[..., 1]
         if self.is_placing:
             sensitivity, specificity = pair_rates(sensitivity, max(num_clusters, 2))
@@ -194,7 +195,7 @@ class Crowd:
         return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
 
     def table(self, asked: pd.Series, num_clusters: int, seed: int) -> pd.DataFrame:
-        """``Suggestions.workers``, if these are the workers who are asked."""
+        """``Suggestions.workers``, given the worker of every question."""
         generator = np.random.default_rng(seed)
         drawn = generator.beta(
             self.counts[..., 0], self.counts[..., 1], (_SAMPLES, *self.rates.shape)
@@ -216,28 +217,29 @@ class Crowd:
         return found.sort_values(["asked", "reliability"], ascending=False, kind="stable")
 
     def label_channels(self, num_clusters: int) -> Float[np.ndarray, "worker class label"]:
-        """Confusion matrices; of workers without one by their rate."""
+        """Confusion matrices; computed from the rates for workers without one."""
         if self.confusion is not None and self.confusion.shape[1] == num_clusters:
             return self.confusion
         reliability = self.reliability(self.rates, num_clusters)[:, None, None]
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
 
 
-def _of_rates(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of how often every worker says "same" of the same, and "different" of others.
+def _rate_counts(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of every worker's sensitivity and specificity.
 
-    Of workers who lapse on a page of which nothing is known, as that of the next question is.
+    For workers who lapse on some pages, they are those on a new page.
     """
     mean, sd = (part[:, [1, 0], [1, 0]] for part in channels)
     return _counts(mean, sd)
 
 
-def _of_accuracy(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
-    """Those of the one rate of placements, twice."""
+def _accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of the accuracy of placements, twice."""
     if "accuracy" not in summary.rates:
         raise ValueError(
-            f"the workers have the rates {[*summary.rates]}, which do not say what an answer about "
-            "a pair means: build the model with TwoCoin, GradedPairs, GradedAnswers or SortedPages"
+            f"the workers have the rates {[*summary.rates]}, from which the information of an "
+            "answer about a pair cannot be computed: build the model with TwoCoin, GradedPairs, "
+            "GradedAnswers or SortedPages"
         )
     rate = summary.rates["accuracy"]
     return np.stack([_counts(rate.mean, rate.sd)] * 2, 1)
@@ -246,7 +248,7 @@ def _of_accuracy(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
 def _counts(
     mean: Float[np.ndarray, "*rate"], sd: Float[np.ndarray, "*rate"]
 ) -> Float[np.ndarray, "*rate 2"]:
-    """Pseudo-counts (right, wrong) of rates of these moments."""
+    """Pseudo-counts (right, wrong) of rates with these means and standard deviations."""
     mean = np.clip(mean, 1e-3, 1 - 1e-3)
     total = _total_counts(mean, sd)
     return np.stack([mean * total, (1 - mean) * total], -1)
@@ -255,18 +257,19 @@ def _counts(
 def _total_counts(
     mean: Float[np.ndarray, "*share"], sd: Float[np.ndarray, "*share"]
 ) -> Float[np.ndarray, "*share"]:
-    """Pseudo-counts, right and wrong, of the Beta distributions of these moments."""
+    """Pseudo-counts, right plus wrong, of Beta distributions with these moments."""
     variance = np.maximum(np.nan_to_num(sd) ** 2, 1e-8)
     return np.maximum(beta_concentration(mean, variance), 0.5)
 
 
-def _of_decisions(
+def _limited_by_decisions(
     counts: Float[np.ndarray, "worker rate 2"], data: CrowdData
 ) -> Float[np.ndarray, "worker rate 2"]:
-    """As many pseudo-counts as decisions stand behind answers about pairs, beyond a stranger's.
+    """Pseudo-counts reduced to the number of independent decisions behind answers about pairs.
 
-    A page of n items that was sorted is n - 1 decisions and n (n - 1) / 2 answers, which agree with
-    each other whatever they say: its worker is not known as well as they make it seem.
+    A sorted page of n items is n - 1 decisions, but n (n - 1) / 2 answers, which are consistent
+    with each other even if they are wrong. So the rates of its worker are less certain than the
+    number of answers suggests. The pseudo-counts of a worker without answers are kept.
     """
     answers = data.answers
     if answers is None or answers.page is None or not data.is_sorted:
@@ -283,10 +286,10 @@ def _of_decisions(
     return counts * np.minimum(kept / total, 1.0)
 
 
-def _of_grades(
+def _grade_counts(
     channels: Channels, codes: Int[np.ndarray, " worker"]
 ) -> Float[np.ndarray, "worker truth outcome"]:
-    """Pseudo-counts of every share; of a worker without answers few, as of all on average."""
+    """Pseudo-counts of every share; for a worker without answers, few with the mean shares."""
     total = np.median(_total_counts(channels.mean, channels.sd), axis=-1, keepdims=True)
     stranger = sum(_STRANGER) * channels.mean.mean(0, keepdims=True)
     return np.concatenate([channels.mean * total, stranger])[codes]
@@ -295,10 +298,10 @@ def _of_grades(
 def _best_reading(
     grades: Float[np.ndarray, "worker truth outcome"],
 ) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of the rates of yes and no that are read from grades."""
+    """Pseudo-counts of sensitivity and specificity if each grade is read as same or different."""
     different, same = np.moveaxis(_shares(grades), 1, 0)
     reading = np.stack([different >= same, same > different], 1)
-    # How often which truth is read as which.
+    # Counts of the readings, for each truth.
     read = np.einsum("wto,wro->wtr", grades, reading)
     right = np.stack([read[:, 1, 1], read[:, 0, 0]], 1)
     wrong = np.stack([read[:, 1, 0], read[:, 0, 1]], 1)
@@ -310,9 +313,9 @@ def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*
 
 
 def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:
-    """Posterior means; of a worker without answers those of all who may err on average."""
+    """Posterior means; for a worker without answers the average over workers who may err."""
     means, may_err = result.guide.confusion().mean, _may_err(result)
-    # Where all are trusted nothing is known of others.
+    # If all workers are trusted, a new one gets the prior.
     stranger = _shares(diagonal_concentration(means.shape[-1], *_STRANGER).numpy())
     if may_err.any():
         stranger = means[may_err].mean(0)
@@ -320,13 +323,13 @@ def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.nda
 
 
 def _asked_by_default(result: FittedModel) -> pd.Index:
-    """What is known for sure is no worker, and an expert is asked by name, or alone."""
+    """All workers but trusted ones, or all if all are trusted; experts are asked by name."""
     may_err, ids = _may_err(result), result.data.worker_ids
     return ids[may_err] if may_err.any() else ids
 
 
 def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
-    """Who is not trusted."""
+    """Whether workers are not trusted, so that they may err."""
     annotators = part_of(result.model, "annotators", SupportsTrusted)
     if annotators is None:
         return np.ones(result.data.num_workers, dtype=bool)
@@ -334,12 +337,12 @@ def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
 
 
 def _named(workers: Iterable[Hashable], who_answered: pd.Index) -> pd.Index:
-    """Ids of workers, each of them once, and none written like that of another who answered."""
+    """Ids of workers, checked: without duplicates, and of the same type as in the data."""
     ids = to_index(workers, "workers")
     column = ids.to_series()
     missing = (column.isna() | are_blank(column)).to_numpy()
     if missing.any():
-        raise ValueError(f"workers has no id at place {missing.argmax()}: leave it out")
+        raise ValueError(f"workers has no id at place {missing.argmax()}: remove this entry")
     again = ids[ids.duplicated()]
     if len(again):
         raise ValueError(f"workers has {show(again[0])} more than once: name every worker once")
@@ -362,14 +365,14 @@ def _by_worker(
             others = did_you_mean(worker, [*ids, *who_answered])
             raise ValueError(
                 f"{name} has worker {show(worker)}, who has not answered and is not among "
-                f"workers{others or ': name new workers in workers'}"
+                f"workers{others or ': give new workers also in workers='}"
             )
     values = [given.get(worker, default) for worker in ids]
     for worker, value in zip(ids, values, strict=True):
         if not isinstance(value, Real) or not value > 0:
             raise ValueError(
-                f"{name} of worker {show(worker)} is {show(value)}, but must be above 0: leave a "
-                "worker who is not to be asked out of workers"
+                f"{name} of worker {show(worker)} is {show(value)}, but must be above 0: if this "
+                "worker should not be asked, leave it out of workers="
             )
     return np.array(values, dtype=np.float64)
 
@@ -377,13 +380,13 @@ def _by_worker(
 def allowed_workers(
     named: pd.Series, question: Int[np.ndarray, " row"], num_questions: int, ids: pd.Index
 ) -> Bool[np.ndarray, "question worker"]:
-    """Who may be asked each question, from the rows of a table that name a worker for it."""
+    """Which worker may be asked which question, from a table with a worker in every row."""
     allowed = np.zeros((num_questions, len(ids)), dtype=bool)
     code = ids.get_indexer(pd.Index(named))
     if len(named) and len(ids) and (code < 0).all():
         raise ValueError(
-            f"among names workers, such as {show(named.iloc[0])}, none of whom can be asked: pass "
-            "suggest(workers=), with new ones too"
+            f"among has workers such as {show(named.iloc[0])}, but none of them can be asked: pass "
+            "suggest(workers=) with all workers who can be asked, including new ones"
         )
     allowed[question[code >= 0], code[code >= 0]] = True
     return allowed

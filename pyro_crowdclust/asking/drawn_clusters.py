@@ -1,4 +1,4 @@
-"""Draws of the clusters of components as a table to sum over."""
+"""Draws of the clusters of components, as a one-hot table that can be summed over."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from jaxtyping import Float, Int
 
 
 class DrawnClusters:
-    """A column for every cluster that a component has in some draw, component by component.
+    """One-hot table of draws, with a column for every cluster that each component has in any draw.
 
     Parameters
     ----------
     draws
-        The clusters of components, by numbers.
+        The cluster of every component in every draw.
 
     Attributes
     ----------
     table
-        1 where the component of the column has that cluster.
+        1 where the component of the column has the cluster of the column.
     numbers
-        Of the clusters of every component.
+        Number of columns of every component.
 
     Examples
     --------
@@ -42,5 +42,5 @@ class DrawnClusters:
     def sums(
         self, values: Float[np.ndarray, "*batch column"]
     ) -> Float[np.ndarray, "*batch component"]:
-        """Over the columns of every component."""
+        """Sums over the columns of every component."""
         return np.add.reduceat(values, self._starts, axis=-1)

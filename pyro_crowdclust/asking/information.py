@@ -1,4 +1,4 @@
-"""Information of answers, in nats: closed forms over the values that an answer tells apart."""
+"""Information of answers in nats, in closed form, as sums over the possible truths."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def channel_information(
 ) -> Float[np.ndarray, " question"]:
     """``I(L; o) = H(sum_o p_o p(L | o)) - sum_o p_o H(p(L | o))``.
 
-    Of a pair the outcomes are different and same, and the channel has the worker's two coins; of a
-    label they are the classes, and the channel is the worker's confusion matrix.
+    For a pair the outcomes are different and same, and the channel has the worker's two coins; for
+    a label they are the classes, and the channel is the worker's confusion matrix.
 
     Parameters
     ----------
     outcomes
-        Probability of what is true, for every question.
+        Probabilities of the possible truths, for every question.
     channel
-        Probability of every answer, given what is true.
+        Probability of every answer, given the truth.
 
     Examples
     --------
@@ -49,11 +49,11 @@ def channel_information(
 def placement_information(
     outcomes: Float[np.ndarray, "question outcome"], reliability: float
 ) -> Float[np.ndarray, " question"]:
-    """``I(L; o)`` where L is o with probability r and else drawn anew from the same p(o).
+    """``I(L; o)`` if L is o with probability r, and otherwise a new draw from p(o).
 
     ``sum_j p_j [t_j log(t_j / p_j) + (1 - p_j) (1 - r) log(1 - r)]``, ``t_j = r + (1 - r) p_j``:
-    an item that slips lands in a group at random, the larger ones more often, so that L has the
-    distribution of o. With r = 1 it is the entropy of o.
+    a misplaced item is in a random group, more often in larger ones, so that L has the distribution
+    of o. With r = 1 it is the entropy of o.
 
     Parameters
     ----------
@@ -76,15 +76,15 @@ def placement_information(
 def mutual_information(
     draws: Int[np.ndarray, "draw variable"],
 ) -> Float[np.ndarray, "variable variable"]:
-    """I of every two discrete variables, in nats, from draws; on the diagonal their entropies.
+    """Mutual information of every two discrete variables, in nats, from draws; entropies for i = j.
 
-    ``H_1 + H_2 - H_12`` with ``H = -sum_v p_v log p_v + (m - 1) / 2 R`` of m values seen in R draws
-    (Miller 1955), at least 0.
+    ``H_1 + H_2 - H_12``, at least 0, with ``H = -sum_v p_v log p_v + (m - 1) / 2 R`` for m values
+    seen in R draws (Miller 1955).
 
     Parameters
     ----------
     draws
-        Values in ``0 .. M - 1`` of M variables, as the components are of which each is one.
+        Values in ``0 .. M - 1`` of M variables, such as the root of each of M components.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def mutual_information(
 def rate_information(
     certainty: Float[np.ndarray, " question"], right: float, wrong: float
 ) -> Float[np.ndarray, " question"]:
-    """``I(R; a)``: what being right or not tells of a worker's rate ``a ~ Beta(right, wrong)``.
+    """``I(R; a)``: information of R on a worker's rate ``a ~ Beta(right, wrong)``.
 
     R is whether the answer is the most probable one, ``P(R | a) = c a + (1 - c)(1 - a)`` with c the
-    certainty of that one: an answer about what nobody knows says nothing of who gave it.
+    probability of that one. If c is 1/2, the answer has no information on the rate.
 
     Examples
     --------
@@ -127,18 +127,18 @@ def rate_information(
 def _beta_quadrature(
     right: float, wrong: float
 ) -> tuple[Float[np.ndarray, " point"], Float[np.ndarray, " point"]]:
-    """Points and weights of Gauss and Jacobi, exact for polynomials of a rate ``Beta(a, b)``.
+    """Points and weights of Gauss-Jacobi quadrature, exact for polynomials of a Beta variable.
 
     They are the eigenvalues of the matrix of the polynomials' recurrence, and the squares of the
-    first entries of its eigenvectors (Golub and Welsch 1969): so the points are where the density
-    is, however narrow, and no power of a rate is computed that would be zero to a computer. (The
-    weights of scipy's ``roots_jacobi`` are no numbers from some thousand answers on.)
+    first entries of its eigenvectors (Golub and Welsch 1969). So the points are where the density
+    is, however narrow, and powers of rates do not underflow. (The weights of scipy's
+    ``roots_jacobi`` are NaN from a few thousand answers on.)
     """
     a, b = wrong - 1, right - 1
     n = np.arange(1, _RATE_POINTS)
     both = 2 * n + a + b
     middle = np.append((b - a) / (a + b + 2), (b**2 - a**2) / (both * (both + 2)))
-    # Of the first polynomial a common factor is left out, which may be zero.
+    # A common factor of the first polynomial, which may be zero, is cancelled.
     common = np.append(1.0, (both - n)[1:] / (both[1:] - 1))
     square = 4 * n * (n + a) * (n + b) * common / (both**2 * (both + 1))
     nodes, vectors = eigh_tridiagonal(middle, np.sqrt(square))

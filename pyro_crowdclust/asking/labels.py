@@ -1,4 +1,4 @@
-"""Questions which class an item has."""
+"""Questions about the class of an item."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.asking.choices import Questions, choose, told_share
+from pyro_crowdclust.asking.choices import Questions, choose, information_share
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching
@@ -17,15 +17,15 @@ from pyro_crowdclust.data.tables import item_positions, read_table
 
 @dataclass(frozen=True)
 class Labels:
-    """Items whose class is asked for.
+    """Questions about the class of an item, by ``I(L; z_i)`` under the worker's confusion matrix.
 
-    ``I(L; z_i)`` under the worker's confusion matrix. Those whose class is known are left out.
+    Items whose class is known are left out.
 
     Parameters
     ----------
     among
-        Only these items may be asked about: a table with the column ``item``, and ``worker`` where
-        each may be asked of some workers only. Default: all.
+        Only these items may be asked about: a table with the column ``item``, and with ``worker``
+        if only some workers may be asked about each. Default: all items.
     """
 
     among: pd.DataFrame | None = None
@@ -34,7 +34,7 @@ class Labels:
     answers: ClassVar = "labels"
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """So many items, one row each: ``item, worker, gain``."""
+        """``count`` items, one row each: ``item, worker, gain``."""
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         allowed = None
         if self.among is None:
@@ -53,7 +53,7 @@ class Labels:
         stranger = TYPICAL_RELIABILITY * perfect + (1 - TYPICAL_RELIABILITY) * chance
         typical = channels.mean(0) if len(channels) else stranger
         about = items[:, None]
-        share = told_share(beliefs, about, outcomes, typical)
+        share = information_share(beliefs, about, outcomes, typical)
         questions = Questions(
             about,
             outcomes,

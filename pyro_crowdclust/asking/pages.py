@@ -1,4 +1,4 @@
-"""Pages of items to sort into groups: n placements, chosen one after the other."""
+"""Pages of items for workers to sort into groups; items of a page are chosen greedily."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
 from pyro_crowdclust.errors import check_whole
 
-# Keeps what is known for certain from being divided by zero.
+# Avoids division by zero for items with certain clusters.
 _TINY = 1e-3
 
 
 @dataclass(frozen=True)
 class Pages:
-    """Pages of so many items, which a worker sorts into groups.
+    """Pages of ``size`` items, which a worker sorts into groups.
 
-    Items of a page are compared with those that are on it before them. With ``l_j(c)`` the
+    An item of a page is compared with those that were put on it before. With ``l_j(c)`` the
     probability that item j is the first of cluster c on the page, item i joins the group of j with
-    probability ``<q_i, l_j>`` and opens a new one with ``<q_i, prod_j (1 - q_j)>``. What the worker
-    tells of it by placing it is the information about that outcome, ``placement_information``; what
-    the page tells of components is the matter of ``PageTeaching``. Items are taken greedily.
+    probability ``<q_i, l_j>`` and opens a new one with ``<q_i, prod_j (1 - q_j)>``. The information
+    of its placement about this outcome is ``placement_information``; that of the page about
+    components is in ``PageTeaching``. Items are chosen greedily.
 
     Parameters
     ----------
     size
-        Items on a page, at least 2; fewer where the worker was asked about all other pairs.
+        Items on a page, at least 2; fewer if the worker was asked about all other pairs.
     """
 
     size: int = 12
@@ -46,16 +46,17 @@ class Pages:
             raise ValueError(f"size is {self.size}, but a page needs at least 2 items to compare")
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """So many pages, one row per item: ``page, item, worker, gain``."""
+        """``count`` pages, one row per item: ``page, item, worker, gain``."""
         crowd = situation.crowd
         if crowd.grades is not None:
             raise ValueError(
-                "the workers grade pairs, which a page of groups does not ask for: ask Pairs()"
+                "the workers of this fit grade pairs, and a page of groups has no grades: ask for "
+                "Pairs()"
             )
         pool = np.union1d(situation.pool(), representatives(situation.beliefs, count))
-        told = np.zeros(situation.beliefs.components.shape[1])
+        gained = np.zeros(situation.beliefs.components.shape[1])
         free = np.ones(len(pool), dtype=bool)
-        # What each worker may still place; where there is nobody, one may sort all pages.
+        # Items that each worker may still place; None is a single worker without a name.
         unplaced: dict[int | None, Bool[np.ndarray, " item"]] = {}
         loads, rows = crowd.loads.copy(), list[pd.DataFrame]()
         while len(rows) < count:
@@ -65,7 +66,7 @@ class Pages:
             if worker not in unplaced:
                 code = np.full(len(pool), -1 if worker is None else crowd.codes[worker])
                 unplaced[worker] = ~situation.asked.to_place(code, pool)
-            # Pages of a batch share items only where there are not enough.
+            # Pages of a batch share items only if there are not enough.
             eligible = free & unplaced[worker]
             if eligible.sum() < self.size:
                 eligible = unplaced[worker]
@@ -74,15 +75,15 @@ class Pages:
                     break
                 loads[worker] = 0  # others may have items left
                 continue
-            page = self._page(situation, pool, eligible, worker, told)
+            page = self._page(situation, pool, eligible, worker, gained)
             unplaced[worker][page.places] = False
-            if len(page.places) < 2:  # which the worker has compared with all others
+            if len(page.places) < 2:  # the worker has compared this item with all others
                 continue
             free[page.places] = False
             if worker is not None:
                 loads[worker] -= 1
             beliefs = situation.beliefs.expect_placed(
-                pool[page.places], page.told, page.reliability
+                pool[page.places], page.shares, page.reliability
             )
             situation = replace(situation, beliefs=beliefs)
             who = None if worker is None else crowd.ids[worker]
@@ -100,7 +101,7 @@ class Pages:
         return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
     def _worker(self, situation: Situation, loads: Float[np.ndarray, " worker"]) -> int | None:
-        """Whose placements of typical items are worth most for their price."""
+        """The worker whose placements of typical items are worth most for their price."""
         crowd = situation.crowd
         if not len(crowd.ids):
             return None
@@ -120,9 +121,9 @@ class Pages:
         pool: Int[np.ndarray, " item"],
         eligible: Bool[np.ndarray, " item"],
         worker: int | None,
-        told: Float[np.ndarray, " component"],
+        gained: Float[np.ndarray, " component"],
     ) -> _Page:
-        """A page of items of the pool, of which each is taken for what it adds to what is told."""
+        """A page of items of the pool, each chosen by its additional information."""
         beliefs, crowd = situation.beliefs, situation.crowd
         probabilities, entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
         reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
@@ -133,14 +134,14 @@ class Pages:
             measured = self.size // 2 if crowd.is_new[worker] else 0
         known = beliefs.is_known(pool)
         table = _Table(probabilities, beliefs.components[pool], beliefs.bound[pool])
-        teaching = ItemsTeaching(beliefs, pool, reliability, told)
+        teaching = ItemsTeaching(beliefs, pool, reliability, gained)
         own = beliefs.own(pool)
         eligible = eligible.copy()
         gains: list[float] = []
         left = np.ones(len(pool))
         while len(gains) < self.size and eligible.any():
             outcomes, placed = table.outcomes(), table.places
-            # The first item is compared with nobody; it is one of which there is much to learn.
+            # The first item is compared with no other; it is chosen by its entropy.
             joins, share, gain = outcomes[:, :-1], np.zeros(len(pool)), own
             repeated = np.zeros(len(pool))
             if placed:
@@ -157,13 +158,14 @@ class Pages:
                 criterion, candidates = Random(), known & eligible
             worth = criterion.worth(prospects, situation.generator)
             best = situation.best(worth, candidates)
-            assert best is not None  # as somebody is eligible
-            # What placements before have told is said again, in case they slipped, and not gained.
+            assert best is not None  # since at least one item is eligible
+            # Information that repeats that of earlier placements is used for the choice, since
+            # these may be wrong, but it is no gain.
             gains.append(float((gain - repeated)[best]) if placed else 0.0)
             left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
             left[best] *= max(1 - float(share[best]), 0.0)
             eligible[best] = False
-            if worker is not None:  # who was asked about some pairs before
+            if worker is not None:  # exclude pairs that the worker was asked about before
                 keys = situation.asked.pair_keys(np.full(len(pool), pool[best]), pool)
                 eligible &= ~situation.asked.pairs(np.full(len(pool), crowd.codes[worker]), keys)
             table.place(best)
@@ -178,32 +180,32 @@ class _Page:
     Attributes
     ----------
     places
-        Where they are in the pool.
+        Positions in the pool.
     gains
-        What each adds to what is told, in nats.
-    told
-        Share of what there is to know of each that the page tells.
+        Additional information of each item, in nats.
+    shares
+        Information of the page about each item, as a share of its entropy.
     reliability
         r of the worker.
     """
 
     places: list[int]
     gains: list[float]
-    told: Float[np.ndarray, " place"]
+    shares: Float[np.ndarray, " place"]
     reliability: float
 
 
 class _Table:
-    """A page on a worker's table: which items of it every item of the pool would go with.
+    """The items on a page, and the probabilities that other items of the pool would go with them.
 
     Parameters
     ----------
     probabilities
         q of the clusters of every item.
     components
-        Of which component it is.
+        Probabilities of the components of every item.
     bound
-        Probability that it is in the component's cluster.
+        Probability that the item is in its component's cluster.
     """
 
     def __init__(
@@ -214,17 +216,17 @@ class _Table:
     ) -> None:
         self._probabilities, self._components, self._bound = probabilities, components, bound
         self.places: list[int] = []
-        # Probability that no placed item is of the cluster, and that each is the first of it.
+        # Probability that no placed item is in each cluster, and that each is the first in it.
         self._unled = np.ones(probabilities.shape[1])
         self._leads = np.empty((0, probabilities.shape[1]))
-        # Of every placed item, the components of which it is the first.
+        # Probability that each placed item is the first of each component.
         self._firsts = np.empty((0, components.shape[1]))
 
     def outcomes(self) -> Float[np.ndarray, "item group"]:
-        """Probability of going with every placed item, and of a group of its own, last.
+        """Probability of going with every placed item; the last column is that of a new group.
 
-        ``<q_i, l_j>`` and ``<q_i, unled>``; an item that is bound to the component of placed ones
-        goes with the first of these, wherever it is.
+        ``<q_i, l_j>`` and ``<q_i, unled>``; an item that is bound to the component of placed items
+        goes with the first of these, whatever their cluster is.
         """
         fresh = self._probabilities @ np.vstack([self._leads, self._unled]).T
         same = (self._components @ self._firsts.T) * self._bound[:, None] * self._bound[self.places]

@@ -1,4 +1,4 @@
-"""Questions whether two items are the same."""
+"""Questions about pairs: whether two items are the same."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.choices import Questions, choose, told_share
+from pyro_crowdclust.asking.choices import Questions, choose, information_share
 from pyro_crowdclust.asking.criteria import Random, SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
 from pyro_crowdclust.data.tables import item_positions, read_table, reject
 
-# Pairs are made for so many items at least, each with sure items of so many of its clusters.
-_FEWEST_SEEDS = 500
+# Candidate pairs are made for at least this many items, each paired with one of the most certain
+# items of its most probable clusters.
+_MIN_SEEDS = 500
 _CLUSTERS_PER_ITEM = 3
-# Sure items of a cluster that others are paired with.
+# Number of most certain items of a cluster that others are paired with.
 _SUREST = 20
-# Items of the core of a component, and how many others it is compared with at most.
+# Number of core items of a component, and of other components that it is compared with.
 _CORES = 5
-_MOST_OTHERS = 100
-# Where too few of those that are drawn can be asked all are listed, if there are no more than so
-# many, or more are drawn, twice as many every time.
-_MOST_LISTED = 100_000
-_MOST_DRAWS = 6
+_MAX_OTHERS = 100
+# If too few candidate pairs can be asked, all pairs are listed, up to this number; if there are
+# more, pairs are drawn, with the number of draws doubled every time.
+_MAX_LISTED = 100_000
+_MAX_DOUBLINGS = 6
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of items, of which workers say whether they are the same.
+    """Pairs of items, for workers to answer whether they are the same.
 
-    ``I(L; z_i, z_j) = I(L; s)``, since an answer depends on whether they are the same alone, which
-    they are with probability ``s = <q_i, q_j>``. Of workers who grade, L is one of the grades or
-    "can't tell". Pairs that known labels or links tell of are left out.
+    ``I(L; z_i, z_j) = I(L; s)``, since an answer only depends on whether the two are the same,
+    which has probability ``s = <q_i, q_j>``. If workers grade, L is one of the grades or "can't
+    tell". Pairs whose answer follows from known labels or links are left out.
 
     Parameters
     ----------
     among
-        Only these pairs may be asked: a table with the columns ``left`` and ``right``, and
-        ``worker`` where each may be asked of some workers only. Default: items of which there is
-        much to learn, each beside sure ones of its most probable clusters, and cores of components
-        beside those of others; what a criterion draws where it draws pairs itself
-        (``SupportsDrawPairs``), as ``Random()`` does: any two items.
+        Only these pairs may be asked: a table with the columns ``left`` and ``right``, and with
+        ``worker`` if only some workers may be asked about each. Default: uncertain items, each
+        paired with certain items of its most probable clusters, and core items of components paired
+        with those of other components. A criterion with ``draw_pairs`` (``SupportsDrawPairs``)
+        draws the pairs itself; ``Random()`` draws any two items.
     """
 
     among: pd.DataFrame | None = None
@@ -56,7 +57,7 @@ class Pairs:
     answers: ClassVar = "pairs"
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """So many pairs, one row each: ``left, right, worker, gain``."""
+        """``count`` pairs, one row each: ``left, right, worker, gain``."""
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         items, allowed = self._askable(situation, count)
         num_clusters = beliefs.probabilities.shape[1]
@@ -71,7 +72,7 @@ class Pairs:
             items,
             outcomes,
             channels,
-            told_share(beliefs, items, outcomes, typical),
+            information_share(beliefs, items, outcomes, typical),
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
             _teaching(beliefs, items, same, typical),
             allowed,
@@ -99,7 +100,7 @@ class Pairs:
             item_positions("among", table[side], situation.item_ids).numpy()
             for side in ("left", "right")
         )
-        reject("among", table["left"], left == right, "an item beside itself; drop the row")
+        reject("among", table["left"], left == right, "paired with itself; drop the row")
         is_open = ~situation.asked.is_settled(left, right)
         table, items = table[is_open], np.stack([left, right], 1)[is_open]
         keys = situation.asked.pair_keys(*items.T)
@@ -116,21 +117,21 @@ def _teaching(
     same: Float[np.ndarray, " pair"],
     channel: Float[np.ndarray, "truth label"],
 ) -> Teaching:
-    """Of the answers about pairs; without components they teach nothing about others."""
+    """The information of answers about pairs on other items; without components there is none."""
     if beliefs.components.shape[1]:
         return PairTeaching.of(beliefs, items, same, channel)
     return ItemTeaching(beliefs, items, np.zeros(len(items)))
 
 
 def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
-    """Pairs that somebody can be asked about, so many where there are; linear in the items."""
-    number, chance = max(4 * count, _FEWEST_SEEDS), situation.criterion
+    """Pairs that can be asked, at least ``count`` if possible, in time linear in the items."""
+    number, chance = max(4 * count, _MIN_SEEDS), situation.criterion
     found = np.empty((0, 2), dtype=int)
     if not isinstance(chance, SupportsDrawPairs):
         chance, found = Random(), _open_pairs(situation, _promising(situation, number))
-        if len(found) < count and math.comb(situation.num_items, 2) <= _MOST_LISTED:
+        if len(found) < count and math.comb(situation.num_items, 2) <= _MAX_LISTED:
             return _open_pairs(situation, np.column_stack(np.triu_indices(situation.num_items, 1)))
-    for doubled in range(_MOST_DRAWS):
+    for doubled in range(_MAX_DOUBLINGS):
         if len(found) >= count:
             break
         size = _CLUSTERS_PER_ITEM * number * 2**doubled
@@ -142,21 +143,21 @@ def _candidates(situation: Situation, count: int) -> Int[np.ndarray, "pair 2"]:
 def _open_pairs(
     situation: Situation, pairs: Int[np.ndarray, "pair 2"]
 ) -> Int[np.ndarray, "kept 2"]:
-    """Every pair once that is not settled, and that somebody was not asked about."""
+    """Distinct pairs with unknown answers that not all workers were asked about."""
     asked, crowd = situation.asked, situation.crowd
     pairs = _distinct(pairs)
     pairs = pairs[~asked.is_settled(*pairs.T)]
     if not len(crowd.ids):
         return pairs
     keys = asked.pair_keys(*pairs.T)
-    answered = np.arange(len(pairs))  # by all workers so far
+    answered = np.arange(len(pairs))  # pairs that all workers so far were asked about
     for code in crowd.codes[crowd.loads >= 1]:
         answered = answered[asked.pairs(np.full(len(answered), code), keys[answered])]
     return np.delete(pairs, answered, axis=0)
 
 
 def _promising(situation: Situation, number: int) -> Int[np.ndarray, "pair 2"]:
-    """Pairs of promising items with sure ones, and with each other; linear in the items."""
+    """Pairs of informative items with certain ones, and with each other; linear in the items."""
     beliefs, generator = situation.beliefs, situation.generator
     pool = situation.pool()
     number = min(number, len(pool))
@@ -174,13 +175,13 @@ def _promising(situation: Situation, number: int) -> Int[np.ndarray, "pair 2"]:
 
 
 def _distinct(pairs: Int[np.ndarray, "pair 2"]) -> Int[np.ndarray, "kept 2"]:
-    """Every pair of two items once, the first one first."""
+    """Distinct pairs of two different items, the smaller position first."""
     ends = np.sort(pairs, axis=1)
     return np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
 
 
 def _between_components(situation: Situation) -> Int[np.ndarray, "pair 2"]:
-    """An item of the core of every component beside one of every other, or of the likeliest."""
+    """Pairs of core items of every two components, or of each with the likeliest others."""
     beliefs, generator = situation.beliefs, situation.generator
     number = beliefs.components.shape[1]
     if number < 2:
@@ -188,9 +189,9 @@ def _between_components(situation: Situation) -> Int[np.ndarray, "pair 2"]:
     held = beliefs.bound[:, None] * beliefs.components
     cores = np.argsort(-held, axis=0, kind="stable")[:_CORES]
     together = beliefs.together - 2 * np.eye(number)
-    others = np.argsort(-together, axis=1, kind="stable")[:, : min(number - 1, _MOST_OTHERS)]
+    others = np.argsort(-together, axis=1, kind="stable")[:, : min(number - 1, _MAX_OTHERS)]
     one = np.repeat(np.arange(number), others.shape[1])
-    # Of small components there are not so many items.
+    # Small components have fewer core items.
     depth = np.take_along_axis(held, cores, 0)
     numbers = (depth > 0.5 * depth[0]).sum(0).clip(min=1)
     components = np.stack([one, others.ravel()], 1)

@@ -1,13 +1,13 @@
-"""Which components are one cluster, drawn from what answers and distances leave open.
+"""Draws of which components are one cluster, given the answers and distances of components.
 
-A component links to itself, or to a larger one, and what is linked is one cluster, named after its
-largest component, its root (Blei and Frazier 2011, with sizes in place of an order in time):
+A component links to itself or to a larger one. Linked components are one cluster, which is named
+after its largest component, the root (Blei and Frazier 2011, ordered by size instead of time):
 
     p(l_k = k) = 1 - d ,    p(l_k = j) = d [(1 - f) near_kj + f / n_k]  for the n_k larger ones
     d ~ Beta, f ~ Beta ,    p(answers | links) ~ exp(sum_{k < l, one cluster} G_kl)
 
-A link moves all that hangs on it, so that a group of components can be found to be a part of
-another one; and f, learned from the answers, is what distances do not know.
+Changing a link moves all components that are linked to this one, so that whole groups can be joined
+with others. f is learned from the answers: the share of links that do not follow distances.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-# Beta pseudo-counts of links to others against links to oneself, and of far links against near.
+# Beta pseudo-counts of links to others and to oneself, and of far links and near ones.
 _LINKED = (7.0, 3.0)
 _FAR = (1.0, 9.0)
 _DRAWS = 192
@@ -32,19 +32,19 @@ def draw_roots(
     draws: int = _DRAWS,
     sweeps: int = _SWEEPS,
 ) -> Int[np.ndarray, "draw component"]:
-    """The root of every component, in so many draws by Gibbs sampling of the links.
+    """The root of every component, drawn by Gibbs sampling of the links.
 
     Parameters
     ----------
     gain
-        G: what the answers gain, in nats, if two components are one; symmetric.
+        G: gain in the log-likelihood of the answers if two components are one cluster; symmetric.
     near
-        Shares of the larger components, the components in falling order of size, so that only
-        those to the left of the diagonal are read.
+        Nearness of the larger components, as shares; components are sorted by size, largest first,
+        so only entries left of the diagonal are used.
     start
-        A partition to begin with: a number for every component, equal for those of one cluster.
+        A partition to start from: a number per component, equal for those in one cluster.
     generator
-        Of the draws.
+        Source of random numbers.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def draw_roots(
 
 @dataclass
 class _Chains:
-    """Links of all chains, which move side by side."""
+    """Links of all chains, which are drawn in one batch."""
 
     gain: np.ndarray
     near: np.ndarray
@@ -94,7 +94,7 @@ class _Chains:
             self.roots[:, one] = self.roots[rows, self.links[:, one]]
 
     def _hanging(self, one: int) -> Bool[np.ndarray, "draw component"]:
-        """What is linked to a component, itself included."""
+        """The components that are linked to a component, directly or not, itself included."""
         rows = np.arange(len(self.links))
         hangs = np.zeros(self.links.shape, dtype=bool)
         hangs[:, one] = True
@@ -103,12 +103,12 @@ class _Chains:
         return hangs
 
     def sweep(self, generator: np.random.Generator) -> None:
-        """Every link, given all others; then d and f, given the links."""
+        """Draw every link given all others, then d and f given the links."""
         draws, number = self.links.shape
         rows = np.arange(draws)
         for one in range(1, number):
             hangs = self._hanging(one)
-            # What the part that hangs on it gains with every cluster of the rest.
+            # Gain if the component and all that is linked to it joins each other cluster.
             with_each = np.where(hangs, 0.0, hangs.astype(np.float64) @ self.gain)
             flat = (rows[:, None] * number + self.roots).ravel()
             of_cluster = np.bincount(flat, with_each.ravel(), draws * number).reshape(draws, number)

@@ -1,4 +1,4 @@
-"""All that a kind of question is made from: beliefs, crowd, criterion, and what was asked."""
+"""The state from which questions are chosen: beliefs, crowd, criterion, and earlier questions."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, Prospects
 from pyro_crowdclust.asking.crowd import Crowd
 
-# Questions are made of at most so many items, whatever the number of all.
-_MOST_ITEMS = 4000
-# Every cluster offers so many of its surest items to compare others with.
+# Questions are about at most this many items, so that the time does not grow with all items.
+_MAX_ITEMS = 4000
+# Number of most certain items of every cluster, with which others are compared.
 _SUREST = 40
-# How reliable somebody is of whom nothing is known, where there is no crowd.
+# Reliability that is assumed if there are no workers.
 TYPICAL_RELIABILITY = 0.8
 
 
 @dataclass
 class Situation:
-    """What is believed, who can be asked, and what is wanted.
+    """The beliefs, the workers who can be asked, earlier questions, and the criterion.
 
     Attributes
     ----------
     item_ids
-        The user's own.
+        The user's ids.
     beliefs, crowd, asked, criterion
-        As the classes say.
+        See their classes.
     exploration
         Share of the questions that are drawn at random.
     generator
-        All chance comes from it.
+        Source of all random numbers.
     """
 
     item_ids: pd.Index
@@ -48,7 +48,7 @@ class Situation:
 
     @property
     def num_items(self) -> int:
-        """Of all items."""
+        """Number of all items."""
         return len(self.item_ids)
 
     def explores(self) -> bool:
@@ -56,26 +56,26 @@ class Situation:
         return bool(self.generator.random() < self.exploration)
 
     def pool(self, among: Bool[np.ndarray, " item"] | None = None) -> Int[np.ndarray, " chosen"]:
-        """Items that questions are made of: all, or the most promising, the surest and some others.
+        """Items that questions may be about: all, or the most informative, most certain and others.
 
-        One pass over all items, or all among which they are to be; what follows has the size of the
-        pool.
+        This takes one pass over all items (or those in ``among``); later steps are linear in the
+        size of the pool.
         """
         every = np.arange(self.num_items) if among is None else np.flatnonzero(among)
-        if len(every) <= _MOST_ITEMS:
+        if len(every) <= _MAX_ITEMS:
             return every
         values = self.beliefs.own(every) + self.beliefs.others(every)
         prospects = Prospects(values, self.beliefs.probabilities[every])
         worth = self.criterion.worth(prospects, self.generator)
-        best = every[np.argpartition(-worth, _MOST_ITEMS // 2)[: _MOST_ITEMS // 2]]
-        others = self.generator.choice(every, _MOST_ITEMS // 4, replace=False)
+        best = every[np.argpartition(-worth, _MAX_ITEMS // 2)[: _MAX_ITEMS // 2]]
+        others = self.generator.choice(every, _MAX_ITEMS // 4, replace=False)
         surest = np.intersect1d(self.beliefs.surest(_SUREST), every)
         return np.unique(np.concatenate([best, surest, others]))
 
     def best(
         self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]
     ) -> int | None:
-        """One of the best of the eligible ones, or now and then any; None if there are none."""
+        """One of the best eligible questions, or a random one to explore; None if none is left."""
         places = np.flatnonzero(eligible)
         if not len(places):
             return None
@@ -86,13 +86,13 @@ class Situation:
 
 
 def check_among(among: Any) -> None:
-    """Raise a ``ValueError`` where there are no questions to choose from, or a number of them."""
+    """Raise a ``ValueError`` if ``among`` is an empty table, or a number of questions."""
     if isinstance(among, int):
         raise ValueError(
-            f"among is {among}, but must be a table of what may be asked; how many to ask is "
-            f"another argument: suggest(result, kind, count={among})"
+            f"among is {among}, but must be a table of what may be asked; the number of questions "
+            f"is another argument: suggest(result, kind, count={among})"
         )
     if hasattr(among, "__len__") and not len(among):
         raise ValueError(
-            "among is empty, and leaves nothing to ask; to choose from everything leave it out"
+            "among is empty, so there is nothing to ask; omit it to choose from all questions"
         )

@@ -1,4 +1,4 @@
-"""``suggest``: what to ask next, and of whom."""
+"""``suggest``: the next questions, and the worker to ask each of them."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Kind(Protocol):
 
     @property
     def columns(self) -> Sequence[str]:
-        """Those of its questions."""
+        """Columns of the table of questions."""
 
     @property
     def answers(self) -> str:
-        """What ``CrowdData`` calls the answers to them."""
+        """The argument of ``CrowdData`` that takes the answers."""
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """So many questions of the kind."""
+        """A table of ``count`` questions of this kind."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,16 +48,16 @@ class Suggestions:
     ----------
     frame
         One row per pair (``left, right, worker, gain``), per item of a page (``page, item, worker,
-        gain``) or per item to label (``item, worker, gain``), with the user's own ids, ``worker``
-        the one to ask, or missing where there is nobody, and ``gain`` in nats. The most valuable
-        questions come first, but for those that explore. Pages go on from the numbers of those
-        that were answered, so that ``Fitted.update`` takes them.
+        gain``) or per item to label (``item, worker, gain``), with the user's ids; ``worker`` is
+        the one to ask, missing if there are no workers; ``gain`` is in nats. The most informative
+        questions come first, except for random ones (``exploration``). Pages are numbered after
+        those that were answered, so that ``Fitted.update`` takes them.
     price
-        Of all of them together.
+        Price of all questions.
     workers
-        Who could be asked, a row each: how many of the questions are theirs (``asked``), how many
-        ``answers`` they gave before, how often their answer is no matter of chance
-        (``reliability``, with its ``deviation``, which is missing where workers have confusion
+        One row per worker who could be asked: the number of questions to ask them (``asked``), the
+        number of ``answers`` they gave before, the probability that their answer is not by chance
+        (``reliability``, with its ``deviation``, which is missing for workers with confusion
         matrices), and the ``price`` of a question.
     """
 
@@ -71,7 +71,7 @@ class Suggestions:
 
     @property
     def expected_gain(self) -> float:
-        """Expected information about what is wanted, in nats."""
+        """Expected information about the wanted items, in nats."""
         return float(self.frame["gain"].sum())
 
     def __repr__(self) -> str:
@@ -104,12 +104,12 @@ def suggest(
     exploration: float = 0.1,
     seed: int = 0,
 ) -> Suggestions:
-    """``argmax I(answers; z)``, greedily: the next questions, and whom to ask.
+    """``argmax I(answers; z)``, greedily: the next questions, and the workers to ask.
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
-    A worker is never asked again about a pair, alone or on a page, to place an item on a page, or
-    to label it, nor twice in one batch, and nobody about what known labels and links say; where no
-    more is left to ask, there are fewer questions.
+    A worker is never asked the same twice: about a pair, alone or on a page, to place an item on a
+    page, or to label it. Questions whose answers follow from known labels and links are left out.
+    There are fewer questions than ``count`` if no more are left.
 
     Parameters
     ----------
@@ -118,30 +118,30 @@ def suggest(
     kind
         ``Pages(size=12)`` to sort into groups, ``Pairs()``, or ``Labels()``.
     count
-        How many: pages, pairs, or items.
+        Number of pages, pairs, or items.
     criterion
-        ``InformationGain()``, ``WorkerInformation()`` to measure workers, ``Margin()`` without
-        workers, or ``Random()``.
+        ``InformationGain()``, ``WorkerInformation()`` to measure workers, ``Margin()`` (the same
+        for all workers), or ``Random()``.
     of
-        Items whose clusters are wanted; default all.
+        Items whose clusters are wanted; default: all.
     workers
-        Who can be asked, by ids; new ones, too, who first get known items among others, to be
-        measured. Default: those of the fit, but for workers who are trusted.
+        Ids of workers who can be asked. New ones first get some items with known clusters, to
+        measure them. Default: the workers of the fit who are not trusted.
     prices
-        Of a question by worker; 1 for those left out.
+        Price of a question by worker; 1 for workers who are not listed.
     loads
-        Questions that a worker takes at most; those left out take any number.
+        Maximal number of questions by worker; no limit for workers who are not listed.
     exploration
-        Share of the questions that are drawn at random, against a model that is wrong and sure.
+        Share of questions that are drawn at random, in case the model is wrong but certain.
     seed
-        Of all that is drawn.
+        Seed of all random numbers.
 
     Raises
     ------
     ValueError
-        For what is no fit, kind or criterion, numbers out of range, unknown items, a result without
-        q(z), and questions whose answers ``update`` would refuse: pages or pairs of a fit of class
-        labels alone, and labels of one of pairs or pages alone.
+        For a result, kind or criterion of another type, numbers out of range, unknown items, a
+        result without q(z), and questions whose answers ``update`` would refuse: pages or pairs if
+        the fit has class labels only, labels if it has pairs or pages only.
 
     Examples
     --------
@@ -160,15 +160,16 @@ def suggest(
     _check(result, kind, count, criterion, exploration, seed)
     generator = np.random.default_rng(seed)
     data = result.data
-    _check_is_heard(kind, data)
+    _check_supported(kind, data)
     if data.features is None and result.feature_shape is not None:
         warnings.warn(
-            "the features of the fit are not in its file, and without them no answer teaches about "
-            "other items, so that other questions are chosen: load(path, data=data)",
+            "the features of the fit are not in its file. Without them, answers about an item give "
+            "no information about similar ones, and other questions are chosen: use load(path, "
+            "data=data)",
             stacklevel=2,
         )
     asked = Asked(data)
-    # Those who are trusted have answered, too.
+    # All workers who have answered, including trusted ones.
     everybody = Crowd.of(result, data.worker_ids, None, None, generator)
     num_clusters = result.probabilities.shape[1]
     reliability = everybody.reliability(everybody.rates, num_clusters)
@@ -178,13 +179,13 @@ def suggest(
     if of is not None:
         wanted = np.zeros(data.num_items)
         wanted[data.item_positions(of).numpy()] = 1.0
-    wanted[asked.has_class] = 0.0  # nothing is left to tell of them
+    wanted[asked.has_class] = 0.0  # their clusters are known
     crowd = Crowd.of(result, workers, prices, loads, generator)
     situation = Situation(
         item_ids=data.item_ids,
         beliefs=Beliefs.of(
             result,
-            asked.heard(reliability),
+            asked.answered(reliability),
             wanted,
             everybody.channels(num_clusters),
             generator,
@@ -200,23 +201,23 @@ def suggest(
         frame["page"] += first_new_number(data.page_ids)
     questions = frame.drop_duplicates("page") if "page" in frame else frame
     table = crowd.table(questions["worker"], num_clusters, seed)
-    # Where there is nobody to ask a question costs 1.
+    # Without workers, a question costs 1.
     price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
     return Suggestions(frame, float(price), table)
 
 
 def first_new_number(page_ids: pd.Index, before: str = "") -> int:
-    """The number after those of the pages that there are, so that none is answered twice.
+    """The number after those of all existing pages, so that page ids are not used twice.
 
-    A file makes texts of numbers, and "3 of ann" of a page that several people sorted. Longer ones
-    are no numbers that anybody counted to.
+    In files numbers are texts, and a page that several people sorted is "3 of ann". Numbers with
+    more than 15 digits are ignored.
 
     Parameters
     ----------
     page_ids
-        Names of pages.
+        Ids of pages.
     before
-        What stands before a number.
+        The text before the number.
 
     Examples
     --------
@@ -231,16 +232,16 @@ def first_new_number(page_ids: pd.Index, before: str = "") -> int:
     return int(numbers.max()) + 1 if len(numbers) else 0
 
 
-def _check_is_heard(kind: Kind, data: CrowdData) -> None:
-    """Raise a ``ValueError`` for questions whose answers the fit could not go on with."""
-    of_labels = data.class_labels is not None
-    if of_labels and not data.has_answers and kind.answers != "labels":
+def _check_supported(kind: Kind, data: CrowdData) -> None:
+    """Raise a ``ValueError`` for questions whose answers the fit could not be updated with."""
+    has_labels = data.class_labels is not None
+    if has_labels and not data.has_answers and kind.answers != "labels":
         what = type(kind).__name__.lower()
-        raise ValueError(f"the fit is of class labels, and hears of no {what}: ask for Labels()")
-    if data.has_answers and not of_labels and kind.answers == "labels":
+        raise ValueError(f"the fit is of class labels, and cannot use {what}: ask for Labels()")
+    if data.has_answers and not has_labels and kind.answers == "labels":
         what = "pairs" if data.placements is None else "sorted pages"
         raise ValueError(
-            f"the fit is of {what}, and hears of no labels by workers: ask for Pages() or Pairs()"
+            f"the fit is of {what}, and cannot use class labels: ask for Pages() or Pairs()"
         )
 
 
@@ -262,5 +263,5 @@ def _check(
         )
     check_whole("count", count, least=1)
     if not isinstance(exploration, Real) or not 0 <= exploration <= 1:
-        raise ValueError(f"exploration is {exploration!r}, but is a share, from 0 to 1")
+        raise ValueError(f"exploration is {exploration!r}, but must be a share from 0 to 1")
     check_whole("seed", seed, least=0)

@@ -1,8 +1,8 @@
-"""Questions out to the tools that people answer in, and what they said back in.
+"""Export of questions to annotation tools, and import of the answers.
 
-A format is an object with the verbs of ``Format``: ``tasks`` makes of a table of questions what a
-tool takes, ``answers`` makes of what it exports the tables that ``CrowdData`` takes.
-``write_tasks`` and ``read_answers`` do so with files.
+A format is an object with the methods of ``Format``: ``tasks`` converts a table of questions to the
+input of a tool, ``answers`` converts the export of the tool to the tables that ``CrowdData`` takes.
+``write_tasks`` and ``read_answers`` do the same with files.
 """
 
 from pyro_crowdclust.exchange.answers import CrowdAnswers

@@ -1,4 +1,4 @@
-"""What people said, as the tables that ``CrowdData`` takes."""
+"""Answers from annotation tools, as the tables that ``CrowdData`` takes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _COLUMNS = {
     "labels": ["item", "worker", "label"],
     "unanswered": ["left", "right", "page", "item", "worker"],
 }
-_OF_ITEMS = ("left", "right", "item")
+_ITEM_COLUMNS = ("left", "right", "item")
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a worker said to a question.
+class GivenAnswer:
+    """The answer of a worker to a question.
 
     Attributes
     ----------
     question, worker
-        Who answered what.
+        The question, and the id of the worker.
     answer
-        What the question calls an answer; None where there is none.
+        The answer, as the question's class describes it; None if there is no answer.
     seconds
-        How long it took, if that is known.
+        How long it took, if this is known.
     """
 
     question: Question
@@ -46,23 +46,23 @@ class Said:
 
 @dataclass(frozen=True)
 class CrowdAnswers:
-    """Answers that came back, table by table.
+    """Answers from a tool, as one table for each kind of answers.
 
     Attributes
     ----------
     pairs
         ``left, right, worker, label``: 1 for "same", 0 for "different"; or the words, in a table
-        that somebody filled in.
+        that was filled in by hand.
     placements
-        ``page, item, worker, group``: pages that people sorted.
+        ``page, item, worker, group``: sorted pages.
     labels
         ``item, worker, label``.
     unanswered
-        ``left, right, page, item, worker``: what somebody skipped or could not tell, one row per
-        pair, item of a page or item.
+        ``left, right, page, item, worker``: questions that were skipped or answered "can't tell",
+        one row per pair, item of a page or item.
 
-    Where a tool measures it, ``seconds`` is what the answer, or the whole page, took. A page that
-    several workers sorted has an id for each, such as ``3 of ann``.
+    If a tool measures it, the column ``seconds`` is the time for the answer, or for the whole page.
+    A page that several workers sorted has an id for each, such as ``3 of ann``.
     """
 
     pairs: pd.DataFrame
@@ -71,28 +71,30 @@ class CrowdAnswers:
     unanswered: pd.DataFrame
 
     @classmethod
-    def of(cls, said: Iterable[Said]) -> CrowdAnswers:
-        """Tables of answers; of two by one worker to the same question the last counts.
+    def of(cls, given: Iterable[GivenAnswer]) -> CrowdAnswers:
+        """Tables of answers; if a worker answered a question twice, the last answer counts.
 
         A pair is the same question in either order.
 
         Raises
         ------
         ValueError
-            If an answer is none to its question.
+            If an answer is not possible for its question.
 
         Examples
         --------
         >>> from pyro_crowdclust.exchange.questions import PairQuestion
         >>> ants, others = PairQuestion("ant", "bee"), PairQuestion("ant", "cat")
-        >>> answers = CrowdAnswers.of([Said(ants, "ann", "same"), Said(others, "ann", None)])
+        >>> answers = CrowdAnswers.of(
+        ...     [GivenAnswer(ants, "ann", "same"), GivenAnswer(others, "ann", None)]
+        ... )
         >>> answers
         CrowdAnswers(1 pair, 1 unanswered)
         >>> answers.pairs
           left right worker  label
         0  ant   bee    ann      1
         """
-        last = {(one.question.key, one.worker): one for one in said}
+        last = {(one.question.key, one.worker): one for one in given}
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _COLUMNS}
         for one in last.values():
             who = {"worker": one.worker}
@@ -102,7 +104,7 @@ class CrowdAnswers:
                     rows[table].append({**values, **who, **took})
             except ValueError as error:
                 about = {**one.question.about(), **who}
-                raise ValueError(f"of {about}: {error}") from error
+                raise ValueError(f"answer about {about}: {error}") from error
         return cls.of_tables(**{name: pd.DataFrame(found) for name, found in rows.items() if found})
 
     @classmethod
@@ -112,7 +114,7 @@ class CrowdAnswers:
             name: _with_columns(tables.get(name, pd.DataFrame()), columns)
             for name, columns in _COLUMNS.items()
         }
-        whole["placements"] = _with_own_pages(whole["placements"])
+        whole["placements"] = _with_separate_pages(whole["placements"])
         return cls(**whole)
 
     @classmethod
@@ -122,7 +124,7 @@ class CrowdAnswers:
         Raises
         ------
         ValueError
-            If a worker sorted a page in two of them: which groups are the same is not known.
+            If a worker sorted a page in two of them, since the two groupings cannot be joined.
         """
         found: dict[str, list[pd.DataFrame]] = {name: [] for name in _COLUMNS}
         seen: set[tuple[Hashable, Hashable]] = set()
@@ -142,7 +144,7 @@ class CrowdAnswers:
         )
 
     def for_items(self, item_ids: Iterable[Hashable]) -> CrowdAnswers:
-        """The same answers with the items' own ids, where a file made texts of them.
+        """The answers with the original ids of items, which files turn into texts.
 
         Examples
         --------
@@ -151,17 +153,17 @@ class CrowdAnswers:
         [7]
         """
         items = _by_text(item_ids)
-        return self._with_own(dict.fromkeys(_COLUMNS, dict.fromkeys(_OF_ITEMS, items)))
+        return self._with_ids(dict.fromkeys(_COLUMNS, dict.fromkeys(_ITEM_COLUMNS, items)))
 
     def for_data(self, data: CrowdData) -> CrowdAnswers:
-        """The same answers with the data's own items, workers, classes and grades.
+        """The answers with the original ids of items, workers, classes and grades of the data.
 
-        A file makes texts of them all. What the data do not know stays as it is.
+        Files turn all of them into texts. Ids that are not in the data stay as they are.
 
         Raises
         ------
         ValueError
-            If the data have grades, and people answered "same" or "different".
+            If the data have grades, and the answers are "same" or "different".
 
         Examples
         --------
@@ -171,17 +173,17 @@ class CrowdAnswers:
         >>> answers.for_data(CrowdData(None, labels=known)).labels.to_numpy().tolist()
         [[6, '2', 1]]
         """
-        ids = dict.fromkeys(_OF_ITEMS, _by_text(data.item_ids))
+        ids = dict.fromkeys(_ITEM_COLUMNS, _by_text(data.item_ids))
         ids["worker"] = _by_text(data.worker_ids)
         own = {name: dict(ids) for name in _COLUMNS}
         own["labels"]["label"] = _by_text(data.class_ids)
         if len(data.grade_ids):
             check_graded(self.pairs, data.grade_ids)
             own["pairs"]["label"] = _by_text(data.grade_ids)
-        return self._with_own(own)
+        return self._with_ids(own)
 
-    def _with_own(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
-        """The same answers with other ids, by table, column and text."""
+    def _with_ids(self, ids: Mapping[str, Mapping[str, Mapping[str, Hashable]]]) -> CrowdAnswers:
+        """The answers with ids replaced, by table, column and text."""
         changed = {}
         for name, columns in ids.items():
             table = getattr(self, name)
@@ -194,7 +196,7 @@ class CrowdAnswers:
         return CrowdAnswers(**changed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The answers that there are, under the names by which ``CrowdData`` takes them."""
+        """The tables with answers, under the names of the arguments of ``CrowdData``."""
         names = [field.name for field in fields(self) if field.name != "unanswered"]
         return {name: getattr(self, name) for name in names if len(getattr(self, name))}
 
@@ -205,10 +207,10 @@ class CrowdAnswers:
 
 
 def check_graded(pairs: pd.DataFrame, grades: pd.Index) -> None:
-    """Raise a ``ValueError`` where a tool asked "same or different?", and answers are grades.
+    """Raise a ``ValueError`` if answers are "same" or "different", but the fit has grades.
 
-    Tools write their choices as the numbers 1 and 0; grades come as texts, from tables that people
-    filled in. Where labels are probabilities, 1 and 0 are such.
+    Tools export these answers as the numbers 1 and 0; grades are texts, from tables that were
+    filled in. If labels are probabilities, 1 and 0 are allowed.
     """
     labels = pairs["label"]
     is_number = labels.map(lambda one: isinstance(one, numbers.Real)).to_numpy(bool)
@@ -218,14 +220,14 @@ def check_graded(pairs: pd.DataFrame, grades: pd.Index) -> None:
         "pairs",
         labels,
         is_number,
-        f'"same" (1) or "different" (0) of a tool, but the answers of the fit are the grades '
-        f"{[*grades]}: leave these answers out, and ask for grades in a table to fill in "
+        f'"same" (1) or "different" (0) from a tool, but the answers of the fit are the grades '
+        f"{[*grades]}: leave these answers out, and collect grades with a table to fill in "
         "(PlainCsv, --format csv)",
     )
 
 
 def _by_text(ids: Iterable[Hashable]) -> dict[str, Hashable]:
-    """Ids by what a file makes of them; numbers without a fraction also with or without ".0"."""
+    """Ids by their texts in a file; whole numbers also with and without ".0"."""
     found: dict[str, Hashable] = {}
     exact: dict[str, Hashable] = {}
     for one in ids:
@@ -242,12 +244,12 @@ def _replaced(column: pd.Series, ids: Mapping[str, Hashable]) -> pd.Series:
 
 
 def _with_columns(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """The table with these columns in front."""
+    """The table with these columns first; missing ones are added."""
     return table.reindex(columns=[*columns, *table.columns.difference(columns, sort=False)])
 
 
-def _with_own_pages(placements: pd.DataFrame) -> pd.DataFrame:
-    """The placements with a page of its own for every worker, where several sorted the same."""
+def _with_separate_pages(placements: pd.DataFrame) -> pd.DataFrame:
+    """The placements with separate page ids for workers who sorted the same page."""
     shared = placements.groupby("page")["worker"].transform("nunique") > 1
     if not shared.any():
         return placements

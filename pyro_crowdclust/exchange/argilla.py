@@ -1,4 +1,4 @@
-"""Argilla 2: records as dictionaries and as JSON."""
+"""The format of Argilla 2: records as dictionaries and as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
     PageQuestion,
@@ -22,11 +22,12 @@ from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, reco
 class Argilla:
     """Argilla's records, for a dataset whose label question is called ``answer``.
 
-    The labels of that question are ``same``, ``different`` and ``can't tell`` for pairs, the
-    classes and ``can't tell`` for labels; its fields ``text_1``, ``text_2`` and ``image_1``,
-    ``image_2``, as far as items have them. ``rg.Record.from_dict`` makes records of the tasks, and
-    ``dataset.records.to_list()`` or ``to_json`` the export. A suggestion counts as the answer of
-    its agent. Argilla cannot sort pages.
+    The dataset must have these labels and fields. For pairs, the labels are ``same``, ``different``
+    and ``can't tell``; for class labels, the classes and ``can't tell``. The fields are ``text_1``,
+    ``text_2`` and ``image_1``, ``image_2``, as far as items have texts and images.
+    ``rg.Record.from_dict`` converts the tasks to records; ``dataset.records.to_list()`` or
+    ``to_json`` makes the export. A suggestion counts as an answer of its agent. Argilla cannot sort
+    pages.
 
     Parameters
     ----------
@@ -67,33 +68,35 @@ class Argilla:
         return parse_json(text)
 
     def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
-        """What people and models said, from exported records.
+        """Answers of people and models, from exported records.
 
         Raises
         ------
         ValueError
-            Naming the record and the field.
+            If a record is malformed; the message names the record and the field.
         """
-        return CrowdAnswers.of(said for one in records(export, "record") for said in self._of(one))
+        return CrowdAnswers.of(
+            given for one in records(export, "record") for given in self._answers(one)
+        )
 
-    def _of(self, record: Record) -> Iterator[Said]:
+    def _answers(self, record: Record) -> Iterator[GivenAnswer]:
         about = record.get("metadata", Mapping)
         try:
             question = question_about(about)
         except ValueError as error:
             raise record.wrong(error) from error
         for response in record.record("responses").records(self.question, "response"):
-            yield Said(question, response.get("user_id", str), response.maybe("value", str))
+            yield GivenAnswer(question, response.get("user_id", str), response.maybe("value", str))
         made = record.maybe("suggestions", Mapping, {})
         if self.suggestions and self.question in made:
             suggestion = Record(made, f"{record.place}, suggestions").record(self.question)
             agent = suggestion.maybe("agent", str, "model")
-            yield Said(question, agent, suggestion.maybe("value", str))
+            yield GivenAnswer(question, agent, suggestion.maybe("value", str))
 
 
 def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
     if isinstance(question, PageQuestion):
-        raise ValueError("Argilla cannot sort pages: ask pairs, or another tool")
+        raise ValueError("Argilla cannot sort pages: ask about pairs, or use another tool")
     fields = {}
     for place, item in enumerate(question.items, 1):
         if shown.has_images:

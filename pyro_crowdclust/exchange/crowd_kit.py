@@ -1,4 +1,4 @@
-"""crowd-kit: frames of ``task, worker, label``."""
+"""The format of crowd-kit: frames with the columns ``task, worker, label``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from pyro_crowdclust.exchange.questions import (
 class CrowdKit:
     """Frames as crowd-kit's aggregators take them: ``task, worker, label``.
 
-    A task is an item; for pairs it is a text of both, the same in either order, beside the columns
-    ``left`` and ``right``, which crowd-kit leaves alone.
+    A task is an item. For pairs it is a text made of both ids, the same in either order, and there
+    are columns ``left`` and ``right``, which crowd-kit ignores.
 
     Examples
     --------
@@ -42,17 +42,17 @@ class CrowdKit:
     """
 
     def tasks(self, questions: Questions, items: Items = None) -> pd.DataFrame:
-        """A frame of the tasks, and whom to ask; crowd-kit shows nothing, so ``items`` is not used.
+        """A frame of tasks, and of workers if they are named; ``items`` is not used.
 
         Raises
         ------
         ValueError
-            For pages, which crowd-kit does not know.
+            For pages, which crowd-kit does not have.
         """
         rows = []
         for question in read_questions(questions):
             if isinstance(question, PageQuestion):
-                raise ValueError("crowd-kit knows no pages: ask pairs or labels")
+                raise ValueError("crowd-kit has no pages: ask for pairs or labels")
             pair = question.about() if isinstance(question, PairQuestion) else {}
             who = {} if question.worker is None else {"worker": question.worker}
             rows.append({"task": _task(question.items), **who, **pair})
@@ -64,30 +64,31 @@ class CrowdKit:
         Raises
         ------
         ValueError
-            Where there are both, or sorted pages.
+            If there are both, or sorted pages.
         """
         if len(answers.placements):
             raise ValueError(
-                "crowd-kit knows no sorted pages: pass the pairs of their items, "
+                "crowd-kit has no sorted pages: pass the pairs of their items, "
                 "CrowdData(None, placements=answers.placements).as_pairs().pairs, as "
                 "CrowdAnswers.of_tables(pairs=)"
             )
         if len(answers.pairs) and len(answers.labels):
             raise ValueError(
-                "there are answers about pairs and labels, but a frame is of one kind: pass "
-                "CrowdAnswers.of_tables(pairs=answers.pairs), or the labels"
+                "there are answers about pairs and class labels, but a frame has one kind: pass "
+                "CrowdAnswers.of_tables(pairs=answers.pairs) or of_tables(labels=answers.labels)"
             )
         if len(answers.pairs):
             pairs = answers.pairs[["left", "right", "worker", "label"]]
             task = list(map(_task, zip(pairs["left"], pairs["right"], strict=True)))
-            label = alike_written(pairs["label"])  # of which crowd-kit would make several classes
+            # Otherwise crowd-kit would treat "same" and "Same" as different classes.
+            label = alike_written(pairs["label"])
             return pairs.assign(task=pd.Series(task, pairs.index), label=label)[
                 ["task", "worker", "label", "left", "right"]
             ]
         return answers.labels[["item", "worker", "label"]].rename(columns={"item": "task"})
 
     def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
-        """The frame as a table."""
+        """The frame as a CSV file."""
         file = io.StringIO()
         self.tasks(questions, items).to_csv(file, index=False)
         return {"tasks.csv": file.getvalue()}
@@ -97,14 +98,14 @@ class CrowdKit:
         return PlainCsv().parse(text)
 
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
-        """The answers of a frame: about pairs where it has ``left`` and ``right``, else labels.
+        """The answers in a frame: about pairs if it has ``left`` and ``right``, otherwise labels.
 
-        A label that is missing, blank or "can't tell" is no answer.
+        A label that is missing, blank or "can't tell" is counted as unanswered.
 
         Raises
         ------
         ValueError
-            Where a column is missing, or a cell other than a label is empty.
+            If a column is missing, or a cell other than a label is empty.
         """
         columns = ["task", "worker", "label"]
         frame = read_table(export, "answers", columns, ["left", "right"], may_lack=["label"])
@@ -122,9 +123,9 @@ class CrowdKit:
 
 
 def _task(items: Sequence[Hashable]) -> Hashable:
-    """An item, or a text that names both of a pair, of no other pair, and in either order."""
+    """An item, or a text that is unique to a pair and the same in either order."""
     if len(items) == 1:
         return items[0]
-    # A bar within an id does not part two.
+    # A bar within an id is escaped, since a bar separates the two ids.
     names = (str(item).replace("\\", "\\\\").replace("|", "\\|") for item in items)
     return " | ".join(sorted(names))

@@ -1,4 +1,4 @@
-"""dedupe: its training data, pairs of records that match or are distinct."""
+"""The format of dedupe: training data with pairs of records that match or are distinct."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.data.pair_answers import yes_or_no
 from pyro_crowdclust.data.tables import read_table, show
-from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
     DIFFERENT,
@@ -29,15 +29,15 @@ _LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}
 class Dedupe:
     """Training data of dedupe: ``match``, ``distinct`` and ``uncertain`` pairs of records.
 
-    A record is the row of an item with its id as one more field, which dedupe's variables need
-    not name. Pairs that stand open are ``uncertain``; who decides one moves it to another list.
+    A record is the row of an item, with its id as an additional field, which dedupe's variables
+    need not include. Open pairs are ``uncertain``; answering one moves it to another list.
 
     Parameters
     ----------
     id_field
-        The field of a record that holds the id of its item.
+        The field of a record that contains the id of its item.
     worker
-        Whose answers the file holds: it does not say.
+        The id of the worker who gave the answers, which the file does not contain.
 
     Examples
     --------
@@ -62,13 +62,15 @@ class Dedupe:
         Raises
         ------
         ValueError
-            For pages and labels, for items that are not among ``items``, and for a column of these
-            in which the ids are to stand.
+            For pages and labels, for items that are not among ``items``, and if a column of these
+            has the name ``id_field`` but other values than the ids.
         """
         shown = ShownItems.of(items)
         asked = read_questions(questions)
         if not all(isinstance(question, PairQuestion) for question in asked):
-            raise ValueError("dedupe knows pairs of records alone: ask pairs, or another tool")
+            raise ValueError(
+                "dedupe only has pairs of records: ask about pairs, or use another tool"
+            )
         pairs = [self._records(question.items, shown) for question in asked]
         return {"match": [], "distinct": [], "uncertain": pairs}
 
@@ -83,8 +85,8 @@ class Dedupe:
         ----------
         pairs
             ``left, right, label``, one row per pair, with labels as ``CrowdData`` takes them: 1
-            or "same" for a match, 0 or "different" for distinct. Pairs of which nobody could tell
-            are left out.
+            or "same" for a match, 0 or "different" for distinct. Pairs with "can't tell" are left
+            out.
         items
             The records, one row per id.
 
@@ -96,7 +98,7 @@ class Dedupe:
         shown = ShownItems.of(items)
         frame = read_table(pairs, "pairs", ["left", "right", "label"], may_lack=["label"])
         frame = frame[~frame["label"].map(is_no_answer)]
-        advice = "dedupe knows no grades, so make them 1 and 0"
+        advice = "dedupe has no grades, so convert them to 1 and 0"
         labels = yes_or_no(frame["label"], of_probabilities=advice, of_grades=advice)
         found: dict[str, list] = {"match": [], "distinct": []}
         for left, right, label in zip(frame["left"], frame["right"], labels, strict=True):
@@ -114,21 +116,22 @@ class Dedupe:
         return parse_json(text)
 
     def answers(self, export: Mapping[str, Iterable]) -> CrowdAnswers:
-        """What was said of pairs, from training data.
+        """Answers about pairs, from training data.
 
         Raises
         ------
         ValueError
-            Naming the list, the pair and the field.
+            If the data are malformed; the message names the list, the pair and the field.
         """
         training = Record.of(export, "the training data")
         if not {"match", "distinct"} <= training.fields.keys():
             raise training.wrong(f"it lacks match or distinct; it has {list(training.fields)}")
-        said = []
+        given = []
         for name, answer in _LISTS.items():
             for number, pair in enumerate(training.maybe(name, Sequence, ()), 1):
-                said.append(Said(self._question(pair, f"{name} {number}"), self.worker, answer))
-        return CrowdAnswers.of(said)
+                question = self._question(pair, f"{name} {number}")
+                given.append(GivenAnswer(question, self.worker, answer))
+        return CrowdAnswers.of(given)
 
     def _records(
         self, items: Sequence[Hashable], shown: ShownItems
@@ -139,14 +142,14 @@ class Dedupe:
     def _record(self, item: Hashable, fields: Mapping[str, Any]) -> dict[str, Any]:
         if fields.get(self.id_field, item) != item:
             raise ValueError(
-                f"the record of item {show(item)} has another '{self.id_field}', "
-                f"{show(fields[self.id_field])}, but under this name it is to carry its id: rename "
-                "the column, or name another field by Dedupe(id_field=)"
+                f"the record of item {show(item)} has {show(fields[self.id_field])} in column "
+                f"'{self.id_field}', but this field is reserved for its id: rename the column, or "
+                "choose another field by Dedupe(id_field=)"
             )
         return {self.id_field: item, **fields}
 
     def _question(self, pair: Any, place: str) -> PairQuestion:
-        # In a file dedupe marks what is a tuple.
+        # In files, dedupe marks tuples as objects with "__value__".
         both = pair.get("__value__") if isinstance(pair, Mapping) else pair
         if not isinstance(both, Sequence) or isinstance(both, str) or len(both) != 2:
             raise ValueError(f"{place} is {show(pair)}, but must be a pair of records")

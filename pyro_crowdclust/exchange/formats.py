@@ -1,4 +1,4 @@
-"""What every format does, which formats there are, and files of them."""
+"""The protocol of formats, the available formats, and writing and reading their files."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from pyro_crowdclust.files.opening import opened
 
 @runtime_checkable
 class Format(Protocol):
-    """A tool that people answer in: questions to it, and their answers back.
+    """The format of an annotation tool: export of questions, and import of answers.
 
-    One's own needs these verbs and no base class.
+    A user-defined format needs these methods, and no base class.
     """
 
     def tasks(self, questions: pd.DataFrame, items: Items = None) -> Any:
-        """The questions as the tool takes them; what is shown of the items is in ``items``."""
+        """The questions in the form of the tool; ``items`` has what is shown of the items."""
 
     def answers(self, export: Any) -> CrowdAnswers:
-        """What people said, from what the tool exports."""
+        """The answers in an export of the tool."""
 
     def files(self, questions: pd.DataFrame, items: Items = None) -> dict[str, str]:
-        """The text of every file to give to the tool, by its name."""
+        """The text of every file for the tool, by file name."""
 
     def parse(self, text: str) -> Any:
-        """The export in a file, as ``answers`` takes it."""
+        """The export in a file, in the form that ``answers`` takes."""
 
 
-# With the formats' own defaults, by the names that the command line has for them.
+# Formats with their defaults, by their names on the command line.
 FORMATS: dict[str, Format] = {
     "csv": PlainCsv(),
     "html": HtmlPage(),
@@ -51,7 +51,7 @@ FORMATS: dict[str, Format] = {
     "dedupe": Dedupe(),
     "crowd-kit": CrowdKit(),
 }
-# Which of them a file is of, where nobody says.
+# The format of a file by its suffix, if none is given.
 _BY_SUFFIX = {".csv": "csv", ".tsv": "csv", ".json": "label-studio", ".jsonl": "prodigy"}
 
 
@@ -61,25 +61,25 @@ def write_tasks(
     questions: Questions,
     items: Items = None,
 ) -> list[Path]:
-    """Write the files that a tool asks from; returns their names.
+    """Write the files of a tool with questions; returns their paths.
 
     Parameters
     ----------
     folder
-        Where to write; it is made where there is none.
+        Where to write; it is made if it does not exist.
     form
         The format, such as ``LabelStudio()``.
     questions
         A table of pairs (``left, right``), of pages (``page, item``) or of items to label
-        (``item``), perhaps with ``worker``.
+        (``item``), optionally with ``worker``.
     items
-        What people see: a data frame with a row for every id, whose column ``image`` holds files
-        or addresses of pictures and whose others are shown as text; or a text for every id.
+        What workers see: a data frame with a row for every id, whose column ``image`` has files or
+        addresses of pictures and whose other columns are shown as text; or a text for every id.
 
     Raises
     ------
     ValueError
-        If the format has no such questions, or an item is not among ``items``.
+        If the format does not have this kind of questions, or an item is not among ``items``.
 
     Examples
     --------
@@ -98,20 +98,20 @@ def write_tasks(
 
 
 def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers:
-    """What people said, from the files that a tool exports.
+    """The answers in one or several files that were exported by a tool.
 
     Parameters
     ----------
     paths
         One file or several, of one format.
     form
-        The format. None: what the end of each file's name says, ``.csv`` and ``.tsv`` a table,
-        ``.json`` Label Studio's, ``.jsonl`` Prodigy's.
+        The format. None: by the suffix of each file, ``.csv`` and ``.tsv`` for a table, ``.json``
+        for Label Studio, ``.jsonl`` for Prodigy.
 
     Raises
     ------
     ValueError
-        Naming the file, the record in it and the field.
+        If a file is malformed; the message names the file, the record and the field.
     """
     return CrowdAnswers.joined(_read(Path(path), form) for path in paths)
 
@@ -120,7 +120,8 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
     if form is None:
         if path.suffix.lower() not in _BY_SUFFIX:
             raise ValueError(
-                f"{path} does not end in {', '.join(_BY_SUFFIX)}: say which format it has"
+                f"the format of {path} is unknown, since it does not end in "
+                f"{', '.join(_BY_SUFFIX)}: give its format"
             )
         form = FORMATS[_BY_SUFFIX[path.suffix.lower()]]
     text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""One self-contained page on which a person sorts items into groups, without any server."""
+"""A self-contained HTML page on which a person sorts items into groups, without a server."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from pyro_crowdclust.exchange.questions import PageQuestion, Question, Questions
 
 @dataclass(frozen=True)
 class HtmlPage:
-    """A page to sort on: a single file, which asks for no other and for no network.
+    """An HTML page for sorting items into groups: a single file that needs no network.
 
-    People drag items into groups, or pick them by keys or fingers, say "can't tell", and go on
-    where they left off in the same browser. They save a table of ``page, item, worker, group,
-    seconds``, where a group that is left empty is "can't tell". Pictures are put into the file;
-    where items have pictures or texts, their ids are not shown.
+    Workers drag items into groups, or select them by keyboard or touch, or answer "can't tell".
+    In the same browser they can continue later. They save a table of ``page, item, worker, group,
+    seconds``, where an empty group is "can't tell". Pictures are embedded in the file. If items
+    have pictures or texts, their ids are not shown.
 
     Parameters
     ----------
     title
         Headline of the page.
     sentence
-        What to do, in a sentence.
+        Instruction for the workers.
 
     Examples
     --------
@@ -52,28 +52,28 @@ class HtmlPage:
         Raises
         ------
         ValueError
-            For questions that are no pages, items that are not among ``items``, and pictures that
-            are addresses elsewhere.
+            For questions that are not pages, items that are not among ``items``, and pictures that
+            are addresses in the network.
         """
         return self._page(read_questions(questions), ShownItems.of(items))
 
     def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
-        """A page for every worker, or one where nobody is named."""
+        """One HTML file per worker, and one for questions without a worker."""
         shown = ShownItems.of(items)
         by_file = files_by_worker(read_questions(questions), "sort", ".html")
         return {name: self._page(own, shown) for name, own in by_file.items()}
 
     def parse(self, text: str) -> pd.DataFrame:
-        """The table in a file that somebody saved."""
+        """The table in a file that a worker saved."""
         return PlainCsv().parse(text)
 
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
-        """What people said, from the table that they saved.
+        """The answers in a table that a worker saved.
 
         Raises
         ------
         ValueError
-            Where a column is missing.
+            If a column is missing.
         """
         return PlainCsv().answers(export)
 
@@ -82,9 +82,9 @@ class HtmlPage:
         workers = {question.worker for question in questions}
         worker = workers.pop() if len(workers) == 1 else None
         content = {"worker": "" if worker is None else str(worker), "pages": pages}
-        # A browser keeps what was sorted under this name: the same questions, the same person.
+        # The browser stores what was sorted under this key, for the same questions and worker.
         key = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-        # "<" could close the script that holds the data.
+        # "<" could end the script that contains the data.
         data = json.dumps({"key": key, **content}, ensure_ascii=False).replace("<", "\\u003c")
         page = _source("sort.html")
         for name, text in (
@@ -100,7 +100,7 @@ class HtmlPage:
 
 def _page(question: Question, shown: ShownItems) -> dict[str, Any]:
     if not isinstance(question, PageQuestion):
-        raise ValueError("the page is to sort on: ask pages, or another tool")
+        raise ValueError("the HTML page can only sort pages: ask for pages, or use another tool")
     return {"page": question.page, "items": [_item(item, shown) for item in question.items]}
 
 
@@ -112,7 +112,7 @@ def _item(item: Any, shown: ShownItems) -> dict[str, Any]:
         image = shown.image(item)
         if not image.startswith("data:"):
             raise ValueError(
-                f"image of item {item!r} is at {image}, but the page uses no network: name a file"
+                f"image of item {item!r} is at {image}, but the page uses no network: give a file"
             )
         entry["image"] = image
     return entry

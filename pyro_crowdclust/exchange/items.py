@@ -1,4 +1,4 @@
-"""What people are shown of the items that they are asked about."""
+"""Texts and pictures of items, as they are shown to workers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from jaxtyping import Num
 
 from pyro_crowdclust.data.tables import count, in_pandas, show, to_index, unknown
 
-# Addresses that a tool fetches by itself; everything else is a file to put in.
+# Addresses that tools can load themselves; everything else is a file to embed.
 _ADDRESSES = ("http://", "https://", "s3://", "gs://", "data:")
 
 
 @dataclass(frozen=True)
 class ShownItems:
-    """Items as people see them: a picture, texts, or both.
+    """Items as workers see them: a picture, texts, or both.
 
     Parameters
     ----------
     frame
-        One row per item, under its id. A column ``image`` holds the names of picture files or
-        their addresses (``https:``, ``data:``); all other columns are shown as text. None: an item
-        is shown by its id.
+        One row per item, indexed by id. A column ``image`` has the names of picture files or their
+        addresses (``https:``, ``data:``); all other columns are shown as text. None: the id is
+        shown.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class ShownItems:
 
     @classmethod
     def of(cls, items: Items) -> ShownItems:
-        """Items from a data frame, from one text per id, or as they are.
+        """Shown items from a data frame, from one text per id, or unchanged.
 
         Raises
         ------
         ValueError
-            If an id is there twice, or there is no text for every id.
+            If an id is repeated, or there is not one text for every id.
         """
         if isinstance(items, ShownItems):
             return items
@@ -62,12 +62,12 @@ class ShownItems:
                 items = pd.Series(items).rename("text").to_frame()
             except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"items are no texts ({error}): pass a data frame with a row for every id, a "
-                    "text for every id, or picture_frame of pixels"
+                    f"items are not texts ({error}): pass a data frame with a row for every id, a "
+                    "text for every id, or for pictures picture_frame(pixels)"
                 ) from error
         if items.index.has_duplicates:
             twice = show(items.index[int(items.index.duplicated().argmax())])
-            raise ValueError(f"items have two rows {twice}: drop one of them")
+            raise ValueError(f"items have two rows with the id {twice}: drop one of them")
         return cls(items)
 
     @property
@@ -77,7 +77,7 @@ class ShownItems:
 
     @property
     def has_texts(self) -> bool:
-        """Whether there is anything but pictures."""
+        """Whether there are texts to show."""
         return self.frame is None or any(name != "image" for name in self.frame.columns)
 
     def fields(self, item: Hashable) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class ShownItems:
         Raises
         ------
         ValueError
-            If there is no such item.
+            If the item is unknown.
         """
         if self.frame is None:
             return {"text": str(item)}
@@ -99,7 +99,7 @@ class ShownItems:
         return {name: None if pd.isna(cell) else _plain(cell) for name, cell in cells.items()}
 
     def text(self, item: Hashable) -> str:
-        """The texts of an item; with the names of their columns, where there are several."""
+        """The texts of an item, with the names of their columns if there are several."""
         texts = {name: value for name, value in self.fields(item).items() if name != "image"}
         if len(texts) == 1:
             (value,) = texts.values()
@@ -107,23 +107,24 @@ class ShownItems:
         return "\n".join(f"{name}: {value}" for name, value in texts.items() if value is not None)
 
     def image(self, item: Hashable) -> str:
-        """Address of the picture of an item; a file's content becomes one (``data:``).
+        """Address of the picture of an item; a file is embedded as a ``data:`` address.
 
         Raises
         ------
         ValueError
-            If the file cannot be read, or is no picture.
+            If the file cannot be read, or is not a picture.
         """
         value = self.fields(item)["image"]
         if value is None:
-            raise ValueError(f"item {show(item)} has no image: fill in its file, or drop the row")
+            raise ValueError(f"item {show(item)} has no image: give its file, or drop the row")
         address = str(value)
         if address.startswith(_ADDRESSES):
             return address
         kind = mimetypes.guess_type(address)[0] or ""
         if not kind.startswith("image/"):
             raise ValueError(
-                f"image of item {show(item)}: {address} does not end as pictures do (.png, .jpg)"
+                f"image of item {show(item)}: {address} is not a picture, by its suffix: give a "
+                "file such as .png or .jpg"
             )
         try:
             content = Path(address).read_bytes()
@@ -134,7 +135,7 @@ class ShownItems:
         return _data_address(kind, content)
 
 
-# What every format takes to show: rows of a table, a text for every id, or nothing but the ids.
+# What every format accepts as items to show: a table, a text for every id, or None for the ids.
 Items = pd.DataFrame | pd.Series | Mapping[Any, Any] | ShownItems | None
 
 
@@ -146,10 +147,11 @@ def picture_frame(
     Parameters
     ----------
     pictures
-        Grey, ``[item, height, width]``, or red, green and blue, with a last axis of 3. Integers
-        from 0 to 255; others are stretched so that the largest value of all is white.
+        Grey, ``[item, height, width]``, or red, green and blue, with a last axis of 3. Values of
+        type uint8 are used as they are, from 0 to 255; others are scaled so that the largest value
+        of all pictures is white.
     ids
-        Ids of the items; default their positions.
+        Ids of the items; default: their positions.
 
     Raises
     ------
@@ -166,16 +168,17 @@ def picture_frame(
     if pictures.ndim not in (3, 4) or (pictures.ndim == 4 and pictures.shape[3] != 3):
         raise ValueError(
             f"pictures have the shape {list(pictures.shape)}, but must be [item, height, width], "
-            "perhaps with a last axis of 3 colours"
+            "optionally with a last axis of 3 colours"
         )
     if pictures.size and not (pictures.min() >= 0 and np.isfinite(pictures.max())):
         raise ValueError(
-            "pictures have negative, infinite or missing values: white is the largest, black 0"
+            "pictures have negative, infinite or missing values, but must be from 0 (black) to a "
+            "largest value (white)"
         )
     index = pd.RangeIndex(len(pictures)) if ids is None else to_index(ids, "ids")
     if len(index) != len(pictures):
         raise ValueError(
-            f"{count(len(index), 'id')} for {count(len(pictures), 'picture')}: pass one for each"
+            f"{count(len(index), 'id')} for {count(len(pictures), 'picture')}: pass one id for each"
         )
     if pictures.dtype != np.uint8:
         scale = 255.0 / max(float(pictures.max(initial=0)), 1e-300)
@@ -185,7 +188,7 @@ def picture_frame(
 
 
 def _png(pixels: Num[np.ndarray, "height width ..."]) -> bytes:
-    """A picture of bytes in the PNG format (ISO 15948): each row is unfiltered."""
+    """A picture in the PNG format (ISO 15948), with unfiltered rows."""
     height, width = pixels.shape[:2]
     colour = 2 if pixels.ndim == 3 else 0
     rows = np.ascontiguousarray(pixels).reshape(height, -1)
@@ -205,6 +208,6 @@ def _data_address(kind: str, content: bytes) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value of a type that JSON has."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, (str, int, float, bool)) else str(value)

@@ -1,4 +1,4 @@
-"""Label Studio: tasks and a labelling configuration to it, its JSON export back."""
+"""The format of Label Studio: tasks, a labelling configuration, and its JSON export."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
     CANNOT_TELL,
@@ -27,9 +27,9 @@ from pyro_crowdclust.exchange.questions import (
 )
 from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, records
 
-# Names of the controls of the configuration, under which their results come back.
+# Names of the controls in the configuration, and of their results in the export.
 _CHOICE, _GROUPS = "answer", "groups"
-# The ranker keeps what was left in the list under this name.
+# The ranker's name for items that were left in the list.
 _NOT_MOVED = "_"
 
 
@@ -37,23 +37,23 @@ _NOT_MOVED = "_"
 class LabelStudio:
     """Label Studio's tasks, its labelling configuration, and its JSON export.
 
-    Pairs and labels are choices, pages a list of items to be moved to buckets. Back come the
-    annotations of every person, but for cancelled ones, and the predictions of every model.
+    Pairs and labels are choices; pages are lists of items to be moved to buckets. The answers are
+    the annotations of all people, except cancelled ones, and the predictions of all models.
 
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from, shown and read as text.
+        The classes to choose from in questions for labels, shown and read as text.
     num_groups
-        How many buckets a page has; default one for every item of the largest page, at most 6,
-        which is what a screen holds side by side.
+        Number of buckets of a page; default: one for every item of the largest page, but at most 6,
+        which fit side by side on a screen.
     workers
-        Names of people by the number that Label Studio has for them (``completed_by``); others
-        keep their address, or their number as text.
+        Names of people by their number in Label Studio (``completed_by``); others are named by
+        their email address, or by their number as text.
     predictions
         Whether models count as workers, under their ``model_version``.
     sentence
-        What people read above the task; default a sentence for each kind of question.
+        The instruction above the task; default: a sentence for each kind of question.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class LabelStudio:
         Raises
         ------
         ValueError
-            If labels are asked for and there are no ``classes``.
+            If questions are for labels and there are no ``classes``.
         """
         shown, asked = ShownItems.of(items), read_questions(questions)
         match asked[0]:
@@ -113,46 +113,47 @@ class LabelStudio:
         return parse_json(text)
 
     def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
-        """What people and models said, from an export as JSON.
+        """Answers of people and models, from an export as JSON.
 
         Raises
         ------
         ValueError
-            Naming the task, the annotation and the field.
+            If a task is malformed; the message names the task, the annotation and the field.
 
         Warns
         -----
         UserWarning
-            Where there are predictions of which the export has the numbers alone.
+            If the export has only the numbers of predictions, not their results.
         """
         tasks = records(export, "task")
         numbers = [task for task in tasks if _names_predictions_alone(task)]
         if self.predictions and numbers:
             warnings.warn(
-                f"{numbers[0].place}: its predictions are numbers alone, so that no model is heard "
-                "as a worker; export a snapshot with the predictions, or pass predictions=False",
+                f"{numbers[0].place}: the export has only the numbers of predictions, so answers "
+                "of models are ignored; export a snapshot with the predictions, or pass "
+                "predictions=False",
                 stacklevel=2,
             )
-        return CrowdAnswers.of(said for task in tasks for said in self._of(task))
+        return CrowdAnswers.of(given for task in tasks for given in self._answers(task))
 
-    def _of(self, task: Record) -> Iterator[Said]:
+    def _answers(self, task: Record) -> Iterator[GivenAnswer]:
         about = task.get("data", Mapping)
         try:
             question = question_about(about)
         except ValueError as error:
             raise task.wrong(error) from error
         annotations = task.records("annotations", "annotation")
-        # A person may have corrected an annotation, or made another one: the last counts.
+        # People may correct an annotation, or make another one: the last one counts.
         for annotation in sorted(annotations, key=lambda one: one.maybe("updated_at", str, "")):
             cancelled = annotation.maybe("was_cancelled", bool, False)
             answer = None if cancelled else _answer(annotation, question)
             seconds = annotation.maybe("lead_time", (int, float))
-            yield Said(question, self._worker(annotation), answer, seconds)
+            yield GivenAnswer(question, self._worker(annotation), answer, seconds)
         if not self.predictions or _names_predictions_alone(task):
             return
         for prediction in task.records("predictions", "prediction"):
             name = prediction.maybe("model_version", str, "model")
-            yield Said(question, name, _answer(prediction, question))
+            yield GivenAnswer(question, name, _answer(prediction, question))
 
     def _worker(self, annotation: Record) -> Hashable:
         who = annotation.get("completed_by", (int, Mapping))
@@ -163,7 +164,7 @@ class LabelStudio:
 
 
 def _names_predictions_alone(task: Record) -> bool:
-    """Whether the export has numbers in place of predictions, as a plain one does."""
+    """Whether the export has only numbers of predictions, as plain exports do."""
     return any(isinstance(one, int) for one in task.maybe("predictions", Sequence, ()))
 
 
@@ -182,12 +183,12 @@ def _task(question: Question, shown: ShownItems) -> dict[str, Any]:
 
 
 def _list_entry(item: Hashable, shown: ShownItems) -> dict[str, str]:
-    """An item of a page, as the List of Label Studio takes it: its ids are texts."""
+    """An item of a page, as an entry of Label Studio's List, whose ids are texts."""
     entry = {"id": str(item)}
     if shown.has_texts:
         entry["body"] = shown.text(item)
     if shown.has_images:
-        # Of addresses in HTML, Label Studio keeps those of the web alone, but not so in styles.
+        # Label Studio removes data: addresses from HTML attributes, but not from styles.
         image = html.escape(shown.image(item))
         style = f"height: 5rem; background: url({image}) center/contain no-repeat"
         entry["html"] = f'<div style="{style}"></div>'
@@ -219,7 +220,7 @@ def _choices(panels: list[str], values: Sequence[str]) -> list[str]:
 
 def _buckets(count: int) -> list[str]:
     return [
-        # The last line of an item is its id, which may tell more than people should know.
+        # The last line of an item is its id, which may reveal the answer.
         "  <Style>.htx-ranker-item [class^=itemLine]:last-child { display: none }</Style>",
         '  <List name="items" value="$list" title="To sort"/>',
         f'  <Ranker name="{_GROUPS}" toName="items">',
@@ -230,7 +231,7 @@ def _buckets(count: int) -> list[str]:
 
 
 def _answer(annotation: Record, question: Question) -> Any:
-    """What the results of an annotation or a prediction say; None where there is no answer."""
+    """The answer in the results of an annotation or a prediction; None if there is none."""
     name = _GROUPS if isinstance(question, PageQuestion) else _CHOICE
     results = annotation.records("result", "result")
     own = [result for result in results if result.get("from_name", str) == name]
@@ -249,13 +250,13 @@ def _answer(annotation: Record, question: Question) -> Any:
 
 
 def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]:
-    """The group of every item that was put into one."""
+    """The group of every item that was put into a group."""
     items = {str(item): item for item in question.items}
     groups: dict[Hashable, Hashable] = {}
     for name in buckets.fields:
         for entry in buckets.get(name, Sequence):
             if str(entry) not in items:
-                raise buckets.wrong(f"'{name}' holds {entry!r}, which is no item of the page")
+                raise buckets.wrong(f"'{name}' has {entry!r}, which is not an item of the page")
             if name != _NOT_MOVED and not is_no_answer(name):
                 groups[items[str(entry)]] = name
     return groups

@@ -1,4 +1,4 @@
-"""One file for every person who is asked."""
+"""Names of files with the questions of each worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyro_crowdclust.exchange.questions import Question
 def files_by_worker(
     questions: Sequence[Question], stem: str, suffix: str
 ) -> dict[str, list[Question]]:
-    """The questions of every worker, by the name of a file.
+    """The questions of every worker, by the name of the worker's file.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def files_by_worker(
     for worker, own in by_worker.items():
         words = [stem] if worker is None else [stem, *re.findall(r"\w+", str(worker))]
         name = "-".join(words)
-        # Where two names differ in signs alone, or in case, which some file systems do not tell.
+        # Names that differ only in signs or in case (some file systems ignore it) get a number.
         names = (name, *(f"{name}-{number}" for number in range(2, len(by_worker) + 2)))
         taken = {other.lower() for other in files}
         free = next(one for one in names if f"{one}{suffix}".lower() not in taken)

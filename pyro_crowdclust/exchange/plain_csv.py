@@ -1,4 +1,4 @@
-"""Tables as plain text, to fill in in a spreadsheet."""
+"""The format of CSV tables, to be filled in with a spreadsheet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyro_crowdclust.exchange.questions import (
 )
 from pyro_crowdclust.files.csv_files import as_written, write_csv
 
-# The columns that say what is asked, the one to fill in, and the table of the answers.
+# The columns of the question, the column to fill in, and the table of the answers.
 _KINDS = (
     (["left", "right"], "label", "pairs"),
     (["page", "item"], "group", "placements"),
@@ -40,13 +40,13 @@ _KINDS = (
 class PlainCsv:
     """Tables with a column to fill in: ``label`` for pairs and labels, ``group`` for pages.
 
-    A cell that is left empty, or says "can't tell", is no answer. Where a row asks one person the
-    same as an earlier one, pairs in either order, the last that is filled in counts.
+    A cell that is empty, or "can't tell", is no answer. If a worker was asked the same in several
+    rows (pairs in either order), the last answer counts.
 
     Parameters
     ----------
     worker
-        Who answered, where a row does not say.
+        Id of the worker in rows that do not have one.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class PlainCsv:
     worker: Hashable | None = None
 
     def tasks(self, questions: Questions, items: Items = None) -> pd.DataFrame:
-        """A table of the questions, what is shown of the items, and an empty column.
+        """A table with the questions, the texts of the items, and an empty column to fill in.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class PlainCsv:
         return frame.assign(**{answer: ""})
 
     def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
-        """A table for every worker, or one where nobody is named."""
+        """One table per worker, and one for questions without a worker."""
         shown = ShownItems.of(items)
         texts = {}
         for name, own in files_by_worker(read_questions(questions), "questions", ".csv").items():
@@ -91,16 +91,15 @@ class PlainCsv:
         return texts
 
     def parse(self, text: str) -> pd.DataFrame:
-        """The table in a file, all cells as text; commas, semicolons or tabs between them.
+        """The table in a file, with all cells as text, separated by commas, semicolons or tabs.
 
-        Rows and columns that a spreadsheet adds are left out: rows without any text, columns
-        without a name.
+        Rows without any text and columns without a name, which spreadsheets may add, are left out.
 
         Raises
         ------
         ValueError
-            If the text is no table, a name is there twice, or a row holds more than there are
-            names.
+            If the text is not a table, a column name is repeated, or a row has more values than
+            there are columns.
         """
         separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
         names, *rows = _filled_rows(text, separator)
@@ -108,21 +107,21 @@ class PlainCsv:
         for number, row in enumerate(rows, 1):
             if any(row[len(names) :]):
                 raise ValueError(
-                    f"row {number} holds {len(row)} values, but the first line has "
+                    f"row {number} has {len(row)} values, but the first line has "
                     f"{count(len(names), 'name')}: name every column, and put quotes around texts "
-                    f"that hold {separator!r}"
+                    f"that contain {separator!r}"
                 )
         columns = zip_longest(names, *(row[: len(names)] for row in rows), fillvalue="")
         cells = {name: list(map(as_written, column)) for name, *column in columns if name}
         return pd.DataFrame(cells, dtype=str)
 
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
-        """What people said, from a table that they filled in.
+        """The answers in a table that was filled in.
 
         Raises
         ------
         ValueError
-            Where a column is missing, or nobody is named as the worker.
+            If a column or the id of a worker is missing.
         """
         given = as_frame(export, "answers")
         columns, answer, table = _kind_of(given)
@@ -130,7 +129,7 @@ class PlainCsv:
         refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
         frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
-        if table != "placements":  # where an item that is twice on a page is left to be refused
+        if table != "placements":  # CrowdData refuses an item that is twice on a page
             frame = _last_of_each(frame, columns, answer)
         blank = frame[answer].map(is_no_answer).astype(bool)
         own = [*columns, "worker", answer]
@@ -146,7 +145,7 @@ class PlainCsv:
         if "worker" not in frame:
             if self.worker is None:
                 raise ValueError(
-                    "there is no column 'worker': add one, or say who answered (PlainCsv(worker=))"
+                    "there is no column 'worker': add one, or give the worker by PlainCsv(worker=)"
                 )
             return pd.Series([self.worker] * len(frame), frame.index, dtype=object)
         missing = frame["worker"].isna() | are_blank(frame["worker"])
@@ -154,14 +153,14 @@ class PlainCsv:
             row = int(missing.to_numpy().argmax())
             about = ", ".join(f"{name} {show(frame[name].iloc[row])}" for name in columns)
             raise ValueError(
-                f"row {row + 1} has no worker ({about}): fill it in, or say PlainCsv(worker=)"
+                f"row {row + 1} has no worker ({about}): fill it in, or give PlainCsv(worker=)"
             )
         return frame["worker"].where(~missing, self.worker)
 
 
 def _filled_rows(text: str, separator: str) -> list[list[str]]:
-    """The cells of every row that has any, without spaces around them; the names are the first."""
-    # A cell may hold a whole picture, which is more than this reader takes by itself.
+    """The stripped cells of all rows with any text, column names first."""
+    # A cell may be a whole picture, which is larger than the reader's default limit.
     limit = csv.field_size_limit(max(len(text), csv.field_size_limit()))
     reader = csv.reader(
         io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
@@ -170,28 +169,28 @@ def _filled_rows(text: str, separator: str) -> list[list[str]]:
         rows = [[cell.strip() for cell in row] for row in reader]
     except csv.Error as error:
         raise ValueError(
-            f"line {reader.line_num} is no row of a table ({error}): see whether a quote is open; "
-            "one within a text is written twice"
+            f"line {reader.line_num} is not a row of a table ({error}): check that every quote is "
+            "closed; a quote within a text is written twice"
         ) from error
     finally:
         csv.field_size_limit(limit)
     filled = [row for row in rows if any(row)]
     if not filled:
         raise ValueError(
-            "there is nothing in it: a table begins with a line of names, such as "
+            "the table is empty: it must begin with a line of column names, such as "
             "left,right,worker,label"
         )
     return filled
 
 
 def _are_empty(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
-    """Which rows hold nothing at all, as a spreadsheet has them below a table."""
+    """Whether all cells of a row are empty, as in rows that spreadsheets add below a table."""
     cells = [column.isna().to_numpy() | are_blank(column) for _, column in frame.items()]
     return np.all(cells, axis=0)
 
 
 def _last_of_each(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:
-    """The last answer of every worker to every question; cells left empty are none."""
+    """The last answer of every worker to every question; empty cells count only if all are."""
     asked = in_one_order(frame) if "left" in columns else frame
     is_given = frame[answer].notna() & ~are_blank(frame[answer])
     empty_first = asked.iloc[np.argsort(is_given.to_numpy(), kind="stable")]
@@ -203,13 +202,15 @@ def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:
     who = {} if question.worker is None else {"worker": question.worker}
     if isinstance(question, PairQuestion):
         both = zip(("text_left", "text_right"), question.items, strict=True)
-        return [question.about() | who | {name: _seen(item, shown) for name, item in both}]
+        return [question.about() | who | {name: _shown_text(item, shown) for name, item in both}]
     page = {"page": question.page} if isinstance(question, PageQuestion) else {}
-    return [{**page, "item": item, **who, "text": _seen(item, shown)} for item in question.items]
+    return [
+        {**page, "item": item, **who, "text": _shown_text(item, shown)} for item in question.items
+    ]
 
 
-def _seen(item: Hashable, shown: ShownItems) -> str:
-    """What a spreadsheet can show of an item: its texts, or where its picture is."""
+def _shown_text(item: Hashable, shown: ShownItems) -> str:
+    """What a spreadsheet can show of an item: its texts, or the address of its picture."""
     return shown.text(item) if shown.has_texts else str(shown.fields(item)["image"])
 
 
@@ -219,6 +220,6 @@ def _kind_of(frame: pd.DataFrame) -> tuple[list[str], str, str]:
             return columns, answer, table
     wanted = "; ".join(", ".join([*columns, answer]) for columns, answer, _ in _KINDS)
     raise ValueError(
-        f"the columns are {', '.join(map(show, frame.columns))}, but must be those of one kind of "
-        f"answers: {wanted}"
+        f"the columns are {', '.join(map(show, frame.columns))}, but must include those of one "
+        f"kind of answers: {wanted}"
     )

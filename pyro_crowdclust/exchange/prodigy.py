@@ -1,4 +1,4 @@
-"""Prodigy: tasks and annotations as JSONL."""
+"""The format of Prodigy: tasks and annotations as JSONL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers, Said
+from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
     DIFFERENT,
@@ -22,7 +22,7 @@ from pyro_crowdclust.exchange.questions import (
 )
 from pyro_crowdclust.exchange.records import Record, dump_json_lines, parse_json_lines, records
 
-# The key of a task under which it says what it asks; Prodigy hands on what it does not know.
+# The key of a task for its question; Prodigy keeps keys that it does not know.
 _ABOUT = "crowdclust"
 
 
@@ -30,15 +30,15 @@ _ABOUT = "crowdclust"
 class Prodigy:
     """Prodigy's JSONL: pairs to accept, reject or ignore; labels as a choice.
 
-    A pair that is accepted is the same, rejected different, ignored not answered. Prodigy has no
-    interface to sort a page: ask pairs, or another tool.
+    Accept means "same", reject "different", and ignore no answer. Prodigy has no interface for
+    sorting a page: ask about pairs, or use another tool.
 
     Parameters
     ----------
     classes
-        Of questions for labels: what there is to choose from, shown and read as text.
+        The classes to choose from in questions for labels, shown and read as text.
     worker
-        Who answered, where a record has neither ``_annotator_id`` nor ``_session_id``.
+        Id of the worker if a record has neither ``_annotator_id`` nor ``_session_id``.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Prodigy:
 
     def _task(self, question: Question, shown: ShownItems) -> dict[str, Any]:
         if isinstance(question, PageQuestion):
-            raise ValueError("Prodigy cannot sort pages: ask pairs, or another tool")
+            raise ValueError("Prodigy cannot sort pages: ask about pairs, or use another tool")
         meta = {} if question.worker is None else {"worker": question.worker}
         task = {"html": _panels(question, shown), "meta": meta, _ABOUT: question.about()}
         if isinstance(question, PairQuestion):
@@ -79,24 +79,25 @@ class Prodigy:
         return {**task, "options": options, "_view_id": "choice"}
 
     def files(self, questions: Questions, items: Items = None) -> dict[str, str]:
-        """The tasks, one a line."""
+        """The tasks, one per line."""
         return {"tasks.jsonl": dump_json_lines(self.tasks(questions, items))}
 
     def parse(self, text: str) -> list[Any]:
-        """The annotations in a file, as ``prodigy db-out`` writes it."""
+        """The annotations in a file that ``prodigy db-out`` wrote."""
         return parse_json_lines(text)
 
     def answers(self, export: Sequence[Mapping[str, Any]]) -> CrowdAnswers:
-        """What people said, from annotated tasks.
+        """The answers in annotated tasks.
 
         Raises
         ------
         ValueError
-            Naming the record, which is the line of the file, and the field.
+            If a record is malformed; the message names the record (the line of the file) and the
+            field.
         """
-        return CrowdAnswers.of(map(self._said, records(export, "record")))
+        return CrowdAnswers.of(map(self._answer, records(export, "record")))
 
-    def _said(self, record: Record) -> Said:
+    def _answer(self, record: Record) -> GivenAnswer:
         about = record.get(_ABOUT, Mapping)
         try:
             question = question_about(about)
@@ -106,15 +107,17 @@ class Prodigy:
         worker = record.maybe("_annotator_id", str, session)
         answer = record.get("answer", str)
         if answer not in ("accept", "reject", "ignore"):
-            raise record.wrong(f"field 'answer' is {answer!r}: neither accept, reject nor ignore")
+            raise record.wrong(
+                f"field 'answer' is {answer!r}, but must be accept, reject or ignore"
+            )
         if answer == "ignore":
-            return Said(question, worker, None)
+            return GivenAnswer(question, worker, None)
         if isinstance(question, PairQuestion):
-            return Said(question, worker, SAME if answer == "accept" else DIFFERENT)
+            return GivenAnswer(question, worker, SAME if answer == "accept" else DIFFERENT)
         chosen = record.maybe("accept", Sequence, ())
         if len(chosen) > 1:
-            raise record.wrong(f"field 'accept' names {len(chosen)} classes, but must name one")
-        return Said(question, worker, chosen[0] if chosen and answer == "accept" else None)
+            raise record.wrong(f"field 'accept' has {len(chosen)} classes, but must have one")
+        return GivenAnswer(question, worker, chosen[0] if chosen and answer == "accept" else None)
 
 
 def _panels(question: Question, shown: ShownItems) -> str:

@@ -1,9 +1,9 @@
-"""Questions, one at a time: a pair, a page to sort, an item to label.
+"""Single questions: a pair, a page to sort, or an item to label.
 
 A table of questions has one row per pair (``left, right``), per item of a page (``page, item``) or
-per item to label (``item``); ``worker`` says whom to ask, and is missing where that is open. A
-question says of itself, as plain JSON, what it is about, and can be made again of that: so it comes
-back from whatever tool it went to.
+per item to label (``item``); ``worker`` is the one to ask, or missing. ``about()`` describes a
+question as plain JSON, which is stored in the tasks of a tool, and from which ``question_about``
+makes the question again when the answers come back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"
 
 
 def is_no_answer(value: Any) -> bool:
-    """Whether an answer is none: a missing value, a blank text, or "can't tell", however written.
+    """Whether a value means no answer: it is missing, blank, or a spelling of "can't tell".
 
     Examples
     --------
@@ -58,7 +58,7 @@ class PairQuestion:
 
     @property
     def key(self) -> Hashable:
-        """What two questions have in common that ask the same: the pair, in either order."""
+        """Equal for questions that ask the same: the pair, in either order."""
         return frozenset(self.items)
 
     def about(self) -> dict[str, Any]:
@@ -66,28 +66,28 @@ class PairQuestion:
         return {"left": self.left, "right": self.right}
 
     def rows(self, answer: str | None) -> Iterator[Row]:
-        """Rows of an answer, without the worker, or of none (``is_no_answer``)."""
+        """The row of an answer, or of a question without one (``is_no_answer``); without worker."""
         if is_no_answer(answer):
             yield Row("unanswered", self.about())
         elif answer in (SAME, DIFFERENT):
             yield Row("pairs", {**self.about(), "label": int(answer == SAME)})
         else:
-            raise ValueError(f"the answer is {answer!r}, neither {SAME!r} nor {DIFFERENT!r}")
+            raise ValueError(f"the answer is {answer!r}, but must be {SAME!r} or {DIFFERENT!r}")
 
 
 @dataclass(frozen=True)
 class PageQuestion:
-    """Which of these belong together? The answer is the group of every item that has one."""
+    """Which of these belong together? The answer is a mapping from items to their groups."""
 
     page: Hashable
     items: tuple[Hashable, ...]
     worker: Hashable | None = None
 
-    sentence = "Put what is of one kind into one group."
+    sentence = "Put items of the same kind into one group."
 
     @property
     def key(self) -> Hashable:
-        """What two questions have in common that ask the same: the page and its items."""
+        """Equal for questions that ask the same: the page and its items."""
         return self.page, frozenset(self.items)
 
     def about(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class PageQuestion:
         return {"page": self.page, "items": list(self.items)}
 
     def rows(self, answer: Mapping[Hashable, Hashable] | None) -> Iterator[Row]:
-        """Rows of an answer, without the worker; items without a group are not answered."""
+        """Rows of an answer, without worker; items without a group are unanswered."""
         groups = answer or {}
         for item in self.items:
             values = {"page": self.page, "item": item}
@@ -121,7 +121,7 @@ class LabelQuestion:
 
     @property
     def key(self) -> Hashable:
-        """What two questions have in common that ask the same: the item."""
+        """Equal for questions that ask the same: the item."""
         return self.item
 
     def about(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class LabelQuestion:
         return {"item": self.item}
 
     def rows(self, answer: Hashable | None) -> Iterator[Row]:
-        """The row of an answer, without the worker, or of none (``is_no_answer``)."""
+        """The row of an answer, or of an item without one (``is_no_answer``); without worker."""
         if is_no_answer(answer):
             yield Row("unanswered", self.about())
         else:
@@ -147,8 +147,8 @@ def read_questions(questions: Questions) -> list[Question]:
     Raises
     ------
     ValueError
-        Where the columns are those of no kind of questions, a cell is missing, a page has an item
-        twice or two workers, or an id is neither text nor an integer.
+        If the columns do not fit any kind of questions, a cell is missing, a page has an item twice
+        or two workers, or an id is neither a text nor an integer.
 
     Examples
     --------
@@ -171,12 +171,12 @@ def read_questions(questions: Questions) -> list[Question]:
 
 
 def question_about(about: Mapping[str, Any]) -> Question:
-    """The question that said this of itself.
+    """The question that was described by ``about()``; other keys are ignored.
 
     Raises
     ------
     ValueError
-        If there is no question in it.
+        If it does not describe a question.
 
     Examples
     --------
@@ -191,19 +191,26 @@ def question_about(about: Mapping[str, Any]) -> Question:
     if "item" in about:
         return LabelQuestion(_id(about["item"], "item"))
     raise ValueError(
-        "it does not say what it asked: no left and right (a pair), no page and items (a page), no "
-        f"item; it has {list(about)}"
+        "it does not contain the question: neither left and right (a pair), nor page and items (a "
+        f"page), nor item (a label); it has {list(about)}"
     )
 
 
 def class_names(classes: Collection[Hashable], form: str) -> list[str]:
-    """What there is to choose from where labels are asked for, as texts.
+    """The classes to choose from in questions for labels, as texts.
+
+    Parameters
+    ----------
+    classes
+        The classes.
+    form
+        Name of the format, for errors.
 
     Raises
     ------
     ValueError
-        If there is nothing to choose from, or it is a text, or two are written alike, or one
-        reads as no answer; the error says so of the ``form``.
+        If there are no classes, they are a single text, two have the same text, or one would be
+        read as no answer.
 
     Examples
     --------
@@ -214,14 +221,16 @@ def class_names(classes: Collection[Hashable], form: str) -> list[str]:
         raise ValueError(f"{form}(classes=) is {classes!r}: pass a list of classes")
     names = [str(one) for one in classes]
     if not names:
-        raise ValueError(f"labels are asked for without classes: {form}(classes=)")
+        raise ValueError(
+            f"questions for labels need the classes to choose from: give {form}(classes=)"
+        )
     doubled = [name for name, times in Counter(names).items() if times > 1]
     if doubled:
         raise ValueError(f"{form}(classes=) has {doubled[0]!r} twice: name every class once")
     if nothing := [name for name in names if is_no_answer(name)]:
         raise ValueError(
             f"{form}(classes=) has {nothing[0]!r}, which is read as no answer: leave it out, or "
-            "name the class otherwise"
+            "rename the class"
         )
     return names
 
@@ -237,7 +246,7 @@ def _columns_of(questions: pd.DataFrame) -> list[str]:
 
 
 def _id(value: Any, name: str) -> Hashable:
-    """An id as JSON has it."""
+    """An id of a type that JSON has."""
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise ValueError(f"{name} is {show(value)}, but ids in files are texts or integers")

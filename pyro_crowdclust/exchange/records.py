@@ -1,4 +1,4 @@
-"""Records of other programs' files, whose errors say which record and which field is wrong."""
+"""Reading JSON records of other programs, with errors that name the record and the field."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Record:
-    """An object of JSON that knows where it stands.
+    """A JSON object with its place in the file, for error messages.
 
     Attributes
     ----------
     fields
         Its fields.
     place
-        What an error calls it, such as ``task 3, annotation 1``.
+        Its name in errors, such as ``task 3, annotation 1``.
 
     Examples
     --------
@@ -46,19 +46,19 @@ class Record:
 
     @classmethod
     def of(cls, value: Any, place: str) -> Record:
-        """A value that must be an object."""
+        """A record from a value, which must be an object."""
         if not isinstance(value, Mapping):
             raise ValueError(f"{place} is {_what(value)}, but must be an object")
         return cls(value, place)
 
     def get(self, name: str, kind: Any) -> Any:
-        """A field, which must be there and of this kind."""
+        """A field, which must exist and have this type."""
         if name not in self.fields:
             raise ValueError(f"{self.place} has no field {name!r}; it has {list(self.fields)}")
         return self._checked(name, self.fields[name], kind)
 
     def maybe(self, name: str, kind: Any, default: Any = None) -> Any:
-        """A field of this kind, or the default where there is none, or null."""
+        """A field of this type, or the default if it is missing or null."""
         value = self.fields.get(name)
         return default if value is None else self._checked(name, value, kind)
 
@@ -67,7 +67,7 @@ class Record:
         return Record(self.get(name, Mapping), f"{self.place}, {name}")
 
     def records(self, name: str, noun: str) -> list[Record]:
-        """A field that is a list of objects, or none; ``noun`` is what errors call one."""
+        """A field that is a list of objects, or missing; ``noun`` names one object in errors."""
         return records(self.maybe(name, Sequence, ()), noun, f"{self.place}, ")
 
     def wrong(self, reason: object) -> ValueError:
@@ -86,41 +86,41 @@ class Record:
 
 
 def records(values: Any, noun: str, prefix: str = "") -> list[Record]:
-    """The objects of a list, counted from 1 as people do."""
+    """The objects of a list as records, numbered from 1 in errors."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise ValueError(f"{prefix}the file is {_what(values)}, but must be a list of {noun}s")
     return [Record.of(value, f"{prefix}{noun} {n}") for n, value in enumerate(values, 1)]
 
 
 def parse_json(text: str) -> Any:
-    """What a JSON file holds.
+    """The content of a JSON file.
 
     Raises
     ------
     ValueError
-        Naming the line where it is none.
+        If it is not JSON; the message names the line.
     """
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"line {error.lineno} is no JSON: {error.msg}") from error
+        raise ValueError(f"line {error.lineno} is not valid JSON: {error.msg}") from error
 
 
 def parse_json_lines(text: str) -> list[Any]:
-    """What a JSONL file holds: one value a line; empty lines are skipped.
+    """The content of a JSONL file: one value per line; empty lines are skipped.
 
     Raises
     ------
     ValueError
-        Naming the line that is no JSON.
+        If a line is not JSON; the message names the line.
     """
     values = []
-    # Not splitlines, to which more ends a line than to JSON: texts may hold it.
+    # Not splitlines, which also splits at characters that texts in JSON may contain.
     for number, line in enumerate(text.split("\n"), 1):
         try:
             values += [json.loads(line)] if line.strip() else []
         except json.JSONDecodeError as error:
-            raise ValueError(f"line {number} is no JSON: {error.msg}") from error
+            raise ValueError(f"line {number} is not valid JSON: {error.msg}") from error
     return values
 
 

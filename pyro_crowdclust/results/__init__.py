@@ -1,4 +1,4 @@
-"""What comes out of a fit: reading, saving and loading it."""
+"""Results of a fit: classes and tables that are read from it, saving and loading."""
 
 from pyro_crowdclust.results.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.results.calibration import calibrated_class_probabilities

@@ -1,4 +1,4 @@
-"""Whether what several people say of the same items has more in common than guesses have."""
+"""Whether answers of several people about the same items agree more often than guesses would."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import scipy
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 
-# In so many pairs it shows if workers see anything: those who are right seven times in ten do.
-_FEWEST_PAIRS = 200
-_LEAST_ERRORS = 2.0
+# With this many pairs, agreement of workers who are right seven times in ten exceeds chance.
+_MIN_PAIRS = 200
+_MIN_ERRORS = 2.0
 
 
 class Agreement(NamedTuple):
-    """How often two answers about one item are the same, or go together.
+    """How often two answers about one item agree, or how much they correlate.
 
     Attributes
     ----------
     pairs
         Pairs of answers about one item.
     agreeing
-        How many name the same class; of numbers the sum of their standardized products.
+        How many of these name the same class; for numbers, the sum of the products of the
+        standardized answers.
     expected, deviation
-        Mean and standard deviation of this if answers had nothing to do with the items.
+        Mean and standard deviation of ``agreeing`` if answers were independent of the items.
     """
 
     pairs: int
@@ -39,21 +40,23 @@ class Agreement(NamedTuple):
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether enough pairs agree about as often as answers without any meaning would."""
-        away = abs(self.agreeing - self.expected)  # who says the opposite tells as much
-        return self.pairs >= _FEWEST_PAIRS and away < _LEAST_ERRORS * self.deviation
+        """Whether there are enough pairs, and they agree about as often as guesses would."""
+        # Systematic disagreement is as informative as agreement.
+        away = abs(self.agreeing - self.expected)
+        return self.pairs >= _MIN_PAIRS and away < _MIN_ERRORS * self.deviation
 
 
 def agreement_of(data: CrowdData) -> Agreement:
     """How often workers agree, and how often they would if their labels were drawn.
 
-    Worker j draws class k with p_jk, the share of it in all labels of j. Of the n labels of an item
-    with mean shares p as many pairs are expected to agree as
+    By chance, worker j names class k with probability p_jk, the share of k among all labels of j.
+    If an item has n labels, the expected number of agreeing pairs is
 
         sum_k ((sum_j p_jk)^2 - sum_j p_jk^2) / 2
 
-    with a variance of ``e - 2 sum_k p_k^3 + e^2`` a pair, ``e = sum_k p_k^2``: that of
-    ``sum_k ([a = k] - p_k) ([b = k] - p_k)``, since how often a worker says what is no chance here.
+    With p_k the mean of p_jk over these labels, and ``e = sum_k p_k^2``, a pair has the variance
+    ``e - 2 sum_k p_k^3 + e^2``. It is that of ``sum_k ([a = k] - p_k) ([b = k] - p_k)``, since the
+    shares p_jk are taken as given.
 
     Parameters
     ----------
@@ -62,8 +65,8 @@ def agreement_of(data: CrowdData) -> Agreement:
 
     Examples
     --------
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
-    >>> agreement_of(CrowdData(None, labels=said))[:3]
+    >>> labels = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> agreement_of(CrowdData(None, labels=labels))[:3]
     (4, 2, 2.0)
     """
     labels = data.class_labels
@@ -88,14 +91,15 @@ def agreement_of(data: CrowdData) -> Agreement:
 
 
 def warn_of_guesses(data: CrowdData) -> None:
-    """Warn where workers agree as often as if all of them guessed."""
+    """Warn if workers agree only as often as if all of them guessed."""
     found = agreement_of(data)
     if found.is_by_chance:
         warnings.warn(
             f"workers agree about the same items as often as by chance: in {found.agreeing} of "
-            f"{found.pairs} pairs of labels, where {found.expected:.0f} are expected of guesses. "
-            "Nothing tells who is right, so the classes say next to nothing, however sure they "
-            "are: ask more of the same items, or name somebody who is right as trusted",
+            f"{found.pairs} pairs of labels, where {found.expected:.0f} are expected if all "
+            "workers guess. The labels do not show who is right, so the classes mean next to "
+            "nothing, however high their probabilities are: collect more labels of the same "
+            "items, or name a reliable worker as trusted",
             UserWarning,
             stacklevel=3,
         )

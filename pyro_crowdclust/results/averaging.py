@@ -1,14 +1,14 @@
-"""Several models of the same class labels, averaged by how well they predict answers held out.
+"""Several models of the same class labels, averaged by how well they predict held-out answers.
 
     q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)      v = argmax_v sum_a log sum_m v_m p_m(a | the others)
                                                w_m = (A v_m + A_0 / M) / (A + A_0)
 
-No model of annotators is best on every crowd, and which one is best cannot be seen from the ELBO,
-which rewards what is known of the workers, not of the items. A part of the answers is held out:
-the temperature of a model (see ``calibrated_class_probabilities``) is the one under which they are
-likeliest, each predicted from the others about its item, and v are the weights under which the
-average of the models predicts them best (stacking; Yao et al. 2018), drawn to even ones as if A_0
-more answers had been held out that favour nobody, beside the A that were. No truth is needed.
+No annotator model is best for every crowd. The ELBO does not show which one is, since it measures
+the fit to the workers rather than to the items. So A answers are held out. The temperature T_m of a
+model (see ``calibrated_class_probabilities``) is the one under which these are likeliest, each
+predicted from the other answers about its item. v are the weights under which the average of the
+models predicts them best (stacking; Yao et al. 2018). w shrinks these towards equal weights, as if
+A_0 more answers had been held out that favour no model. True classes are not needed.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pyro_crowdclust.results.calibration import TEMPERATURES, temper
 from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.results.text import sizes_of_classes
 
-# A_0: answers held out may be few, and they choose who predicts answers, not classes.
+# A_0: held-out answers may be few, and they choose the models that predict answers, not classes.
 _EVEN_ANSWERS = 1000.0
-# Of EM, after which weights move no more.
+# Iterations of EM; weights have converged by then.
 _ROUNDS = 500
 
 
 def hold_out_answers(
     data: CrowdData, share: float = 0.2, seed: int = 0
 ) -> tuple[CrowdData, ClassLabels]:
-    """The data without a random share of the class labels, and those labels.
+    """The data without a random share of the class labels, and the labels held out.
 
-    Held out are only answers about items, and of workers, that keep another one: the same ones in
-    whatever order the table has them.
+    An answer is held out only if its item and its worker keep at least one other. The choice does
+    not depend on the order of the rows.
 
     Raises
     ------
@@ -52,8 +52,8 @@ def hold_out_answers(
 
     Examples
     --------
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
-    >>> rest, held = hold_out_answers(CrowdData(None, labels=said), share=0.2)
+    >>> labels = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> rest, held = hold_out_answers(CrowdData(None, labels=labels), share=0.2)
     >>> rest.num_labels, len(held)
     (4, 1)
     """
@@ -61,7 +61,7 @@ def hold_out_answers(
     rng = np.random.default_rng(seed)
     labels = data.class_labels
     if labels is None:
-        raise ValueError("the data have no class labels, of which some could be held out")
+        raise ValueError("the data have no class labels to hold out: give CrowdData(..., labels=)")
     items, workers = labels.item.numpy(), labels.worker.numpy()
     left = np.bincount(items), np.bincount(workers)
     wanted = max(1, round(share * len(labels)))
@@ -75,15 +75,15 @@ def hold_out_answers(
             left[1][worker] -= 1
     if not chosen:
         raise ValueError(
-            "no answer can be held out, since every item or every worker has one answer only: fit "
-            "one model, as infer_classes does"
+            "no answer can be held out, since every item or every worker has only one: use "
+            "infer_classes, which fits one model"
         )
     held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
     return data.with_class_labels(labels.at(~held)), labels.at(held)
 
 
 class InferredClasses(Protocol):
-    """What is averaged: a fit to class labels, or the draws that began at it."""
+    """A member of an average: a fit to class labels, or draws that started from one."""
 
     @property
     def probabilities(self) -> Float[np.ndarray, "item class"]:
@@ -91,7 +91,7 @@ class InferredClasses(Protocol):
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
-        """The same by the user's ids."""
+        """``probabilities`` by the user's ids."""
 
     @property
     def confusion(self) -> pd.DataFrame:
@@ -103,7 +103,7 @@ class InferredClasses(Protocol):
         worker: Int[np.ndarray, " answer"],
         label: Int[np.ndarray, " answer"],
     ) -> Float[np.ndarray, "answer class"]:
-        """p(label | class) of answers that were not learned from."""
+        """p(label | class) of answers that the fit has not used."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,9 +113,9 @@ class AveragedClasses:
     Attributes
     ----------
     members
-        The fits, or the draws that began at them.
+        The fits, or the draws that started from them.
     temperatures, weights
-        T and w of each.
+        T_m and w_m.
     """
 
     members: Sequence[InferredClasses]
@@ -149,21 +149,21 @@ def average_classes(
     standard: int | None = None,
     doubted: Sequence[int] = (),
 ) -> AveragedClasses:
-    """Fit without some answers for temperatures and weights, then with all of them.
+    """Choose temperatures and weights with some answers held out, then fit to all answers.
 
     Parameters
     ----------
     data
         Items with class labels.
     fit_each
-        Fits every model to the data that it is given.
+        Function that fits every model to the data given to it.
     share, seed
         As for ``hold_out_answers``.
     standard
-        Number of a member by which all others are measured: those that predict clearly worse, by
+        Index of the member that all others are compared with: those that predict clearly worse, by
         two standard errors, are left out.
     doubted
-        Members that are averaged only where they predict clearly better than the standard.
+        Indices of members that are kept only if they predict clearly better than the standard.
     """
     rest, held = hold_out_answers(data, share, seed)
     predictions = [_predict(member, held) for member in fit_each(rest)]
@@ -186,7 +186,7 @@ def average_classes(
 def _predict(
     member: InferredClasses, held: ClassLabels
 ) -> tuple[float, Float[np.ndarray, " answer"]]:
-    """The temperature under which the answers are likeliest, and how likely each of them is."""
+    """The temperature under which the answers are likeliest, and p(answer) of each under it."""
     item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
     named = member.answer_probabilities(item, worker, label)
     q = member.probabilities[item]
@@ -200,19 +200,19 @@ def stacking_weights(
 ) -> Float[np.ndarray, " member"]:
     """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM from even weights.
 
-    The scale of an answer's likelihoods is a constant of the sum: of log-likelihoods pass
-    ``exp(logs - logs.max(0))``, in which nothing is lost. An answer of which all ``p_m(a)`` are 0
-    adds the same whatever w is, and is left out; weights are even where no answer is left.
+    A factor common to all likelihoods of an answer does not change the weights. So for
+    log-likelihoods pass ``exp(logs - logs.max(0))``, which cannot underflow in all members. Answers
+    with ``p_m(a) = 0`` for all m are ignored; weights are equal if no answer is left.
 
     Parameters
     ----------
     likelihoods
-        ``p_m(a)``: probabilities or densities of the answers, by each member.
+        ``p_m(a)``: probabilities or densities of the answers under each member.
 
     Raises
     ------
     ValueError
-        For likelihoods that are below 0, infinite or NaN, as log-likelihoods are.
+        For likelihoods that are negative (log-likelihoods, for example), infinite or NaN.
 
     Examples
     --------
@@ -224,8 +224,8 @@ def stacking_weights(
     bad = ~((likelihoods >= 0) & (likelihoods < np.inf))
     if bad.any():
         raise ValueError(
-            f"likelihoods hold {likelihoods[bad][0]}, but must be 0 or more: of log-likelihoods "
-            "pass exp(logs - logs.max(0))"
+            f"likelihoods hold {likelihoods[bad][0]}, but must be finite and 0 or more: if these "
+            "are log-likelihoods, pass exp(logs - logs.max(0))"
         )
     weights = np.full(len(likelihoods), 1 / len(likelihoods))
     likelihoods = likelihoods[:, likelihoods.any(axis=0)]

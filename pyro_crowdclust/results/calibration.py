@@ -1,8 +1,8 @@
-"""Class probabilities that keep what they promise, without knowing any class.
+"""Calibration of class probabilities by a temperature, without true classes.
 
-Models of class labels take the answers about an item for independent given its class. Items differ
-in more than their class, so answers agree, rightly or wrongly, more often than that, and
-probabilities are too near to zero and one. How much too near shows in the answers themselves: each
+Models of class labels assume that the answers about an item are independent given its class. Items
+differ in more than their class, so answers agree more often than that, rightly or wrongly, and
+probabilities are too close to zero and one. The answers themselves show by how much, since each
 can be predicted from the others about its item.
 """
 
@@ -29,7 +29,7 @@ TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20
 def temper(
     probabilities: Float[np.ndarray, "item class"], temperature: float
 ) -> Float[np.ndarray, "item class"]:
-    """``q^(1 / T)``, normalized; the order of the classes stays.
+    """``q^(1 / T)``, normalized; keeps the ranking of the classes.
 
     Examples
     --------
@@ -41,23 +41,22 @@ def temper(
 
 
 class HeldOutLabels(NamedTuple):
-    """``log sum_k q_-a(k) E_-i[gamma_jka]``, an answer given the others about its item.
+    """``log sum_k q_-a(k) E_-i[gamma_jka]`` of every answer, given the others about its item.
 
-    With q(y_i) of the bound, the counts of every answer to the item are taken back out of its
-    worker, ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``: they were counted
-    for the classes that q has, and would tell q again. What the other answers say of the item is
-    then
+    The answers about item i were counted in the worker's posterior by q(y_i), so that they would
+    confirm q. Their counts are taken out again:
+    ``E_-i[gamma_jka] = (alpha_jka - q(k)) / (sum_l alpha_jkl - q(k))``. The other answers about the
+    item then give
 
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
     with e the answers about the item and gamma_e their probabilities given k; where q is read
-    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Items with one answer are
-    left out.
+    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Items with one answer are left out.
 
     Attributes
     ----------
     log_others
-        ``log q_-a(k)`` at T = 1, but for a constant.
+        ``log q_-a(k)`` at T = 1, up to a constant.
     log_answers
         ``log E_-i[gamma_jka]``.
     """
@@ -68,16 +67,16 @@ class HeldOutLabels(NamedTuple):
     @classmethod
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
-        """The answers that a fit, whose annotators are ``ConfusionMatrices``, is of."""
+        """The answers of a fit whose annotators are ``ConfusionMatrices``."""
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
-        assert labels is not None  # which the fit was of
+        assert labels is not None  # since the annotators are of class labels
         annotators = result.model.annotators
         counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]
         named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
         item, worker, label = labels.item, labels.worker, labels.label
-        # What an answer counts, of its worker; so many were counted.
+        # The weight of every answer, with which it was counted.
         worth = annotators.worth
         counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
         counts = counts.double().unsqueeze(-1)
@@ -96,23 +95,23 @@ class HeldOutLabels(NamedTuple):
         return cls(log_others[has_others], (named / total).log()[has_others])
 
     def log_likelihood(self, temperature: float) -> float:
-        """The mean over the answers, in nats, at a temperature T."""
+        """Mean log-probability of the answers, in nats, at temperature T."""
         of_classes = (self.log_others / temperature).log_softmax(-1) + self.log_answers
         return float(of_classes.logsumexp(-1).mean())
 
 
 def best_temperature(result: Fitted) -> float:
-    """The temperature under which answers are predicted best from the others; 1 or more."""
+    """The temperature, 1 or more, under which each answer is predicted best from the others."""
     return max(TEMPERATURES, key=HeldOutLabels.of(result).log_likelihood)
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
-    """``result.class_probabilities`` at the best temperature; the classes chosen are the same.
+    """``result.class_probabilities`` at the best temperature; the likeliest classes are the same.
 
     Parameters
     ----------
     result
-        A fit of class labels whose workers have confusion matrices of their own, such as
+        A fit of class labels with a confusion matrix for every worker, such as
         ``infer_classes`` returns unless ``dependent=True``.
 
     Raises
@@ -121,14 +120,13 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
         For any other result.
     """
     check_fit(result)
-    # Other annotators may have a site of this name that is a part of what they say: of one source,
-    # or of one state of an item.
+    # The matrices of other annotators may describe one source, or one state of an item, only.
     has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
     if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "
-            f"{type(result.model).__name__}{_with_annotators(result)}: take its own probabilities, "
-            "or, of class labels, those of average_annotator_models, which are calibrated"
+            f"{type(result.model).__name__}{_with_annotators(result)}: use its own probabilities, "
+            "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
     probabilities = temper(result.probabilities, best_temperature(result))
     frame = result.class_probabilities

@@ -1,4 +1,4 @@
-"""How a model was chosen: what stays with the result of the choice."""
+"""The record of how a model was chosen, which is kept with the result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pandas as pd
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.training.stopping import Ending
 
-# Why a fit stopped whose candidates were not all tried.
+# Stop reason of a fit that the user interrupted before all candidates were tried.
 INTERRUPTED = f"{Ending.INTERRUPTED} by the user while candidates were tried: the best so far"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The candidates that were tried, and why the one that was fitted is the one.
+    """The candidates that were tried, their scores, and the reason for the choice.
 
     Attributes
     ----------
@@ -23,28 +23,29 @@ class Chosen:
         One row per candidate, in the order in which they were tried:
 
         - ``features``: the coordinates that its components are on; ``kind`` and ``components``:
-          which these are, and how many;
-        - ``elbo``: nats an item, in the users' units or, on directions of many columns, beyond one
-          Gaussian on them, so that rows can be compared;
-        - ``held_out``: mean log-probability, in nats, of what people said and was kept out of the
-          fit (answers, placements, known labels or links); NaN where they said nothing;
-        - ``feature_weight``: how much features count beside answers, from 0 to 1;
-        - ``clusters`` in use, ``seconds``, whether its fit ``hears`` answers (candidates without
-          them are tried where these tell nothing about other items), whether it was ``chosen``.
+          the kind of the components and their number;
+        - ``elbo``: nats per item, in the users' units or, on directions of many columns, relative
+          to one Gaussian on these columns, so that rows can be compared;
+        - ``held_out``: mean log-probability, in nats, of the answers, placements, known labels or
+          links that were kept out of the fit; NaN if there were none;
+        - ``feature_weight``: how much features count relative to answers, from 0 to 1;
+        - ``clusters`` in use; ``seconds``; ``hears``, whether its fit uses the answers (candidates
+          without them are tried if answers do not help to predict answers about other items);
+          ``chosen``, whether it was chosen.
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
-        ``seconds``, ``chosen``. Of ``classify``: ``features``, ``kind``, ``components`` (one of
-        each class), ``held_out`` (an answer), ``feature_weight``, ``seconds``, ``chosen``.
+        ``seconds``, ``chosen``. For ``classify``: ``features``, ``kind``, ``components`` (one per
+        class), ``held_out`` (per answer), ``feature_weight``, ``seconds``, ``chosen``.
     reason
-        A sentence.
+        Why the chosen candidate was chosen, in a sentence.
     chance
-        ``held_out`` of who knows nothing of the clusters: of answers how often each worker says
-        what, drawn to what all say; without features what all say alone; of placements how many
-        others are in every group of the page; of known labels and links the shares of the classes,
-        or of must-links. Of ``classify`` the score of the labels alone. None where nothing was held
-        out.
+        ``held_out`` of a prediction that ignores the clusters. For answers: the shares of the
+        worker's answers, shrunk to those of all workers; without features the shares of all workers
+        only. For placements: the sizes of the groups on the page. For known labels and links: the
+        shares of the classes, or of must-links. For ``classify``: the score of the labels alone.
+        None if nothing was held out.
     is_clear
-        Whether answers, if nothing else is known, tell more than their shares do.
+        Without features: whether the clusters predict held-out answers better than ``chance``.
     """
 
     table: pd.DataFrame
@@ -63,7 +64,7 @@ class Chosen:
 
     @property
     def hears(self) -> bool:
-        """Whether answers, if there are any, had a part in the clusters of the chosen one."""
+        """Whether the clusters of the chosen candidate depend on the answers, if there are any."""
         if "hears" not in self.table:
             return True
         return bool(self.table.loc[self.table["chosen"], "hears"].iloc[0])

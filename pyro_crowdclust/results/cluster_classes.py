@@ -1,4 +1,4 @@
-"""From clusters to the classes of the known labels."""
+"""Probabilities of the known classes in every cluster, and of every item."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from jaxtyping import Float, Int
 from pyro_crowdclust.distributions.pairs import components_together
 from pyro_crowdclust.protocols import FittedModel, SupportsClassTable
 
-# Pseudo-labels with which a cluster without labels predicts the shares of the classes.
+# Pseudo-labels, so that a cluster without labels predicts the overall shares of the classes.
 _PSEUDO_LABELS = 1e-3
 
 
 def cluster_classes(result: FittedModel) -> pd.DataFrame:
     """``E[rho_kc]``: the probability of every known class in every cluster, a row per cluster.
 
-    It is the posterior mean of the model's ``ClassTable``. Models without one get the labels that
-    the items of each cluster carry, ``sum_n q(z_n = k) [y_n = c]``, normalized. Of a cluster that
-    owns several components the mean of theirs, by their items.
+    It is the posterior mean of the model's ``ClassTable``. For models without one, the known labels
+    of the items in each cluster are counted, ``sum_n q(z_n = k) [y_n = c]``, and normalized. A
+    cluster that owns several components has the mean of theirs, weighted by their items.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def cluster_classes(result: FittedModel) -> pd.DataFrame:
 
 
 def component_classes(result: FittedModel) -> Float[np.ndarray, "component class"]:
-    """The same of every component, in the guide's own order: that of its cluster.
+    """The same for every component, in the guide's order: the probabilities of its cluster.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def component_classes(result: FittedModel) -> Float[np.ndarray, "component class
     data = result.data
     if data.known is None or not data.num_known_classes:
         raise ValueError(
-            "the fit had no known labels, so its clusters have no classes: pass CrowdData(..., "
+            "the fit had no known labels, so its clusters have no classes: fit to CrowdData(..., "
             "known=labels)"
         )
     guide, table = result.guide, None
@@ -68,7 +68,7 @@ def component_classes(result: FittedModel) -> Float[np.ndarray, "component class
 
 
 def known_class_probabilities(result: FittedModel) -> Float[np.ndarray, "item class"]:
-    """p(y_n = c) of training items: the label where known, else ``sum_k q(z_n = k) E[rho_kc]``."""
+    """p(y_n = c) of training items: 1 or 0 if known, otherwise ``sum_k q(z_n = k) E[rho_kc]``."""
     known = result.data.known.numpy() if result.data.known is not None else np.array([])
     classes = component_classes(result)
     probabilities = result.component_probabilities.numpy() @ classes
@@ -77,5 +77,5 @@ def known_class_probabilities(result: FittedModel) -> Float[np.ndarray, "item cl
 
 
 def known_or_likeliest(result: FittedModel) -> Int[np.ndarray, " item"]:
-    """Code of every training item's class, an index into ``data.known_ids``."""
+    """The known or most probable class of every training item, as an index into ``known_ids``."""
     return known_class_probabilities(result).argmax(1)

@@ -1,4 +1,4 @@
-"""From components, as the guide has them, to clusters, as a user reads them."""
+"""The mapping from a guide's components to the numbered clusters of a result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ClusterNumbers:
     Parameters
     ----------
     result
-        The fit, whose ``cluster_order`` is what ``by_size`` is here, or was when it was saved.
+        The fit. Its ``cluster_order`` is ``by_size()``, or was when the fit was saved.
     """
 
     def __init__(self, result: FittedModel) -> None:
@@ -29,7 +29,7 @@ class ClusterNumbers:
 
     @cached_property
     def owners(self) -> Float[Tensor, "component cluster"] | None:
-        """q(c) of every component, clusters in the guide's order; None where each is one."""
+        """q(c) of every component, clusters in the guide's order; None if each is a cluster."""
         posteriors = posteriors_of(self._result.guide)
         if posteriors is None or "owners" not in posteriors:
             return None
@@ -37,7 +37,7 @@ class ClusterNumbers:
 
     @cached_property
     def _owners_by_name(self) -> Float[Tensor, "component cluster"] | None:
-        """The same, where what a cluster without others is called is no matter of doubt."""
+        """``owners``; a component alone in its cluster also gets the share of unused labels."""
         if self.owners is None:
             return None
         result = self._result
@@ -48,7 +48,7 @@ class ClusterNumbers:
         return Ownership.by_name(self.owners, sizes)
 
     def by_size(self) -> Int[np.ndarray, " cluster"] | None:
-        """The guide's own number of every cluster, from the largest on; None: as they are."""
+        """The guide's number of every cluster, largest first; None: the guide's order is kept."""
         result = self._result
         supervision = part_of(result.model, "supervision", Supervision)
         has_names = supervision is not None and supervision.names_clusters

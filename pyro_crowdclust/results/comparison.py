@@ -1,7 +1,7 @@
-"""Whether one prediction of the same answers, or items, is better than another, or than chance.
+"""Tests whether one prediction of the same answers, or items, is better than another, or chance.
 
-Standard errors are of independent answers (``error_of_mean``), of blocks of them (``error_of``), or
-of answers that share items (``dyadic_error``).
+Standard errors are for independent answers (``error_of_mean``), for blocks of dependent ones
+(``error_of``), or for answers about pairs that share items (``dyadic_error``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy.special import ndtri
 from torch import Tensor
 
-# A difference of ELBOs, in nats, below which none is strong evidence: odds of 20 to one (Kass and
+# Smallest difference of ELBOs, in nats, that is strong evidence: odds of 20 to one (Kass and
 # Raftery 1995).
 SMALLEST_EVIDENCE = 3.0
 
@@ -21,9 +21,10 @@ def is_clearly_better(
     other: Float[np.ndarray, " answer"] | Float[Tensor, " answer"],
     errors: float = 2.0,
 ) -> bool:
-    """Whether the mean of one is larger by more than so many standard errors of the difference.
+    """Whether the mean of one is larger than that of the other by more than ``errors``.
 
-    Answers are taken as independent: of those that share items the error is larger.
+    ``errors`` counts standard errors of the difference. Answers are taken as independent; if they
+    share items, the true error is larger.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def error_of_mean(values: Float[np.ndarray, " answer"]) -> float:
 
 
 def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, " answer"]) -> float:
-    """Standard error of a mean difference, whose parts of one item are not independent."""
+    """Standard error of a mean difference whose values within a block are not independent."""
     sums = np.bincount(blocks, difference - difference.mean())
     return float(np.sqrt(np.square(sums).sum()) / len(difference))
 
@@ -51,12 +52,13 @@ def error_of(difference: Float[np.ndarray, " answer"], blocks: Int[np.ndarray, "
 def gain_by_a_part(
     found: Float[np.ndarray, " answer"], chance: Float[np.ndarray, " answer"]
 ) -> Float[np.ndarray, " answer"]:
-    """``p(L) / p_0(L) - 1`` of every answer: what chance gains by a little of a prediction.
+    """``p(L) / p_0(L) - 1`` of every answer: the gain from mixing the prediction into chance.
 
-    It is the derivative of ``log((1 - t) p_0(L) + t p(L))`` at t = 0, whose mean is above 0 if and
-    only if some share of the prediction makes the answers likelier than chance does. For answers
-    that have nothing to do with it the expectation is ``sum_L p_0(L) (p(L) / p_0(L) - 1) = 0``,
-    however sure it is of itself; that of ``log p(L) / p_0(L)`` is below.
+    It is the derivative of ``log((1 - t) p_0(L) + t p(L))`` at t = 0. Its mean is above 0 if and
+    only if some mixture with the prediction makes the answers likelier than chance alone. If the
+    answers are independent of the prediction, the expectation is
+    ``sum_L p_0(L) (p(L) / p_0(L) - 1) = 0``, however confident the prediction is, whereas that of
+    ``log p(L) / p_0(L)`` is negative.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ def gain_by_a_part(
 
     Examples
     --------
-    >>> surely = np.log([0.9, 0.1])  # of what happens, and of what does not
+    >>> surely = np.log([0.9, 0.1])  # of an outcome that occurs, and of one that does not
     >>> bool(np.isclose(gain_by_a_part(surely, np.log([0.5, 0.5])).mean(), 0))
     True
     """
@@ -75,17 +77,18 @@ def gain_by_a_part(
 def is_clear(
     gain: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"], num_candidates: int
 ) -> bool:
-    """Whether the best of many candidates is better than chance, and not the luckiest of them.
+    """Whether the best of C candidates is better than chance, given that the best was picked.
 
-    With d_p what it gains in answer p, of P, and d its mean,
+    With d_p its gain in answer p, of P answers, and d the mean gain,
 
         d > Phi^-1(1 - .05 / C) se,
         P^2 se^2 = sum_i (sum_{p of i} (d_p - d))^2 - sum_{ij} (sum_{p of i, j} (d_p - d))^2
 
-    The level is that of the best of C (Bonferroni), the error that of answers that share items,
-    either of the two (Aronow, Samii and Assenova 2015): sums over the answers about an item, less
-    those about a pair, which are in the sums of two items. Where that is less than the error of
-    independent pairs, or of independent answers, which few items can make it, it is this.
+    The level is corrected for picking the best of C (Bonferroni). The error allows for answers that
+    share either of their items (Aronow, Samii and Assenova 2015): the sums over the answers about
+    each item, less those about each pair, which are in the sums of two items. It is at least the
+    error of independent pairs, and that of independent answers: with few items the formula can fall
+    below these.
 
     Parameters
     ----------
@@ -108,7 +111,7 @@ def is_clear(
 
 
 def errors_of_the_luckiest(num_candidates: int) -> float:
-    """``Phi^-1(1 - .05 / C)``: standard errors that the luckiest of C seldom has by chance alone.
+    """``Phi^-1(1 - .05 / C)``: standard errors that the best of C seldom exceeds by chance.
 
     Examples
     --------
@@ -121,11 +124,11 @@ def errors_of_the_luckiest(num_candidates: int) -> float:
 def dyadic_error(
     difference: Float[np.ndarray, " answer"], ends: Int[np.ndarray, "2 answer"]
 ) -> float:
-    """Standard error of a mean over answers of which those that share an item depend."""
+    """Standard error of a mean over answers that are dependent if they share an item."""
     residual = difference - difference.mean()
     of_items = sum(np.bincount(end, residual, ends.max() + 1) for end in ends)
     pairs = np.unique(np.sort(ends, axis=0), axis=1, return_inverse=True)[1]
     of_pairs = np.square(np.bincount(pairs.reshape(-1), residual)).sum()
-    # Answers that say the opposite of one pair cancel in its sum, but are no fewer for that.
+    # Opposite answers about one pair cancel in its sum, but they still count.
     least = max(of_pairs, np.square(residual).sum())
     return float(np.sqrt(max(np.square(of_items).sum() - of_pairs, least)) / len(difference))

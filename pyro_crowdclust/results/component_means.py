@@ -1,4 +1,4 @@
-"""What components say of the features, under the names and in the units that these have."""
+"""Means of the features in every component, under the features' names and in their units."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def component_means(
     data: CrowdData,
     feature_shape: Sequence[int] | None,
 ) -> tuple[Float[Tensor, "component feature_column"], list[Hashable]]:
-    """Means of the features in their own units, and what each column is of.
+    """Means of the features in their own units, and the label of each column.
 
     Parameters
     ----------
     model
-        With components on features, or on latents.
+        A model with components on features, or on latents.
     location
-        Of the components, as their ``summary`` has them.
+        Means of the components, as in their ``summary``.
     data
-        What the fit was of: features have names, or are numbered, and categories have names.
+        The data of the fit, with the names of features and categories, if they have names.
     feature_shape
-        Of the features of one item.
+        Shape of the features of one item.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def component_means(
     components = part_of(model, "components", Components)
     if components is None:
         raise ValueError(
-            f"the model {type(model).__name__} has no components to describe: see what the items "
-            "of a cluster are like, as by features.groupby(result.assignments).describe()"
+            f"the model {type(model).__name__} has no components to describe: describe the items "
+            "of every cluster instead, as in features.groupby(result.assignments).describe()"
         )
     emission: Any = part_of(model, "emission", Emission)
     if emission is None or not emission.observes_latent:
@@ -59,7 +59,7 @@ def component_means(
     features = [own[column] for column in components.summary_features]
     if columns is not None:
         labels = _with_levels(labels, features, columns)
-    # In place of directions there are the features that they are of.
+    # Directions are translated back to the features that they combine.
     directions = features.count(OF_SEVERAL)
     if directions:
         of_directions = sorted({*range(len(names))} - {*own})
@@ -70,7 +70,7 @@ def component_means(
 def _with_levels(
     labels: list[Hashable], features: Sequence[int], columns: Columns
 ) -> list[Hashable]:
-    """Labels in which categories have the names that they have in the table."""
+    """Labels in which categories are named as in the table."""
     found = []
     for place, label in enumerate(labels):
         feature = features[place]

@@ -1,4 +1,4 @@
-"""Where the items of a fit lie, in the coordinates that its components are on."""
+"""The items of a fit in the coordinates of its components."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pyro_crowdclust.starts.imputation import median_imputed
 
 
 def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:
-    """x of all training items: latent means, or features as the emission hands them on.
+    """x of all training items: latent means, or features as transformed by the emission.
 
-    Gaps hold the median of their column.
+    Missing numbers are replaced by the median of their column.
     """
     if fitted.latent_means is not None:
         return fitted.latent_means

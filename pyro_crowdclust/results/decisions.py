@@ -1,14 +1,14 @@
-"""Which items to call positive: those above one half, unless F1 asks clearly for others.
+"""Which items to call positive: those above one half, unless others have a clearly larger F1.
 
     E[F1(D)]  ~  2 sum_{i in D} p_i / (|D| + sum_i p_i)
 
-is F1's expectation if the items D are called positive: a ratio of expectations, exact as items
-grow many. The D of any size that has the largest one are the items with the largest p, and its
-threshold is half the F1 that it reaches (Lipton et al. 2014): below one half, and far below where
-nobody can tell well. Calling nothing positive because no p exceeds one half has an F1 of zero.
+is the expected F1 if the items D are called positive (a ratio of expectations, exact in the limit
+of many items). The best D consists of the items with the largest p; its threshold is half the F1
+that it reaches (Lipton et al. 2014), which is below one half, and far below it if items are hard to
+distinguish. If no p exceeds one half, a threshold of one half calls nothing positive: F1 is zero.
 
-Probabilities near one half are the ones that a model knows least, and what the best D promises
-beyond the items above one half is small as a rule: then one half stays.
+Probabilities near one half are the least certain ones, and the best D is usually little better than
+the items above one half: then the threshold stays at one half.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from pyro_crowdclust.errors import check_probabilities
 
 
 def choose_positives(probabilities: ArrayLike, margin: float = 0.05) -> Bool[np.ndarray, " item"]:
-    """``p_i > 1/2``, or the items with the largest expected F1 if that is more by the margin.
+    """``p_i > 1/2``, or the D with the largest expected F1 if that is larger by the margin.
 
     Parameters
     ----------
     probabilities
-        p(positive) of every item, ``[item]``, of a model that keeps what it promises, such as
+        p(positive) of every item, ``[item]``, from a well calibrated model, such as
         ``LatentTrait`` or ``match_records``.
     margin
-        How much more the largest expected F1 must be than that of the items above one half; 0 for
-        the largest in any case.
+        By how much the largest expected F1 must exceed that of the items above one half; with 0 the
+        largest is always chosen.
 
     Returns
     -------
-    True where an item is to be called positive; items with equal probabilities are called alike.
+    True for items to call positive. Items with equal probabilities get equal values.
 
     Raises
     ------
     ValueError
-        For probabilities outside [0, 1] or not in one row, or a negative margin.
+        For probabilities outside [0, 1] or of more than one dimension, or a negative margin.
 
     Examples
     --------
@@ -50,7 +50,9 @@ def choose_positives(probabilities: ArrayLike, margin: float = 0.05) -> Bool[np.
     """
     p = np.asarray(probabilities, dtype=np.float64)
     if p.ndim != 1:
-        raise ValueError(f"probabilities have the shape {list(p.shape)}, but must be one row")
+        raise ValueError(
+            f"probabilities have the shape {list(p.shape)}, but must have one dimension: [item]"
+        )
     check_probabilities("probabilities", p)
     if not margin >= 0:
         raise ValueError(f"margin is {margin}, but must be 0 or above")
@@ -61,5 +63,5 @@ def choose_positives(probabilities: ArrayLike, margin: float = 0.05) -> Bool[np.
     expected = 2 * largest.cumsum() / (np.arange(1, len(p) + 1) + p.sum())
     best = int(expected.argmax())
     of_half = expected[half.sum() - 1] if half.any() else 0.0
-    # A margin of nothing is exceeded by an equal one, too.
+    # ``<``, so that with a margin of 0 an equal F1 suffices.
     return half if expected[best] < of_half + margin else p >= largest[best]

@@ -1,28 +1,30 @@
-"""Classes where some workers copy others: an answer counts as far as it is a voice of its own.
+"""Classes where some workers copy others: their answers count only as far as they are independent.
 
     q(y_i = k)  propto  theta_k prod_j p(a_ij | k)^w_j            w_j = 1 / (1 + sum_l rho_jl)
 
-rho_jl is how much more often workers j and l agree than they would if their answers were
-independent given the class, over the standard deviation of that: of F copies each counts 1 / F.
-In every sum the class of an item is what the answers of all others say of it. What M others may
-have in common by chance is shrunk to zero: rho_jl (1 - 2 log M / (n_jl rho_jl^2)), the positive
-part, with n_jl common items.
+The correlation rho_jl is the number of agreements of workers j and l beyond those expected if their
+answers were independent given the class, over the geometric mean of the variances of their answers.
+It is 1 for copies, so that each of F copies counts 1 / F. The class of an item is inferred from the
+answers of all workers other than j and l. Correlations that may occur by chance among M other
+workers are shrunk to zero: the positive part of rho_jl (1 - 2 log M / (n_jl rho_jl^2)), with n_jl
+common items.
 
-Copies and good workers look alike: two who always agree may be one voice, while all others are
-right; or both right, while all others err about the same items. Either way some pairs of workers
-agree more often than the classes explain. The better reading leaves fewer such pairs:
+Copies and good workers look similar: if two workers always agree, either they copy each other and
+all others are right, or both are right and all others err about the same items. Either way some
+pairs of workers agree more often than the classes explain. The better explanation leaves fewer such
+pairs, that is, it has the smaller
 
     D = sum_{j<l} min(max(z_jl, 0), 2.5)
 
-with z_jl the number of agreements beyond those expected, over its standard error. Expected is what
-the two say in fact of each class: there the prior of a row counts as one answer, since that by
-which classes are found, near the diagonal, expects too little agreement of workers who call a class
-by another name. A pair cannot cost more than 2.5 standard errors, since what copies each other can
-do so by any amount: with a Gaussian's square the largest family would always win. Discounted
-classes begin at the majority vote, and so end at the reading that is next to it.
+with z_jl the number of agreements beyond those expected, over its standard error. Expectations come
+from the answers that the two workers give in each class, with a prior of one answer per row. (The
+prior with which classes are found has more weight near the diagonal. It would expect too little
+agreement of workers who confuse classes in the same way.) A pair adds at most 2.5: the agreement of
+copies has no limit, so that with squares, as of a Gaussian, the largest family would always win.
+The iteration starts from the majority vote, so it ends at an explanation close to that.
 
-Where features say something of the classes, ``p(k | x_i)`` stands in place of theta_k, and the
-better reading is the one whose answers alone say more of the features (``gain_by_features``).
+If features are informative about the classes, ``p(k | x_i)`` replaces theta_k, and the better
+explanation is the one whose answers alone predict the features better (``gain_by_features``).
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
 from pyro_crowdclust.training.given import check_class_labels
 
-# Fewer workers who do not always say the same can be explained as independent ones.
-_LEAST_WORKERS = 4
+# Agreement of fewer workers can always be explained by independent workers.
+_MIN_WORKERS = 4
 _DISCOUNTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class DiscountedClasses:
-    """Classes from answers that count as far as they are voices of their own.
+    """Classes from answers that are discounted where workers copy each other.
 
     Attributes
     ----------
@@ -63,7 +65,7 @@ class DiscountedClasses:
     rows
         ``p(label | class)``.
     worth
-        w, as how many independent workers each counts.
+        w: as how many independent workers each worker counts.
     """
 
     answers: LabelsTogether
@@ -101,28 +103,29 @@ class DiscountedClasses:
 
     @cached_property
     def unexplained(self) -> float:
-        """D, by how many standard errors pairs of workers agree beyond what classes explain."""
+        """D: standard errors of the agreement that classes do not explain, summed over pairs."""
         return self.answers.unexplained(self.probabilities, self.rows, self.worth)
 
 
 def discount_copies(
     data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
 ) -> DiscountedClasses:
-    """Classes from the majority vote on, with answers of workers who copy each other discounted.
+    """Classes with the answers of workers who copy each other discounted.
 
-    Time is linear in the number of pairs of answers about one item, up to two million of these.
+    The iteration starts from the majority vote. Time is linear in the number of pairs of answers
+    about one item; at most two million pairs are used.
 
     Parameters
     ----------
     data
         Items with class labels.
     by_features
-        ``p(k | x_i)`` of every item, where features say something of the classes.
+        ``p(k | x_i)`` of every item, if features are informative about the classes.
 
     Raises
     ------
     ValueError
-        If data are no ``CrowdData``, or have no class labels.
+        If data are not ``CrowdData``, or have no class labels.
 
     Examples
     --------
@@ -131,8 +134,8 @@ def discount_copies(
     >>> says = truth[:, None] ^ (rng.random((400, 5)) < 0.2)
     >>> says[:, 1] = says[:, 0]
     >>> item, worker = np.indices(says.shape)
-    >>> said = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
-    >>> discount_copies(CrowdData(None, labels=said)).worth.round(1).tolist()
+    >>> labels = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
+    >>> discount_copies(CrowdData(None, labels=labels)).worth.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
     check_class_labels(data)
@@ -151,18 +154,19 @@ def weight_of_copies(
     probabilities: Float[np.ndarray, "item class"],
     trait: Fitted | None = None,
 ) -> float:
-    """How much discounted classes are to be believed beside others that know of no copies.
+    """The weight of discounted classes in an average with classes that ignore copies.
 
-    ``tanh(gain)`` of the gain in D, and 0 where there is none: the weight of the better reading
-    less that of the other, if every standard error counts two nats. The other reading is that of
-    independent workers near ``probabilities`` or that of a fit with ``ItemTrait``, whichever
-    explains more: workers who err about the same hard items are no copies. It is 0, too, where
-    fewer than four workers do not always say the same: three independent ones of two classes have
-    seven parameters, as many as the eight triples of their answers have free frequencies, and leave
-    nothing to tell copies by.
+    ``tanh(gain)`` of the gain in D, or 0 without a gain. It is the weight of the better explanation
+    less that of the other, if every standard error counts two nats. The alternative to copies is
+    that workers are independent, near ``probabilities``, or that of a fit with ``ItemTrait``,
+    whichever explains more: workers who err about the same hard items are not copies.
+
+    It is also 0 if fewer than four workers vary their answers. Three independent workers and two
+    classes have seven parameters, as many as the eight triples of answers have free frequencies, so
+    that copies cannot be distinguished.
     """
     answers, alone = discounted.answers, np.ones(len(discounted.worth))
-    if answers.num_who_vary() < _LEAST_WORKERS:
+    if answers.num_who_vary() < _MIN_WORKERS:
         return 0.0
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:
@@ -177,19 +181,20 @@ def gain_by_features(
     probabilities: Float[np.ndarray, "item class"],
     by_features: Float[np.ndarray, "item class"],
 ) -> float:
-    """How much likelier features are by answers that are discounted than by independent ones.
+    """How much likelier features are under discounted answers than under independent ones.
 
-        sum_i log sum_k p(k | x_i) p_w(k | a_i) / theta_k - the same with w = 1 of all workers
+        sum_i log sum_k p(k | x_i) p_w(k | a_i) / theta_k - the same with w = 1 for all workers
 
-    in nats, over the items with answers: by Bayes' theorem ``p(x_i | a_i) / p(x_i)``, with the
-    classes that the answers name alone. Copies are sure of what features deny.
+    in nats, over the items with answers. By Bayes' theorem each term is
+    ``log p(x_i | a_i) / p(x_i)``, with the classes inferred from answers alone. If copies are
+    counted in full, classes are sure where features contradict them, and the features are unlikely.
 
     Parameters
     ----------
     discounted
         Classes found with ``by_features``.
     probabilities
-        q(y_i = k) of a fit that takes all workers for independent.
+        q(y_i = k) of a fit in which all workers are independent.
     by_features
         ``p(k | x_i)``.
     """
@@ -211,17 +216,17 @@ def gain_by_features(
 
 
 class Discounts(NamedTuple):
-    """What a fit becomes where workers may copy each other.
+    """Discounted classes for a fit, and what they were computed with.
 
     Attributes
     ----------
     classes
-        From the labels of those who may err: whoever is trusted copies nobody.
+        From the labels of workers who are not trusted: a trusted worker copies nobody.
     by_features
-        ``p(k | x_i)`` with which these were found; None where features say nothing of classes, or
-        there are none.
+        ``p(k | x_i)`` that was used; None without features, or if they are uninformative about
+        classes.
     known
-        The items of which somebody spoke who is trusted, and said what the class is.
+        The items that a trusted worker has labelled, so that their class is known.
     """
 
     classes: DiscountedClasses
@@ -230,7 +235,7 @@ class Discounts(NamedTuple):
 
 
 def discounts_of(result: Fitted) -> Discounts:
-    """``discount_copies`` beside what a fit knows of features, and from workers who are trusted."""
+    """``discount_copies`` given the features of a fit and the labels of its trusted workers."""
     data, q = result.data, np.asarray(result.probabilities)
     labels, annotators = data.class_labels, result.model.annotators
     known = np.zeros(data.num_items, dtype=bool)
@@ -238,7 +243,7 @@ def discounts_of(result: Fitted) -> Discounts:
         is_trusted = torch.from_numpy(annotators.trusted_workers())[labels.worker]
         known[labels.item[is_trusted].numpy()] = True
         data = data.with_class_labels(labels.at(~is_trusted))
-    by_features = _told_by_features(result)
+    by_features = _classes_by_features(result)
     expected = by_features
     if known.any():
         of_others = np.exp(log_shares_of(q)) if by_features is None else by_features
@@ -247,7 +252,7 @@ def discounts_of(result: Fitted) -> Discounts:
     return Discounts(discounted, None if by_features is None else expected, known)
 
 
-def _told_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
+def _classes_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
     found = infer_by_features(result)
     by_features = None if found is None else found.numpy(force=True)
     if by_features is None or np.ptp(by_features, axis=0).max() < 1e-6:
@@ -256,22 +261,23 @@ def _told_by_features(result: Fitted) -> Float[np.ndarray, "item class"] | None:
 
 
 def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
-    """``result.class_probabilities``, averaged with discounted ones as far as copies explain more.
+    """``result.class_probabilities``, averaged with those that discount answers of copies.
 
-    Where nobody copies, they are those of the result, and so are those of items of which somebody
-    spoke who is trusted. Features of a fit say of both what they say.
+    The weight of the discounted ones is ``weight_of_copies``. The result's own probabilities are
+    returned if nobody copies, and for items that a trusted worker has labelled. Features of the fit
+    are used in both.
 
     Raises
     ------
     ValueError
-        For what is no fit, a fit without class labels, and a loaded one without its features.
+        If the result is not a fit, has no class labels, or was loaded without its features.
     """
     check_fit(result)
     check_class_labels(result.data)
     if result.feature_shape is not None and result.data.features is None:
         raise ValueError(
-            "this result was loaded, and a file has no features, which say of the classes what "
-            "answers do not: pass the data of the fit, load(path, data=data)"
+            "this result was loaded, and a file has no features, which are needed here: pass the "
+            "data of the fit, load(path, data=data)"
         )
     frame = result.class_probabilities
     discounted, _, known = discounts_of(result)

@@ -1,13 +1,13 @@
-"""Classes from draws: workers and classes together, where mean field takes them apart.
+"""Classes from draws of the joint posterior of workers and classes (Gibbs sampling).
 
     theta | y ~ Dir(b + n)      gamma | y   from the counts n_jkl of labels l of worker j in class k
     y_i | theta, gamma  ~  Cat(p_i),        p_ik  propto  theta_k prod_j p(a_ij | class k, gamma)
 
-in turn (Gibbs sampling), from a fit on. Reported is the mean of p, which is less noisy than that of
-y. With few answers to an item, or of a worker, classes and rates are unsure together, which a mean
-field leaves out: it names other classes, too surely. Concentrations that the fit learned go on to
-be learned, by a step of their fixed point in every draw. Where classes have states
-(``ClassStates``) these are drawn, too: ``p_iks  propto  theta_k pi_ks prod_j p(a_ij | k, s)``.
+are drawn in turn, starting from a fit. The result is the mean of p, which is less noisy than that
+of y. With few answers per item or per worker, classes and rates are uncertain jointly. A mean field
+ignores this, so that its classes may differ and are too certain. Concentrations that the fit
+learned are updated by a step of their fixed point in every draw. If classes have states
+(``ClassStates``), these are drawn, too: ``p_iks  propto  theta_k pi_ks prod_j p(a_ij | k, s)``.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class DrawnClasses:
     Attributes
     ----------
     fitted
-        The fit that the draws began at.
+        The fit from which the draws started.
     states
-        Mean of ``p(y_i = k, s_i = s | theta, pi, gamma, labels)``; one state where classes have
-        none.
+        Mean of ``p(y_i = k, s_i = s | theta, pi, gamma, labels)``; with one state if the classes
+        have no states.
     rows
         Mean of ``p(label | class, state)``.
     deviations
@@ -69,7 +69,7 @@ class DrawnClasses:
 
     @property
     def mean_confusion(self) -> Float[np.ndarray, "worker class label"]:
-        """Mean of ``p(label | class)``, states as frequent as among the items of the class."""
+        """Mean of ``p(label | class)``, averaged over the states of the items of the class."""
         return np.einsum("ks,jksl->jkl", _shares(self.states.sum(0)), self.rows)
 
     @property
@@ -79,7 +79,7 @@ class DrawnClasses:
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
-        """The probabilities by the user's ids of items and classes."""
+        """``probabilities`` by the user's ids of items and classes."""
         frame = self.fitted.class_probabilities
         return pd.DataFrame(self.probabilities, frame.index, frame.columns)
 
@@ -89,7 +89,7 @@ class DrawnClasses:
         worker: Int[np.ndarray, " answer"],
         label: Int[np.ndarray, " answer"],
     ) -> Float[np.ndarray, "answer class"]:
-        """``p(label | class)`` of answers that were not drawn from, by positions in ``data``."""
+        """``p(label | class)`` of answers that were not used, by positions in ``data``."""
         return (_shares(self.states[item]) * self.rows[worker, :, :, label]).sum(-1)
 
     @property
@@ -113,7 +113,7 @@ def draw_classes(
     num_chains: int = 8,
     seed: int = 0,
 ) -> DrawnClasses:
-    """Draw the classes and workers of a fit of class labels in turn.
+    """Draw the classes and the workers' rates of a fit of class labels, by Gibbs sampling.
 
     Parameters
     ----------
@@ -121,29 +121,29 @@ def draw_classes(
         A fit of ``DawidSkene`` whose annotators can be drawn (``protocols.SupportsDraws``), such as
         ``ConfusionMatrices``, ``CommunityConfusion``, ``AnswerSources`` and ``ClassStates``.
     num_draws
-        Of every chain; three times as many are made before these and not counted, as chains come
-        away from a fit slowly.
+        Draws per chain that count. Three times as many are made before and discarded, since chains
+        move away from the fit slowly.
     num_chains
-        Independent chains, all of which begin at the fit. They may end in different optima, which
-        their average leaves open.
+        Number of independent chains, which all start from the fit. If they end in different optima,
+        the result is an average over these.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Raises
     ------
     ValueError
-        For what is no fit, annotators that cannot be drawn, models of features beside the labels,
-        and numbers of draws or chains below 1.
+        If the result is not a fit, its annotators cannot be drawn, its model also uses features, or
+        the number of draws or chains is below 1.
 
     Examples
     --------
     >>> from pyro_crowdclust.interface import infer_classes
-    >>> said = {
+    >>> labels = {
     ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
     ...     "worker": list("abcabcabc"),
     ...     "label": list("xxyyyyxxx"),
     ... }
-    >>> result = infer_classes(CrowdData(None, labels=said), num_communities=[1])
+    >>> result = infer_classes(CrowdData(None, labels=labels), num_communities=[1])
     >>> draw_classes(result, num_draws=50).class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y', 'x']
     """
@@ -153,17 +153,19 @@ def draw_classes(
     annotators = result.model.annotators
     if not isinstance(annotators, SupportsDraws):
         raise ValueError(
-            f"{type(annotators).__name__} cannot be drawn: it has no verb draw; use the fit itself"
+            f"{type(annotators).__name__} cannot be drawn, since it has no method draw(): use the "
+            "probabilities of the fit itself"
         )
     if worth_of(annotators) is not None:
         raise ValueError(
-            "answers count in part where workers copy each other, and cannot be drawn so: use the "
-            "fit itself, or one of infer_classes"
+            "answers count in part where workers copy each other, and then classes cannot be "
+            "drawn: use the probabilities of the fit itself, or a fit of infer_classes"
         )
     if {*result.guide.posteriors} != {"weights", *annotators.priors()}:
         raise ValueError(
-            f"{type(result.model).__name__} learns from features, too, which draws leave out: use "
-            "the fit itself, or one of infer_classes(CrowdData(None, labels=labels))"
+            f"{type(result.model).__name__} also learns from features, which draws ignore: use "
+            "the probabilities of the fit itself, or a fit of infer_classes(CrowdData(None, "
+            "labels=labels))"
         )
     chains = _Chains(result, num_chains, np.random.default_rng(seed))
     for _ in range(3 * num_draws):
@@ -172,19 +174,19 @@ def draw_classes(
 
 
 class _Chains:
-    """Draws of chains side by side, so that what a draw costs beside its arithmetic is paid once.
+    """All chains, drawn at the same time in one batch, which costs less overhead.
 
-    Plain annotators are drawn as if every class had one state.
+    Annotators without states are drawn as if every class had one state.
     """
 
     def __init__(self, result: Fitted, num_chains: int, rng: np.random.Generator) -> None:
         data, posteriors = result.data, result.guide.posteriors
-        assert data.class_labels is not None  # which the fit was of
+        assert data.class_labels is not None  # since its annotators are of class labels
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
         # Draws are on the processor, wherever the fit is.
         annotators: Any = copy.deepcopy(result.model.annotators).cpu()
         self.annotators: SupportsDraws = annotators
-        # Asked once: to ask takes a tenth of a step.
+        # Checked only once, since the check takes a tenth of the time of a step.
         has_states = isinstance(annotators, SupportsStateDraws)
         self._of_states = annotators.log_states if has_states else None
         prior = result.model.weights.prior
@@ -201,9 +203,9 @@ class _Chains:
         self.rng = rng
 
     def step(self) -> Float[Tensor, "chain worker label state"]:
-        """Draw the states, then the workers; returns ``log p(label | state)``.
+        """Draw the states, then the workers' rates; returns ``log p(label | state)``.
 
-        Then ``q`` is p(y, s) given these, ``[item, chain, class, state]``.
+        Afterwards ``q`` is p(y, s) given these rates, ``[item, chain, class, state]``.
         """
         states = self._states()
         counts = self._counts(states).numpy()
@@ -219,9 +221,10 @@ class _Chains:
         return log_answers
 
     def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Over draws and chains, of ``q`` and of ``p(label | class, state)`` of every worker.
+        """Means over draws and chains of ``q`` and of ``p(label | class, state)`` of every worker.
 
-        And the deviation of ``p(label | class)``, states as frequent as in the draw.
+        The third array is the standard deviation of ``p(label | class)``, averaged over states by
+        their frequencies in the draw.
         """
         states, rows, mean, square = (torch.zeros(()) for _ in range(4))
         for _ in range(num_draws):

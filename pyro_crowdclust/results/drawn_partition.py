@@ -1,4 +1,4 @@
-"""Draws of a partition as a user reads them: clusters, and who is with whom how surely."""
+"""Clusters and co-membership probabilities that are computed from draws of a partition."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.partitions import Memberships, consensus, share_together
 from pyro_crowdclust.results.tables import drawn_pages_table, read_only
 
-# A table of more numbers (800 MB) is not made; what it says is read item by item.
-_MOST_NUMBERS = 10**8
+# Larger tables (800 MB) are refused; their rows can be read for some items at a time.
+_MAX_NUMBERS = 10**8
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnPartition:
-    """What is read from draws of a partition; its cost is theirs, whatever the number of clusters.
+    """Results from draws of a partition, at a cost that does not grow with the number of clusters.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class DrawnPartition:
 
     @cached_property
     def labels(self) -> Int[Tensor, " item"]:
-        """The cluster of every item in the consensus, from the largest cluster on."""
+        """The cluster of every item in the consensus; cluster 0 is the largest."""
         return consensus(self.draws)
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
-        """The same, not to be written to."""
+        """``labels`` as a read-only array."""
         return read_only(self.labels.numpy())
 
     @cached_property
@@ -52,7 +52,7 @@ class DrawnPartition:
 
     @property
     def num_clusters(self) -> int:
-        """How many the consensus has."""
+        """Number of clusters of the consensus."""
         return int(self.labels.max()) + 1
 
     @cached_property
@@ -67,7 +67,7 @@ class DrawnPartition:
     def probabilities(
         self, items: Int[np.ndarray, " item"] | None = None
     ) -> Float[np.ndarray, "item cluster"]:
-        """Shares of draws in every cluster, of those draws in which the item is in any of them.
+        """Shares of draws in which an item is in each cluster, among draws in which it is in any.
 
         Parameters
         ----------
@@ -77,10 +77,10 @@ class DrawnPartition:
         Raises
         ------
         ValueError
-            If the table is too large to be made.
+            If the table would have more than 10^8 numbers.
         """
         items = np.arange(len(self.labels)) if items is None else items
-        if len(items) * self.num_clusters > _MOST_NUMBERS:
+        if len(items) * self.num_clusters > _MAX_NUMBERS:
             raise ValueError(
                 f"a table of {len(items)} items and {self.num_clusters} clusters is too large: "
                 "read assignments, assignment_probabilities, same_cluster_probability, or "
@@ -93,7 +93,7 @@ class DrawnPartition:
         table = np.zeros((len(items), self.num_clusters))
         places = row[found.item.numpy()[wanted]], found.cluster.numpy()[wanted]
         table[places] = found.share.numpy()[wanted]
-        # In no draw in any cluster: it is in its own as far as anything is known.
+        # An item that is in no cluster in any draw is assigned to its consensus cluster.
         nowhere = np.flatnonzero(table.sum(1) == 0)
         table[nowhere, self.labels.numpy()[items[nowhere]]] = 1.0
         return table / table.sum(1, keepdims=True)
@@ -102,7 +102,7 @@ class DrawnPartition:
         """One row per cluster: expected and assigned items, share and weight."""
         labels, number = self.labels.numpy(), self.num_clusters
         item, cluster, each, _ = (part.numpy() for part in self._memberships)
-        # As in ``probabilities``, whose table may be too large.
+        # The sums of ``probabilities``, without its table, which may be too large.
         somewhere = np.bincount(item, each, len(labels))
         expected = np.bincount(cluster, each / somewhere[item], number)
         expected += np.bincount(labels[somewhere == 0], minlength=number)

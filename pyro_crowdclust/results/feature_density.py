@@ -17,8 +17,8 @@ from pyro_crowdclust.results.sharpness import read_at
 def mean_log_density(result: Fitted, new: CrowdData) -> float:
     """Mean over items of ``E_q[log p(o, x, z) - log q(x, z)] <= log p(o)``, in nats.
 
-    At the posterior of weights and components, in the units of the features, which count in full.
-    The bound is linear in the items' weight, and what does not depend on it is global:
+    It is at the posterior of weights and components, in the units of the features, with features
+    that count in full. The bound is linear in the weight of the items, up to global terms, so
 
         (ELBO at twice the weight - ELBO at the weight) / N
 
@@ -27,7 +27,7 @@ def mean_log_density(result: Fitted, new: CrowdData) -> float:
     result
         A fit of a mixture.
     new
-        N items, of which nothing but the features counts.
+        N items; only their features are used.
 
     Raises
     ------
@@ -36,8 +36,8 @@ def mean_log_density(result: Fitted, new: CrowdData) -> float:
     """
     if part_of(result.model, "components", Components) is None:
         raise ValueError(
-            "clusters are regressed on the features here, which has no density of these to "
-            "score: give components, or compare fits by answers that they did not hear"
+            "this model regresses clusters on the features, so it has no density of features to "
+            "score: give components, or compare fits by held-out answers"
         )
     if isinstance(result.guide, SupportsSharpness):
         result = read_at(result, 1.0)

@@ -1,4 +1,4 @@
-"""The fitted result: what a user reads after ``fit``."""
+"""``Fitted``: the result of a fit, with its assignments, tables and predictions."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, t
 
 @dataclass(frozen=True, repr=False)
 class Fitted:
-    """A fitted model and guide, and everything to read from them.
+    """A fitted model and guide, with assignments, tables, predictions, and saving.
 
-    Clusters are numbered by size: 0 is the one with most items. Guides number them as they came
-    (``cluster_order``). Classes, and clusters that have names, keep the order of their ids, and
-    those of a plain Pyro model the order of its z, by which its own sites are indexed.
+    Clusters are numbered by size: cluster 0 has the most items (``cluster_order`` has the guide's
+    numbers). Classes and named clusters keep the order of their ids. Clusters of a plain Pyro model
+    keep the order of its z, since its sites are indexed by z.
 
     Attributes
     ----------
     model, guide
-        The fit's own copies, trained. An autoguide, or another Pyro module, reads the parameters of
-        this fit wherever it is called, such as in ``result.guide.median()``; a function in which
-        ``pyro.param`` is called does so in ``with result.inside():`` only.
+        Trained copies. An autoguide, or another Pyro module, uses the parameters of this fit
+        wherever it is called, as in ``result.guide.median()``; a function that calls ``pyro.param``
+        uses them only in ``with result.inside():``.
     data
-        What was learned from.
+        The data of the fit.
     history
         One row per epoch: ``epoch, step, seconds, elbo`` (an average of minibatch estimates of
-        the whole ELBO), ``clusters_in_use``, and what callbacks added.
+        the whole ELBO), ``clusters_in_use``, and columns of callbacks.
     stop_reason
         Why training ended; begins with one of the words of ``training.Ending``.
     seconds
@@ -83,16 +83,16 @@ class Fitted:
     dtype
         Precision of features and networks.
     device
-        Where the fit's tensors are; None: the processor.
+        Device of the fit's tensors; None: the processor.
     feature_shape
         Shape of the features of one item.
     callbacks
-        The fit's own, with what they have noted; none of a loaded fit.
+        The callbacks of the fit, with their records; empty if the fit was loaded.
     chosen
-        How the model was chosen, where it was.
+        How the model was chosen; None if the user gave it.
     train_on
-        ``fit`` with the options that this fit had, for ``update``; None of a loaded fit whose file
-        has not all of them.
+        ``fit`` with the options of this fit, for ``update``; None if it was loaded from a file that
+        does not have all of them.
     """
 
     model: Any
@@ -119,16 +119,16 @@ class Fitted:
 
     @contextmanager
     def inside(self, seed: int | None = None) -> Iterator[None]:
-        """The fit's own parameter store, random numbers that repeat, and no gradients.
+        """Context with the fit's parameter store, repeatable random numbers, and no gradients.
 
-        Networks are in evaluation mode: what is read of an item hangs on no dropout and on no other
-        items of a batch, and changes nothing. Threads that fit or read results meanwhile wait until
-        the block ends. Torch itself computes with one thread if the data are small.
+        Networks are in evaluation mode: results of an item do not depend on dropout or on other
+        items of its batch, and do not change the networks. Other threads that fit or read results
+        wait until the block ends. Torch computes with one thread if the data are small.
 
         Parameters
         ----------
         seed
-            Of the random numbers; default the fit's own.
+            Seed of the random numbers; default: that of the fit.
         """
         with (
             torch.no_grad(),
@@ -142,33 +142,33 @@ class Fitted:
     def __post_init__(self) -> None:
         keep_store(self.parameter_store, self.model, self.guide)
         if self.feature_shape is None and self.data.features is not None:
-            # A frozen dataclass is written once, here.
+            # The dataclass is frozen, so the default is set by its dictionary.
             self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])
 
     def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
-        """Write the result to one file, from which ``pyro_crowdclust.load`` makes it again.
+        """Write the result to one file, which ``pyro_crowdclust.load`` reads.
 
-        The file is in the safetensors format, with JSON in its header: nothing in it can be run,
-        and any reader of safetensors shows its tensors. It is one file and no folder, so that it
-        is replaced as a whole and its parts cannot be parted. It holds the parameters, ids,
-        answers, probabilities, latent means, ELBO and history; not the features.
+        The file has the safetensors format, with JSON in its header: it contains no code, and any
+        safetensors reader shows its tensors. It is a single file rather than a folder, so that it
+        is always replaced as a whole. It contains parameters, ids, answers, probabilities, latent
+        means, ELBO and history, but not the features.
 
         Parameters
         ----------
         path
-            The file. If it is there, it keeps its permissions; a symbolic link is followed.
+            The file. An existing file keeps its permissions; a symbolic link is followed.
         overwrite
-            Replace a file, too, that is no result.
+            Also replace a file that is not a result.
 
         Raises
         ------
         ValueError
-            If the file cannot be written, if one is there that is no result, or if the history or
-            the ids hold what no file can.
+            If the file cannot be written, if an existing file is not a result, or if the history or
+            the ids contain objects that cannot be saved.
         """
         check_room(path, 1)
         if not overwrite:
-            check_replaceable(path, "result", "name another file, or save(path, overwrite=True)")
+            check_replaceable(path, "result", "give another path, or save(path, overwrite=True)")
         try:
             write_file(path, "result", content_of(self))
         except OSError as error:
@@ -185,35 +185,36 @@ class Fitted:
         likeness: Any | None = None,
         **options: Any,
     ) -> Fitted:
-        """Go on from here with new answers, of old and new workers, about old and new items.
+        """Continue this fit with new answers, by known or new workers, about known or new items.
 
-        Training begins where this fit ended, and has its options: it ends where a fit to all
-        answers ends, in fewer epochs, unless the new answers would lead that elsewhere from its
-        start. Clusters from answers alone are found anew. This result stays as it is.
+        Training starts from the parameters of this fit and uses its options. It ends at the same
+        result as a fit to all answers, in fewer epochs, unless that fit, from its own start, would
+        reach a different optimum. Clusters from answers without features are computed again. This
+        result is not changed.
 
         Parameters
         ----------
         pairs, placements, labels
-            The new answers alone, as for ``CrowdData``. Pages and pairs are turned into what the
-            fit had, pairs without pages into pages of two items; a page has an id that no page had
-            before.
+            Only the new answers, as for ``CrowdData``. Pages and pairs are converted to the form
+            that the fit had (pairs without pages to pages of two items); new pages need new ids.
         features, item_ids
             New items, with the columns of the fit, and their ids; by default those of the data
-            frame's index, or the next numbers. Ids alone where the fit had no features.
+            frame's index, or the next numbers. Only ids if the fit had no features.
         likeness
-            How alike the items of more pairs are, where the fit heard that of others.
+            Similarities of more pairs of items, if the fit used those of others.
         options
-            Of ``fit`` in place of those of this one. By default networks train for a tenth of its
-            epochs.
+            Options of ``fit`` that replace those of this fit. By default networks train for a tenth
+            of its epochs.
 
         Raises
         ------
         TypeError
-            For an argument that there is not.
+            For an unknown argument.
         ValueError
-            If the fit was loaded without its data, or its file has not all options of the fit; if
-            the model has no annotators, or none that can have new workers; for new items if a guide
-            of your own knows latents of those of the fit alone; and for what ``CrowdData`` refuses.
+            If the fit was loaded without its data, or from a file without all options of the fit;
+            if the model has no annotators, or these cannot have new workers; if there are new items
+            and a user-defined guide has latents of the items of the fit only; and for data that
+            ``CrowdData`` refuses.
 
         Examples
         --------
@@ -221,9 +222,9 @@ class Fitted:
         >>> from pyro_crowdclust.interface import cluster
         >>> from pyro_crowdclust.mixture import GaussianComponents
         >>> x = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
-        >>> said = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
+        >>> pairs = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
         >>> parts = {"components": GaussianComponents, "num_clusters": 4}
-        >>> result = cluster(x, said, **parts, progress=False)
+        >>> result = cluster(x, pairs, **parts, progress=False)
         >>> result.update({"left": [1], "right": [3], "worker": ["b"], "label": [1]}).data
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
@@ -244,11 +245,11 @@ class Fitted:
 
     @cached_property
     def elbo(self) -> float:
-        """The ELBO of all data, in nats, with one draw of every latent where one is needed."""
+        """The ELBO of all data, in nats, with one draw of each latent that has to be sampled."""
         return self.elbo_of(full_batch(self.data))
 
     def elbo_of(self, batch: Batch) -> float:
-        """The ELBO of a batch: its items and answers by their weights, and the global terms."""
+        """The ELBO of a batch: its weighted items and answers, and the global terms."""
         with self.inside():
             batch = batch.to(self.device, self.dtype)
             return -float(self.elbo_objective.loss(self.model, self.guide, batch))
@@ -260,42 +261,42 @@ class Fitted:
 
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
-        """q(z) and latent means of the training items, all answers heard."""
+        """q(z) and latent means of the training items, given all answers."""
         return infer_training_items(self)
 
     @cached_property
     def _partition(self) -> DrawnPartition | InferredPartition:
-        """What is known of the items: draws of the partition if the guide makes them, or q(z)."""
+        """The clusters of the items: draws of the partition if the guide makes them, or q(z)."""
         if isinstance(self.guide, SupportsPartition):
             return DrawnPartition(self.guide.partition_draws().cpu())
         return InferredPartition(self, self._numbers)
 
     @cached_property
     def _numbers(self) -> ClusterNumbers:
-        """From the guide's components to clusters."""
+        """The mapping from the guide's components to clusters."""
         return ClusterNumbers(self)
 
     @property
     def _tables(self) -> GuideTables:
-        """What the guide says of workers, pages, labels and components."""
+        """The tables of workers, pages, labels and components."""
         return GuideTables(self, self._numbers)
 
     @cached_property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
-        """The guide's own number of every cluster, from the largest on.
+        """The guide's number of every cluster, largest cluster first.
 
-        By the number of items that are assigned to each, then by their expected number. By their
-        weights where the features are too large to be in memory. None where the guide's order is
-        kept: that of classes, of clusters that have names, and of guides without ``mixture()``.
+        Clusters are sorted by the number of assigned items, then by the expected number of items;
+        by their weights if the features are too large for memory. None if the guide's order is
+        kept, as for classes, named clusters, and guides without ``mixture()``.
         """
         return self._numbers.by_size()
 
     @cached_property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
-        """Probabilities of the clusters of every training item, with the answers about it.
+        """Probabilities of the clusters of every training item, given the answers about it.
 
-        ``q(z_i = k)``; where clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; where
-        partitions were drawn, the share of the draws.
+        ``q(z_i = k)``; if clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; if partitions
+        were drawn, the share of the draws.
         """
         return read_only(self._partition.probabilities())
 
@@ -305,25 +306,25 @@ class Fitted:
 
     @property
     def component_probabilities(self) -> Float[Tensor, "item component"]:
-        """q(z_i) of every training item, of components and in the guide's own order."""
+        """q(z_i) of every training item, over components in the guide's order."""
         return self._training_items[0]
 
     @property
     def inferred_latents(self) -> Float[Tensor, "item dim"] | None:
-        """E_q[x_i] of every training item, of a guide that infers q of the items; or None."""
+        """E_q[x_i] of every training item, if the guide infers q of the items; otherwise None."""
         return self._training_items[1]
 
     @cached_property
     def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
-        """q(z_i) of every training item as if nobody had been asked about it.
+        """q(z_i) of every training item given its features, but not the answers about it.
 
-        None where there are no features, or they are not there, as in a loaded fit.
+        None if the fit has no features, or they are missing, as in a loaded fit.
         """
         return infer_by_features(self)
 
     @cached_property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
-        """q(c) of every component, where clusters own components; None where each is one."""
+        """q(c) of every component if clusters own components; None if each is a cluster."""
         owners = self._numbers.owners
         return None if owners is None else read_only(self._numbers.in_order(owners.mT.numpy()).T)
 
@@ -355,8 +356,8 @@ class Fitted:
         ------
         ValueError
             If columns of the fit are missing, or there are more or fewer numbers per item; for
-            missing numbers (NaN) if the model does not integrate them out; if a guide of your own
-            knows latents of the items of the fit alone.
+            missing numbers (NaN) if the model does not integrate them out; if a user-defined guide
+            has latents of the items of the fit only.
         """
         return self._numbers.of_items(infer(self, new_batches(self, features))[0])
 
@@ -369,13 +370,13 @@ class Fitted:
         latents = infer(self, new_batches(self, features))[1]
         if latents is None:
             raise ValueError(
-                "there are no latents: the components are on the features, or what the guide "
-                "infers has none (LocalPosterior.latent)"
+                "there are no latents: the components are on the features, or the guide's infer() "
+                "returns none (LocalPosterior.latent)"
             )
         return latents.numpy()
 
     def new_items(self, features: Any) -> CrowdData:
-        """New items, whose columns hold what those of the fit do.
+        """New items, read with the column types of the fit.
 
         Raises
         ------
@@ -385,11 +386,11 @@ class Fitted:
         return new_items(self, features)
 
     def write_items(self, path: str | os.PathLike, features: Any | None = None) -> None:
-        """Write the cluster of every item to a parquet file, some thousand items at a time.
+        """Write the cluster of every item to a parquet file, a few thousand items at a time.
 
         It is for more items than ``probabilities`` and ``predict_proba`` can hold in memory.
-        Columns: ``item`` (its id, as a text where ids are of several types, or row number if it is
-        new), ``cluster``, ``probability`` (of that cluster), ``probabilities`` (of all, a list).
+        Columns: ``item`` (its id, or its row number if it is new; as a text if ids are of several
+        types), ``cluster``, ``probability`` (of that cluster), ``probabilities`` (of all, a list).
         Needs ``pyarrow``.
 
         Parameters
@@ -397,7 +398,7 @@ class Fitted:
         path
             The file.
         features
-            New items, as for ``predict``; default: the training items, all answers heard.
+            New items, as for ``predict``; default: the training items, given all answers.
 
         Raises
         ------
@@ -415,14 +416,14 @@ class Fitted:
     ) -> float | Float[np.ndarray, " pair"]:
         """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
 
-        Where clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
-        probability that components k and l are one cluster. Where partitions were drawn, the share
-        of the draws in which the two are together, with half a draw more for either.
+        If clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
+        probability that components k and l are one cluster. If partitions were drawn, the share of
+        the draws in which the two are together, with half a draw added to either outcome.
 
         Parameters
         ----------
         left, right
-            An item's id each, or sequences of the same length, such as columns of a table.
+            Ids of two items, or two sequences of ids of the same length, such as table columns.
         """
         i, j, is_single = pair_positions(self.data, left, right)
         same = self.same_cluster_by_position(i, j)
@@ -431,35 +432,38 @@ class Fitted:
     def same_cluster_by_position(
         self, left: Int[np.ndarray | Tensor, " pair"], right: Int[np.ndarray | Tensor, " pair"]
     ) -> Float[np.ndarray, " pair"]:
-        """``same_cluster_probability`` of training items by their positions in ``data``."""
+        """``same_cluster_probability`` of training items, by their positions in ``data``."""
         return self._partition.same(np.asarray(left), np.asarray(right))
 
     @cached_property
     def workers(self) -> pd.DataFrame:
         """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
 
-        Of graded answers the shares ``if_same_...`` and ``if_different_...`` of every grade and of
-        "unsure", and the weight of the highest grade over the lowest. Of other annotator models a
-        column for each of their sites, or for every entry of a site of vectors, numbered. The
-        weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, of
-        "same" less that of "different") is what an answer counts, in nats; here its posterior mean
-        and deviation. A worker with one rate for both has it twice. Intervals are central, 90 %.
+        The weight ``log alpha / (1 - alpha) + log beta / (1 - beta)`` (Luo et al. 2018, eq. 14, for
+        "same" minus that for "different") is what an answer counts, in nats; here its posterior
+        mean and standard deviation. Intervals are central, 90 %. A worker with one rate for both
+        has it twice.
+
+        For graded answers there are the shares ``if_same_...`` and ``if_different_...`` of every
+        grade and of "unsure", and the weight of the highest grade minus that of the lowest. Other
+        annotator models have a column for each of their sites, or a numbered column for each entry
+        if a site has vectors.
         """
         return self._tables.workers()
 
     @cached_property
     def pages(self) -> pd.DataFrame:
-        """One row per sorted page: what became of it.
+        """One row per sorted page: the state of the page, and its errors.
 
-        ``worker``, ``items`` and ``groups`` are what is known, ``sorted``, ``lumped`` and
-        ``careless`` the probabilities of the page's states, ``lumped_pairs`` the expected pairs of
-        clusters that share a group, and ``misplaced`` the expected items outside of their
-        cluster's group. Where nothing but pages is known of the items, pages have no states.
+        ``worker``, ``items`` and ``groups`` describe the page; ``sorted``, ``lumped`` and
+        ``careless`` are the probabilities of its states; ``lumped_pairs`` is the expected number of
+        pairs of clusters that share a group, ``misplaced`` the expected number of items outside of
+        their cluster's group. Pages have no states if the items have no features.
 
         Raises
         ------
         ValueError
-            If the model is not of sorted pages.
+            If the model does not describe sorted pages.
         """
         return self._tables.pages(self._partition)
 
@@ -469,15 +473,15 @@ class Fitted:
         return self._by_class(self.probabilities, self.data.item_ids.rename("item"))
 
     def predict_class_probabilities(self, features: Any) -> pd.DataFrame:
-        """q(y = k) of new items from their features alone, by class id."""
+        """q(y = k) of new items from their features, by class id."""
         index = features.index if isinstance(features, pd.DataFrame) else None
         return self._by_class(self.predict_proba(features), index)
 
     def _by_class(self, probabilities: np.ndarray, index: pd.Index | None) -> pd.DataFrame:
         if self.data.class_labels is None:
             raise ValueError(
-                "the data have no class labels, so clusters have no class ids: what known labels "
-                "say is results.known_class_probabilities(result)"
+                "the data have no class labels, so clusters have no class ids: for known labels "
+                "use results.known_class_probabilities(result)"
             )
         return pd.DataFrame(probabilities, index, self.data.class_ids.rename("class"))
 
@@ -497,11 +501,11 @@ class Fitted:
     ) -> Float[np.ndarray, "answer class"]:
         """``p(label | class)`` of answers that the fit has not seen, given those that it has.
 
-        All by positions in ``data``: of items, of workers, and of classes.
+        Items, workers and labels are given by their positions in ``data``.
         """
         guide = with_verb(self.guide, SupportsAnswerProbabilities, "answer_probabilities")
         seen = full_batch(self.data).to(self.device, self.dtype).class_labels
-        assert seen is not None  # which a guide with this verb was fitted to
+        assert seen is not None  # a guide with this method was fitted to class labels
         asked = (torch.as_tensor(part, device=self.device) for part in (item, worker, label))
         return guide.answer_probabilities(seen, *asked).numpy(force=True)
 
@@ -509,30 +513,30 @@ class Fitted:
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first.
 
-        Of a model of your own whose guide has no ``mixture()`` without the weights, and in the
-        order of its z.
+        If a user-defined guide has no ``mixture()``, there are no weights, and clusters have the
+        order of the model's z.
         """
         return self._partition.clusters()
 
     @cached_property
     def components(self) -> pd.DataFrame:
-        """One row per cluster: means of its features, in their own units and under their names.
+        """One row per cluster: means of its features, in their units and under their names.
 
-        Of categorical columns the probability of every category, of count vectors of a multinomial
-        the shares. Where components are on latents, the columns are the latent dimensions. A
-        cluster that owns several components is described by their mean, weighted.
+        Categorical columns have the probability of every category, count vectors of a multinomial
+        their shares. If components are on latents, the columns are the latent dimensions. A cluster
+        that owns several components has their weighted mean.
         """
         return self._tables.components()
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
-        """The fit as ArviZ reads it: ``diagnostics.to_arviz(self, num_draws, **options)``."""
+        """Draws of the fit for ArviZ: ``diagnostics.to_arviz(self, num_draws, **options)``."""
         return to_arviz(self, num_draws, **options)
 
 
 def check_fit(result: Any) -> None:
-    """Raise a ``ValueError`` for what is no fit, as draws and averages of classes are not."""
+    """Raise a ``ValueError`` if the result is not a fit, such as draws or averages of classes."""
     if not all(hasattr(result, part) for part in ("model", "guide", "data")):
         raise ValueError(
-            f"result is {type(result).__name__}, but must be a fit: of draws pass .fitted, of an "
+            f"result is {type(result).__name__}, but must be a fit: for draws pass .fitted, for an "
             "average one of .members that is a fit"
         )

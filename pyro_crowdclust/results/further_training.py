@@ -1,4 +1,4 @@
-"""What goes on with a fit, and may be named in its file."""
+"""Base class for functions that continue a fit, and that its file may name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pyro_crowdclust.protocols import FittedModel
 class FurtherTraining(ABC):
     """``fit`` with the options of a call, for ``Fitted.update``.
 
-    Of the parts that a file can name only these are ever called with model and guide: deriving from
-    this class is how one says that it trains.
+    Of the classes that a file can name, only those derived from this one are called with a model
+    and a guide.
     """
 
     @classmethod
     @abstractmethod
     def option_names(cls) -> frozenset[str]:
-        """What may be changed."""
+        """Names of the options that may be changed."""
 
     @abstractmethod
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> FittedModel:
-        """Fit with these options, but for changes."""
+        """Fit with these options, except for changes."""

@@ -1,4 +1,4 @@
-"""The tables of what a guide says of workers, pages, labels and components."""
+"""The tables of workers, pages, labels and components, from the posterior of a guide."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pyro_crowdclust.results.tables import components_table, confusion_table, wo
 class GuideTables:
     """The tables behind ``Fitted.workers``, ``pages``, ``confusion`` and ``components``.
 
-    Each is made anew at every call, and raises a ``ValueError`` where the guide does not have the
-    verb that it is read from, or the data have nothing of the kind.
+    Each is computed at every call, and raises a ``ValueError`` if the guide lacks the method that
+    it is read from, or if the data have no such rows.
 
     Parameters
     ----------
     result
         The fit.
     numbers
-        From its components to clusters.
+        The mapping from its components to clusters.
     """
 
     def __init__(self, result: FittedModel, numbers: ClusterNumbers) -> None:
@@ -47,12 +47,12 @@ class GuideTables:
         return workers_table(summary, result.data)
 
     def pages(self, partition: DrawnPartition | InferredPartition) -> pd.DataFrame:
-        """One row per sorted page, by what is known of the items."""
+        """One row per sorted page, given the partition of the items."""
         table = partition.pages(self._result.data)
         if table is None:
             raise ValueError(
-                "there are no sorted pages: the model's annotators are no SortedPages, or the data "
-                "have no placements, as where pages are heard by their pairs (result.chosen.reason)"
+                "there are no sorted pages: the model's annotators are not SortedPages, or the "
+                "data have no placements, as when pages are used as pairs (result.chosen.reason)"
             )
         return table
 
@@ -63,7 +63,7 @@ class GuideTables:
         return confusion_table(summary, result.data)
 
     def components(self) -> pd.DataFrame:
-        """One row per cluster: means of its components, weighted."""
+        """One row per cluster: the weighted mean of its components."""
         result, owners = self._result, self._numbers.owners
         summary = with_verb(result.guide, SupportsMixture, "mixture").mixture()
         location, labels = component_means(

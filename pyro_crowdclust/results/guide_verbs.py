@@ -1,4 +1,4 @@
-"""The verbs of guides from which results are read."""
+"""Checks that a guide has the method (verb) that a result is read from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust.protocols import (
 )
 
 _Verbs = TypeVar("_Verbs")
-# What guides have from which tables are read, and the tables.
+# The verbs of guides, and the tables that are read from them.
 _READ_FROM = {
     SupportsWorkers: "workers",
     SupportsMixture: "clusters and components",
@@ -23,26 +23,29 @@ _READ_FROM = {
 
 
 def with_verb(guide: Any, verbs: type[_Verbs], name: str) -> _Verbs:
-    """The guide, if it has the verb that a table is read from.
+    """The guide, if it has the method that a table is read from.
 
     Raises
     ------
     ValueError
-        If it has not, with the tables that there are.
+        If it has not; the message names the tables that can be read.
     """
     if not isinstance(guide, verbs):
         if isinstance(unwrapped(guide), verbs):
             raise ValueError(
-                f"handlers of Pyro around the guide {name_of(guide)} hide its {name}(), which this "
-                "table is read from: fit it without them"
+                f"Pyro handlers around the guide {name_of(guide)} hide its {name}(), which this "
+                "table is read from: fit the guide without them"
             )
         sites = ""
         if verbs is SupportsInfer:
-            sites = ", or the model enumerate a site of the items, called 'z' if there are others"
-        there = [said for verb, said in _READ_FROM.items() if isinstance(guide, verb)]
+            sites = (
+                ", or let the model enumerate a discrete site of the items (called 'z' if there "
+                "are several)"
+            )
+        tables = [table for verb, table in _READ_FROM.items() if isinstance(guide, verb)]
         raise ValueError(
             f"the guide {name_of(guide)} has no {name}(), which this table is read "
-            f"from; this result has {', '.join(there) or 'none of these tables'}, and a guide "
-            f"of your own can define it{sites}"
+            f"from; this result has {', '.join(tables) or 'none of these tables'}. A user-defined "
+            f"guide can define {name}(){sites}"
         )
     return guide

@@ -1,10 +1,10 @@
-"""How well a model of class labels predicts what is said of items that nobody has labelled yet.
+"""How well a model of class labels predicts the labels of items that have no labels yet.
 
-    mean over a, of items i in a part held out, of  log sum_k q(y_i = k) E[gamma_jk(a)]
+    mean over labels a of held-out items i of  log sum_k q(y_i = k) E[gamma_jk(a)]
 
-with q and gamma of a fit that has seen the features of these items and not the answers about them.
-It needs no truth and compares what the bound cannot: other features, a weight of the features, an
-optimizer, a prior scale.
+with q and gamma of a fit that has seen the features of these items, but not their labels. It needs
+no true classes, and compares what the bound cannot: different features, a weight of the features,
+optimizers, prior scales.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def held_out_log_probability(
     data
         Items with features and class labels.
     fit_one
-        Fits the model to the data that it is given: all items, with the answers about some.
+        Function that fits the model to the data given to it: all items, with answers about some.
     folds
-        Parts of the labelled items, each held out once; as many fits.
+        Number of parts into which the labelled items are divided, and number of fits: each part is
+        held out once.
     seed
-        Of the parts. Candidates are compared on the same ones.
+        Seed of the division. Use the same for all candidates that are compared.
 
     Raises
     ------
     ValueError
-        Without class labels, or with fewer labelled items than parts, or fewer than two parts.
+        Without class labels, with fewer labelled items than parts, or fewer than two parts.
 
     Examples
     --------
@@ -52,11 +53,11 @@ def held_out_log_probability(
     >>> from pyro_crowdclust.mixture import MultinomialComponents
     >>> from pyro_crowdclust.models import MomResp
     >>> words = np.array([[4, 0, 1], [3, 1, 0], [0, 5, 1], [1, 4, 0]])
-    >>> said = {"item": [0, 1, 2, 3], "worker": [0, 0, 0, 0], "label": list("xxyy")}
+    >>> labels = {"item": [0, 1, 2, 3], "worker": [0, 0, 0, 0], "label": list("xxyy")}
     >>> model = MomResp(MultinomialComponents(2, 3), ConfusionMatrices(1, 2))
     >>> def fit_one(data):
     ...     return fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
-    >>> found = held_out_log_probability(CrowdData(words, labels=said), fit_one, folds=2)
+    >>> found = held_out_log_probability(CrowdData(words, labels=labels), fit_one, folds=2)
     >>> -1.0 < found < 0
     True
     """
@@ -71,7 +72,7 @@ def held_out_log_probability(
 
 
 def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdData, ClassLabels]]:
-    """All items with the answers about some of them, and the answers about the others.
+    """For each part: all items with the answers about the other parts, and the held-out answers.
 
     Parameters
     ----------
@@ -80,12 +81,12 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
     """
     labels = data.class_labels
     if labels is None:
-        raise ValueError("the data have no class labels, of which some could be held out")
+        raise ValueError("the data have no class labels to hold out: give CrowdData(..., labels=)")
     items = labels.labelled_items
     if not 2 <= folds <= len(items):
         raise ValueError(
-            f"folds is {folds}, but must be between 2 and {len(items)}, the labelled items: "
-            "choose fewer parts, or label more items"
+            f"folds is {folds}, but must be between 2 and {len(items)}, the number of labelled "
+            "items: choose fewer parts, or label more items"
         )
     order = torch.randperm(len(items), generator=generator_of(seed))
     parts = []
@@ -97,25 +98,26 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
 
 
 def log_probabilities_by_item(result: Fitted, held: ClassLabels) -> Float[np.ndarray, "item other"]:
-    """``log sum_k q(y_i = k) prod_a E[gamma_jk(a)]``: all answers about an item together.
+    """``log sum_k q(y_i = k) prod_a E[gamma_jk(a)]``: all held-out answers about an item jointly.
 
-    The fit has heard none of them. Several answers about one item name its class better than any
-    of them does, and so tell more of q than one by one. On the diagonal are the answers about the
-    item itself; beside it those about every other one, as if they were about this one.
+    Several answers about one item determine its class better than any single one, and so test q
+    better jointly than one by one. The diagonal has the answers about the item itself; the other
+    columns have those about every other item, as if they were about this one.
 
     Parameters
     ----------
     result
-        Of annotators whose answers depend on nothing but the class.
+        A fit that has not used these answers, with annotators whose answers depend only on the
+        class.
     held
         Answers about some items.
     """
     worker, label = held.worker.numpy(), held.label.numpy()
     items, place = np.unique(held.item.numpy(), return_inverse=True)
     named = result.answer_probabilities(items[place], worker, label)
-    said = np.zeros((len(items), named.shape[1]))
-    # Two trusted workers who contradict each other leave no class.
-    np.add.at(said, place, np.log(named.clip(SMALLEST_PROBABILITY)))
-    largest = said.max(1)
-    of_items = np.asarray(result.probabilities)[items]
-    return np.log((of_items @ np.exp(said.T - largest)).clip(SMALLEST_PROBABILITY)) + largest
+    evidence = np.zeros((len(items), named.shape[1]))
+    # If two trusted workers contradict each other, no class has a positive probability.
+    np.add.at(evidence, place, np.log(named.clip(SMALLEST_PROBABILITY)))
+    largest = evidence.max(1)
+    q = np.asarray(result.probabilities)[items]
+    return np.log((q @ np.exp(evidence.T - largest)).clip(SMALLEST_PROBABILITY)) + largest

@@ -1,4 +1,4 @@
-"""q(z) of a fit's own items as a user reads it: clusters, and who is with whom how surely."""
+"""Clusters and co-membership probabilities that are computed from q(z) of the training items."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class InferredItems(FittedModel, Protocol):
 
 
 class InferredPartition:
-    """What is read from q(z) of the items, by the verbs of ``DrawnPartition``.
+    """Results from q(z) of the items, with the methods of ``DrawnPartition``.
 
     Parameters
     ----------
     result
-        The fit; nothing is inferred before it is read.
+        The fit; q(z) is inferred when it is first needed.
     numbers
-        From its components to clusters.
+        The mapping from its components to clusters.
     """
 
-    # An update begins at what was learned.
+    # An update starts from the learned parameters.
     keeps_start: ClassVar[bool] = True
 
     def __init__(self, result: InferredItems, numbers: ClusterNumbers) -> None:
@@ -56,7 +56,7 @@ class InferredPartition:
     def probabilities(
         self, items: Int[np.ndarray, " item"] | None = None
     ) -> Float[np.ndarray, "item cluster"]:
-        """``sum_l q(z_i = l) q(c_l = k)``, of items at these positions; default all."""
+        """``sum_l q(z_i = l) q(c_l = k)`` of the items at these positions; default: all items."""
         return self._table if items is None else self._table[items]
 
     @property
@@ -66,7 +66,7 @@ class InferredPartition:
 
     @property
     def own_shares(self) -> Float[np.ndarray, " item"]:
-        """The probability of that cluster."""
+        """The probability of the most probable cluster of every item."""
         return self._table.max(1)
 
     def same(
@@ -96,7 +96,7 @@ class InferredPartition:
         return clusters_table(weights, self._table, self.assignments)
 
     def pages(self, data: CrowdData) -> pd.DataFrame | None:
-        """One row per sorted page of the data; None if the model is not of sorted pages."""
+        """One row per sorted page of the data; None if the model does not describe such pages."""
         annotators = part_of(self._result.model, "annotators", SortedPages)
         if annotators is None or data.placements is None:
             return None

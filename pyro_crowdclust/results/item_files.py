@@ -1,4 +1,4 @@
-"""A file with a row per item, written part by part."""
+"""Parquet files with the cluster of every item, written part by part."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def write_assignments(
     parts: Iterable[tuple[pd.Index, Float[np.ndarray, "item cluster"]]],
     all_ids: pd.Index | None = None,
 ) -> None:
-    """Write ids and q(z) of items to a parquet file, of which one part is in memory at a time.
+    """Write ids and q(z) of items to a parquet file, with one part in memory at a time.
 
-    Columns: ``item``, ``cluster`` (the most probable), ``probability`` (of that), and
-    ``probabilities`` (of all clusters, as a list). Ids that are of several types, as those in a
-    tuple may be, are no column of such a file, and written as texts.
+    Columns: ``item``, ``cluster`` (the most probable), ``probability`` (of that cluster), and
+    ``probabilities`` (of all clusters, as a list). Ids of several types, as in tuples, cannot be a
+    column of such a file, and are written as texts.
 
     Parameters
     ----------
     path
         The file.
     parts
-        Ids and q(z).
+        Ids and q(z) of every part.
     all_ids
-        Those of all parts, which are to be of one type; None where they are row numbers.
+        The ids of all parts, which decide the type of the column; None for row numbers.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def write_assignments(
         from pyarrow import parquet
     except ImportError as error:
         raise ValueError(
-            f"{path} is to be a parquet file, which takes pyarrow to write: pip install "
+            f"cannot write {path}, since parquet files need pyarrow: pip install "
             "'pyro-crowdclust[parquet]'"
         ) from error
     check_room(path, 1)

@@ -1,4 +1,4 @@
-"""Whether a guide says anything of new items, or knows latents of those of the fit alone."""
+"""Checks that a guide can infer latents of new items, not only of the items of the fit."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from pyro_crowdclust.protocols import (
     unwrapped,
 )
 
-# Rows that a guide is tried on.
+# Number of items on which a guide is tested.
 _ROWS = 50
 _REMEDY = (
-    "it says nothing of new ones. Have the guide read such latents from batch.features, or "
-    "enumerate what is discrete (guides.EnumeratedGuide), and fit anew"
+    "it cannot infer those of new items. Let the guide compute such latents from batch.features, "
+    "or enumerate discrete ones (guides.EnumeratedGuide), and fit again"
 )
 
 
 def check_new_items(result: FittedModel, items: CrowdData) -> None:
     """Raise a ``ValueError`` if a plain guide has a row of parameters for every item of the fit.
 
-    The same features at other positions tell: a guide that reads features says the same of them,
-    and has as many rows as there are. Guides that have ``infer`` speak for themselves.
+    The guide is tested with the same features at other positions: a guide that computes latents
+    from features returns the same values. Guides with ``infer`` need no test.
     """
     guide: Any = getattr(unwrapped(result.guide), "of_globals", result.guide)
-    number = min(_ROWS, result.data.num_items - 1)  # so that it is not that of the fit
+    number = min(_ROWS, result.data.num_items - 1)  # so that it differs from that of the fit
     if isinstance(unwrapped(guide), SupportsInfer | SupportsPartition) or number < 1:
         return
     positions = torch.arange(number)
@@ -54,8 +54,8 @@ def check_new_items(result: FittedModel, items: CrowdData) -> None:
         here, there = _latents(result, guide, batch), _latents(result, guide, moved)
     except (ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"the guide {name_of(guide)} is of the {result.data.num_items} items of the fit alone "
-            f"({first_line(error)}): {_REMEDY}"
+            f"the guide {name_of(guide)} has latents of the {result.data.num_items} items of the "
+            f"fit only ({first_line(error)}): {_REMEDY}"
         ) from error
     of_model = _latents(result, result.model, batch)
     known = [
@@ -67,13 +67,13 @@ def check_new_items(result: FittedModel, items: CrowdData) -> None:
     if known:
         site = next((name for name in known if name in of_model), known[0])
         raise ValueError(
-            f"the guide {name_of(guide)} knows {site!r} of the items of the fit alone, by their "
+            f"the guide {name_of(guide)} has {site!r} of the items of the fit only, by their "
             f"positions: {_REMEDY}"
         )
 
 
 def _latents(result: FittedModel, part: Any, batch: Batch) -> dict[str, tuple[Tensor, Tensor]]:
-    """Values of latent sites and their log-densities, by the same random numbers every time."""
+    """Values of latent sites and their log-densities, with the same random numbers every time."""
     with result.inside():
         return {
             name: (site["value"], site["fn"].log_prob(site["value"]))

@@ -1,4 +1,4 @@
-"""q(z) and latents of items, batch by batch: of a fit's own, all answers heard, and of new ones."""
+"""q(z) and latents, batch by batch: of training items given all answers, and of new items."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def infer(
         for batch in batches:
             batch = batch.to(result.device, result.dtype)
             if of_batch is None and result.feature_shape is not None:
-                _ = batch.needed_features  # a fit that was loaded has none, and says so
+                _ = batch.needed_features  # raises an error if a loaded fit has no features
             of_batch = of_batch or enumerated_inference(result.model, result.guide, batch)
             local = (of_batch or with_verb(result.guide, SupportsInfer, "infer").infer)(batch)
             assignments.append(local.assignments.double().cpu())
@@ -49,14 +49,14 @@ def infer(
 
 
 def can_infer(result: FittedModel) -> bool:
-    """Whether the guide infers q(z), or the model enumerates z, as a batch of it shows."""
+    """Whether the guide infers q(z), or the model enumerates z, as tested on a batch."""
     if isinstance(result.guide, SupportsInfer):
         return True
-    if isinstance(result.guide, SupportsPartition):  # which draws partitions in place of q(z)
+    if isinstance(result.guide, SupportsPartition):  # it draws partitions and has no q(z)
         return False
     batch = next(item_batches(result.data, min(2, result.data.num_items), class_labels=True))
     if batch.features is None and result.feature_shape is not None:
-        return False  # loaded, without the features that the model runs on
+        return False  # loaded without the features that the model needs
     with result.inside():
         batch = batch.to(result.device, result.dtype)
         return enumerated_inference(result.model, result.guide, batch) is not None
@@ -65,7 +65,7 @@ def can_infer(result: FittedModel) -> bool:
 def _training_batches(
     data: CrowdData, items: Int[Tensor, " item"] | None = None
 ) -> Iterator[Batch]:
-    # Items without features pass through no network, whose rows take the most memory.
+    # Networks take most of the memory, and items without features need none.
     rows = PREDICTION_ROWS if data.features is not None else 16 * PREDICTION_ROWS
     return item_batches(data, rows, items, class_labels=True)
 
@@ -73,7 +73,7 @@ def _training_batches(
 def infer_training_items(
     result: FittedModel,
 ) -> tuple[Float[Tensor, "item component"], Float[Tensor, "item dim"] | None]:
-    """q(z) and latent means of the training items, all answers heard."""
+    """q(z) and latent means of the training items, given all answers."""
     data = result.data
     answered = answered_batch(data)
     if answered is None:
@@ -88,10 +88,10 @@ def infer_training_items(
 
 
 def infer_by_features(result: FittedModel) -> Float[Tensor, "item component"] | None:
-    """q(z) of the training items as if nobody had been asked about them.
+    """q(z) of the training items given their features, but not the answers about them.
 
-    That of the items that nobody was asked about is what it is with all answers heard. None where
-    there are no features, or they are not there, as in a loaded fit.
+    Items without answers keep the q(z) that is inferred given all answers. None if the fit has no
+    features, or they are missing, as in a loaded fit.
     """
     data = result.data
     if data.features is None or not isinstance(result.guide, SupportsInfer):
@@ -110,31 +110,31 @@ def infer_by_features(result: FittedModel) -> Float[Tensor, "item component"] | 
 def training_parts(
     result: FittedModel,
 ) -> Iterator[tuple[pd.Index, Float[Tensor, "item component"]]]:
-    """Ids and q(z) of the training items, all answers heard, some thousand items at a time."""
+    """Ids and q(z) of the training items given all answers, a few thousand items at a time."""
     answered = answered_batch(result.data)
     if answered is not None:
         order = answered.items.argsort()
-        items, heard = answered.items[order], infer(result, iter([answered]))[0][order]
+        items, with_answers = answered.items[order], infer(result, iter([answered]))[0][order]
     for batch in _training_batches(result.data):
         assignments = infer(result, iter([batch]))[0]
         if answered is not None:
             first, last = torch.searchsorted(items, batch.items[[0, -1]] + torch.tensor([0, 1]))
-            assignments[items[first:last] - batch.items[0]] = heard[first:last]
+            assignments[items[first:last] - batch.items[0]] = with_answers[first:last]
         yield result.data.item_ids[batch.items.numpy()], assignments
 
 
 def new_parts(
     result: FittedModel, features: Any
 ) -> Iterator[tuple[pd.Index, Float[Tensor, "item component"]]]:
-    """Row numbers and q(z) of new items, some thousand items at a time."""
+    """Row numbers and q(z) of new items, a few thousand items at a time."""
     for batch in new_batches(result, features):
         yield pd.Index(batch.items.numpy()), infer(result, iter([batch]))[0]
 
 
 def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
-    """New items in batches; sites of workers are of those that the fit knows.
+    """New items in batches, with as many workers as the fit has.
 
-    Features that no emission makes are refused, as ``fit`` refuses them.
+    Features outside of the support of the emission are refused, as by ``fit``.
     """
     items = new_items(result, features)
     check_new_items(result, items)
@@ -149,7 +149,7 @@ def new_batches(result: FittedModel, features: Any) -> Iterator[Batch]:
 
 
 def new_items(result: FittedModel, features: Any) -> CrowdData:
-    """New items, whose columns hold what those of the fit do; their ids are their positions.
+    """New items, read with the column types of the fit; their ids are their positions.
 
     Raises
     ------
@@ -160,14 +160,14 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
     shape, columns = result.feature_shape, result.data.columns
     if shape is None and features is not None:
         raise ValueError(
-            "the fit was of answers without features, so that features of new items tell "
-            "nothing: collect answers about them, and update(answers, item_ids=their ids)"
+            "the fit had answers but no features, so it cannot use features of new items: collect "
+            "answers about these items, and call update(answers, item_ids=their ids)"
         )
     if features is None and shape is not None:
-        raise ValueError("new items need features, as those of the fit have: pass features")
+        raise ValueError("new items need features, like the items of the fit: pass features")
     if columns is None and shape is not None and len(shape) == 1:
         columns = Columns.of_numbers(shape[0])
-    # Rows drawn with replacement, or of several tables, share names.
+    # Rows that are drawn with replacement, or joined from several tables, share index values.
     features = in_pandas(features)
     ids = pd.RangeIndex(len(features)) if isinstance(features, pd.DataFrame) else None
     new = CrowdData(features, item_ids=ids, kinds=columns)
@@ -175,7 +175,7 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
     found = () if new.features is None else tuple(new.features.shape[1:])
     if shape is not None and found != shape:
         raise ValueError(
-            f"new items have features of shape {list(found)}, but those of "
-            f"the fit have shape {list(shape)}: pass one row per item, as in the fit"
+            f"features of a new item have shape {list(found)}, but those of the fit have shape "
+            f"{list(shape)}: pass one row per item, with the columns of the fit"
         )
     return new

@@ -1,6 +1,6 @@
-"""Labels, what classes and workers follow from each other, and who says the same as whom.
+"""Computations for ``discounted_classes``: classes, confusion matrices and agreement of workers.
 
-The sums of ``discounted_classes``, which has the formulas.
+See ``discounted_classes`` for the formulas.
 """
 
 from __future__ import annotations
@@ -19,39 +19,41 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
-# Pseudo-answers of a row of a confusion matrix, as of ``ConfusionMatrices``.
+# Pseudo-answers of a row of a confusion matrix, as in ``ConfusionMatrices``.
 _RIGHT, _WRONG = 4.0, 2.0
-# The same where agreement is expected: fewer would make workers with few answers expect too much.
+# Pseudo-answers of a row for the expected agreement: with fewer, too much agreement would be
+# expected of workers with few answers.
 _EXPECTED = 1.0
-# Two workers with fewer common items say nothing of each other.
-_LEAST_COMMON = 30
-_MOST_ERRORS = 2.5
-# So many pairs of answers tell copies from chance; of more, items are drawn at random.
-_MOST_PAIRS = 2_000_000
-# Numbers in a table that stays in the processor's cache.
+# Two workers with fewer common items are not compared.
+_MIN_COMMON = 30
+_MAX_ERRORS = 2.5
+# This many pairs of answers suffice to distinguish copies from chance; if there are more, the pairs
+# of randomly drawn items are used.
+_MAX_PAIRS = 2_000_000
+# Size of a table that fits into the processor's cache.
 _AT_ONCE = 2**18
-# Of q and rows in turn.
+# Iterations that update q and the rows in turn.
 _STEPS = 20
 
 
 def log_shares_of(q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " class"]:
-    """log theta, as if one item more were of each class."""
+    """log theta, as if each class had one more item."""
     return np.asarray(np.log((q.sum(0) + 1) / (len(q) + q.shape[1])))
 
 
 class _Together(NamedTuple):
-    """Pairs of answers about one item, of workers who have enough of these.
+    """Pairs of answers about one item, by pairs of workers with enough common items.
 
     Attributes
     ----------
     answers
-        The two answers.
+        Positions of the two answers.
     pair
-        Number of the two workers.
+        Index of the pair of workers.
     workers
-        Who they are.
+        The two workers of every pair of workers.
     common
-        How many pairs of answers they have.
+        How many pairs of answers these workers have.
     """
 
     answers: Int[np.ndarray, "2 both"]
@@ -61,7 +63,7 @@ class _Together(NamedTuple):
 
 
 class LabelsTogether:
-    """The answers, what classes and workers follow from each other, and who answered with whom."""
+    """Class labels, with the updates of classes and rows, and the agreement of pairs of workers."""
 
     def __init__(
         self, data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
@@ -79,10 +81,10 @@ class LabelsTogether:
 
     @cached_property
     def together(self) -> _Together:
-        """Answers of two workers about one item, of workers who have enough of these."""
+        """Pairs of answers about one item, by pairs of workers with enough common items."""
         size = np.asarray(self.labels.counts)
         order = np.random.default_rng(0).permutation(len(size))
-        enough = (size * (size - 1) // 2)[order].cumsum() <= _MOST_PAIRS
+        enough = (size * (size - 1) // 2)[order].cumsum() <= _MAX_PAIRS
         first = np.flatnonzero(np.isin(self.item, order[enough]))
         parts = []
         step = 0
@@ -92,42 +94,39 @@ class LabelsTogether:
             first = first[self.item[first + step] == self.item[first]]
             parts.append(np.stack([first, first + step]))
         answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
-        # Whoever answered twice about an item is nobody's copy for it.
+        # Two answers of one worker about an item say nothing about copies.
         answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
         low, high = np.sort(self.worker[answers], axis=0)
         named, pair, common = np.unique(
             low * self.shape[0] + high, return_inverse=True, return_counts=True
         )
-        kept = common >= _LEAST_COMMON
+        kept = common >= _MIN_COMMON
         number = np.cumsum(kept) - 1
         workers = np.stack(np.divmod(named[kept], self.shape[0]))
         is_kept = kept[pair]
         return _Together(answers[:, is_kept], number[pair[is_kept]], workers, common[kept])
 
     def majority(self) -> Float[np.ndarray, "item class"]:
-        """q where all workers are equally good and all classes equally frequent."""
+        """q if all workers are equally good and all classes equally frequent."""
         votes = self.labels.votes().numpy()
         q = votes / votes.sum(1, keepdims=True).clip(1)
         for _ in range(_STEPS):
             right = ((q * votes).sum() + _RIGHT) / (votes.sum() + _RIGHT + _WRONG)
-            # Whose answers are worse than chance would make the least named class the likeliest.
+            # Below chance, the class with the fewest votes would be the likeliest.
             right = max(right, 1.01 / votes.shape[1])
-            of_votes = votes * np.log(right * (votes.shape[1] - 1) / (1 - right))
-            q = softmax(of_votes if self.log_prior is None else of_votes + self.log_prior, axis=1)
+            evidence = votes * np.log(right * (votes.shape[1] - 1) / (1 - right))
+            q = softmax(evidence if self.log_prior is None else evidence + self.log_prior, axis=1)
         return q
 
     def num_who_vary(self) -> int:
-        """How many workers do not always say the same."""
-        said = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
-        return int((np.bincount(said) > 1).sum())
+        """Number of workers who give more than one label."""
+        worker = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
+        return int((np.bincount(worker) > 1).sum())
 
     def rows(
         self, q: Float[np.ndarray, "item class"], prior: float = _RIGHT + _WRONG
     ) -> Float[np.ndarray, "worker class label"]:
-        """``p(label | class)`` of every worker where these are the classes.
-
-        The prior of a row counts as so many answers.
-        """
+        """``p(label | class)`` of every worker, given q; a row's prior has the weight ``prior``."""
         share = self.prior / self.prior.sum(-1, keepdims=True)
         counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2) + prior * share
         return counts / counts.sum(-1, keepdims=True)
@@ -135,7 +134,7 @@ class LabelsTogether:
     def classes(
         self, q: Float[np.ndarray, "item class"], worth: Float[np.ndarray, " worker"]
     ) -> tuple[Float[np.ndarray, "item class"], Float[np.ndarray, "worker class label"]]:
-        """q and rows from q on, every answer counting w of its worker."""
+        """q and rows, updated from this q, with answers weighted by w of their workers."""
         rows = self.rows(q)
         for _ in range(_STEPS):
             log_shares = self.log_prior
@@ -150,7 +149,7 @@ class LabelsTogether:
         log_shares: Float[np.ndarray, "*item state"],
         log_rows: Float[np.ndarray, "worker state label"],
     ) -> Float[np.ndarray, "item state"]:
-        """q of the states of items, such as their classes."""
+        """q of the items' states, such as their classes."""
         of_answer = log_rows.swapaxes(1, 2).reshape(-1, log_shares.shape[-1])
         return softmax(log_shares + self.matrix @ of_answer, axis=1)
 
@@ -159,22 +158,22 @@ class LabelsTogether:
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
-        said: Float[np.ndarray, "worker state label"],
+        expected_rows: Float[np.ndarray, "worker state label"],
     ) -> Float[np.ndarray, "4 pair"]:
         """How much more often than expected the workers of every pair agree.
 
-        Of the rows q was made, and what is said in each state is expected. Returned: agreements
-        beyond those expected, the variance of their number, and the variances of the answers of one
-        and of the other worker, summed over the common items.
+        ``rows`` are those from which q was computed; ``expected_rows`` give the expected agreement.
+        Returns the number of agreements beyond those expected, its variance, and the variances of
+        the answers of one and of the other worker, summed over the common items.
         """
         answers, pair, workers, common = self.together
         # States first, since sums over a long last axis are the fast ones.
         named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
         log_q = np.log(q.clip(SMALLEST_PROBABILITY)).T[:, self.item]
-        spread = (1 - np.square(said).sum(-1)).T[:, self.worker]
-        both = (said[workers[0]] * said[workers[1]]).sum(-1).T
+        spread = (1 - np.square(expected_rows).sum(-1)).T[:, self.worker]
+        both = (expected_rows[workers[0]] * expected_rows[workers[1]]).sum(-1).T
         sums = np.zeros((4, len(common)))
-        # A part at a time, which stays in the processor's cache.
+        # In parts that fit into the processor's cache.
         size = max(1, _AT_ONCE // q.shape[1])
         for start in range(0, len(pair), size):
             (one, other), of_pair = answers[:, start : start + size], pair[start : start + size]
@@ -197,7 +196,7 @@ class LabelsTogether:
         rows: Float[np.ndarray, "worker class label"],
         worth: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
-        """w of every worker, from the one before."""
+        """w of every worker, updated from the previous ``worth``."""
         beyond, _, own, others = self._agreement(q, rows, worth, self.rows(q, _EXPECTED))
         rho = beyond / np.sqrt(own * others).clip(1e-12)
         chance = 2 * math.log(max(len(worth) - 1, 1))
@@ -211,9 +210,10 @@ class LabelsTogether:
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
         worth: Float[np.ndarray, " worker"],
-        said: Float[np.ndarray, "worker state label"] | None = None,
+        expected_rows: Float[np.ndarray, "worker state label"] | None = None,
     ) -> float:
-        """D, of states that are no classes by what is said in each of them."""
-        said = self.rows(q, _EXPECTED) if said is None else said
-        beyond, variance, *_ = self._agreement(q, rows, worth, said)
-        return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MOST_ERRORS).sum())
+        """D; if the states are not classes, ``expected_rows`` are p(label | state)."""
+        if expected_rows is None:
+            expected_rows = self.rows(q, _EXPECTED)
+        beyond, variance, *_ = self._agreement(q, rows, worth, expected_rows)
+        return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MAX_ERRORS).sum())

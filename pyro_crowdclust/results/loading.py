@@ -1,4 +1,4 @@
-"""``load``: a result as it was when it was saved."""
+"""``load``: reading a saved result."""
 
 from __future__ import annotations
 
@@ -47,32 +47,31 @@ def load(
     *,
     device: str | torch.device | None = None,
 ) -> Fitted:
-    """The result that ``Fitted.save`` wrote.
+    """The result that was written by ``Fitted.save``.
 
-    Everything that was read from the result is the same: assignments and probabilities,
-    predictions, tables of workers and clusters, ELBO and history. Features are not in the file, so
-    ``load(path).data`` has none, unless ``data`` is given; then, or where the fit had none, the
-    result can be updated. Loading runs nothing from the file: it holds numbers, texts, and names of
-    classes of this library.
+    It has the same assignments and probabilities, predictions, tables of workers and clusters, ELBO
+    and history. Features are not in the file, so ``load(path).data`` has none, unless ``data`` is
+    given. With ``data``, or if the fit had no features, the result can be updated. Loading executes
+    no code from the file, which contains numbers, texts, and names of classes of this library.
 
     Parameters
     ----------
     path
         The file.
     model, guide
-        Built as they were for the fit; they are copied and left as they are. Not needed where both
-        are made of the library's own parts, which the file describes.
+        Built as for the fit; they are copied, not changed. Not needed if both consist of the
+        library's own parts, which the file describes.
     data
-        What was learned from; needed for an autoguide and for a guide with ``pyro.param``, which
-        make their parameters when they first see a batch.
+        The data of the fit; needed for an autoguide and for a guide with ``pyro.param``, which
+        create their parameters when they first see a batch.
     device
         Where to compute; default: the processor.
 
     Raises
     ------
     ValueError
-        If the file is none of a result, damaged or of a newer format; if it needs ``model`` and
-        ``guide``, or those given have other parameters; if ``data`` are other data.
+        If the file is not a result, is damaged or has a newer format; if it needs ``model`` and
+        ``guide``, or those given have other parameters; if ``data`` are not those of the fit.
 
     Examples
     --------
@@ -107,7 +106,7 @@ def load(
 
 
 def _checked(content: Any) -> CrowdData:
-    """The data in a file whose content is of the right types and sizes."""
+    """The data in a file, after a check of the types and sizes of its content."""
     check_kind("its content", content, dict)
     data = data_of(content["data"])
     if content["structure"] is not None:
@@ -132,7 +131,7 @@ def _checked(content: Any) -> CrowdData:
         check_kind(name, content[name], str)
     bound = check_kind("elbo_objective", content["elbo_objective"], dict)
     check_kind("elbo_objective.kind", bound["kind"], str)
-    if len(bound) > 1:  # of a bound that can be made again
+    if len(bound) > 1:  # the bound can be made again
         check_count("elbo_objective.num_particles", bound["num_particles"], most=10**6)
         check_number("elbo_objective.max_plate_nesting", bound["max_plate_nesting"])
         check_kind("elbo_objective.vectorize_particles", bound["vectorize_particles"], bool)
@@ -158,13 +157,13 @@ def _result(
     train_on: Callable[..., Fitted] | None,
 ) -> Fitted:
     if data is not None:
-        data = _as_fitted(data, known)
+        data = _as_in_fit(data, known)
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
         if model is None and guide is None:
             model, guide = _built(path, content)
         elif model is None or guide is None:
-            raise ValueError("load takes model and guide, both or neither")
+            raise ValueError("only one of model and guide is given: give load both, or neither")
         else:
             check_callable(model, guide)
             model, guide = copied(model, guide)
@@ -192,26 +191,26 @@ def _result(
             chosen=_chosen(content.get("chosen")),
             train_on=options,
         )
-    _recall(result, content)
+    _set_stored_values(result, content)
     return result
 
 
-def _recall(result: Fitted, content: dict[str, Any]) -> None:
-    """Take what is in the file for what would be computed of the features, which are not in it."""
+def _set_stored_values(result: Fitted, content: dict[str, Any]) -> None:
+    """Set values from the file that would be computed from the features, which it does not have."""
     result.__dict__["elbo"] = content["elbo"]
-    if content["probabilities"] is not None:  # without q(z) there are none
+    if content["probabilities"] is not None:  # None if there is no q(z)
         result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
         result.__dict__["cluster_order"] = content["cluster_order"]
 
 
 def _train_on(text: str | None) -> Callable[..., Fitted] | None:
-    """``fit`` with the options that are in the file."""
+    """Function that continues the fit with the options in the file; None if it has none."""
     if text is None:
         return None
     description = json.loads(text)
     name = description["$part"]["class"]
     if not issubclass(part_class(name), FurtherTraining):
-        raise ValueError(f"{name!r} trains no model")
+        raise ValueError(f"{name!r} is not a function that trains a model")
     with limited_allocation(len(text)):
         return build(description, {})
 
@@ -226,11 +225,12 @@ def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
     return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
 
 
-def _as_fitted(data: CrowdData, known: CrowdData) -> CrowdData:
-    """The data as the fit took them.
+def _as_in_fit(data: CrowdData, known: CrowdData) -> CrowdData:
+    """The data in the form in which they were fitted.
 
-    A first call takes pairs on sorted pages for pages, pages that share no items or tell nothing
-    for pairs, features of records for numbers of pairs, and counts for numbers like others.
+    The first calls (``cluster`` and others) may convert data: pairs on sorted pages to pages; pages
+    that share no items, or are uninformative, to pairs; features of records to likeness of pairs;
+    and counts to real numbers.
     """
     if not isinstance(data, CrowdData):
         return data
@@ -246,12 +246,12 @@ def _as_fitted(data: CrowdData, known: CrowdData) -> CrowdData:
 
 
 def _as_real(given: Columns, known: Columns) -> Columns:
-    """Columns with those of numbers real that were heard so."""
+    """Columns in which those of numbers are real if they were real in the fit."""
     if len(given) != len(known):
         return given
     kinds = [
-        "real" if heard == "real" and levels is None else kind
-        for kind, levels, heard in zip(given.kinds, given.levels, known.kinds, strict=True)
+        "real" if in_fit == "real" and levels is None else kind
+        for kind, levels, in_fit in zip(given.kinds, given.levels, known.kinds, strict=True)
     ]
     return replace(given, kinds=tuple(kinds))
 
@@ -262,7 +262,8 @@ def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None
     given = None if data.features is None else tuple(data.features.shape[1:])
     if given != shape or digest(data_fields(data)) != digest(data_fields(known)):
         raise ValueError(
-            "the data are not those of the fit: items, answers or the shape of the features differ"
+            "the data are not those of the fit: items, answers or the shape of the features "
+            "differ; pass the same CrowdData as for the fit"
         )
 
 
@@ -271,7 +272,8 @@ def _built(path: str | os.PathLike, content: dict[str, Any]) -> tuple[Callable, 
     structure = content["structure"]
     if structure is None:
         raise ValueError(
-            f"the file cannot tell how model and guide are built ({content['reason']}): {remedy}"
+            f"the file does not describe how model and guide are built ({content['reason']}): "
+            f"{remedy}"
         )
     num_bytes = sum(tensor.nbytes for tensor in content["parameters"].values())
     try:
@@ -290,8 +292,8 @@ def _set_parameters(
         check_same_tensors(values, needed)
     except ValueError as error:
         raise ValueError(
-            f"{path} is of another model or guide: {error}. Build both as they were for the fit; "
-            "for an autoguide or a guide with pyro.param pass data=, too"
+            f"{path} belongs to another model or guide: {error}. Build both as for the fit; for "
+            "an autoguide or a guide with pyro.param also pass data="
         ) from error
     for name, tensor in needed.items():
         tensor.data = values[name].to(device)

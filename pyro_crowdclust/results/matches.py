@@ -1,23 +1,23 @@
-"""Pairs of records: what the records know of a pair's match, beside the answers about it.
+"""Probabilities that pairs of records match, given answers and constraints on each record.
 
     p(y | answers)  propto  prod_e [ exp(w x_e^T beta) q_e / (1 - q_e) ]^{y_e}
                             prod_r s^{max(0, n_r - 1)},      n_r = sum_{e of r} y_e
 
-Where two lists of records are matched, and a list holds nothing twice, a record has at most one
-match in the other: each of its n_r matches beyond the first costs a factor s. With s = 0 a second
-match cannot be; s = 1 is no constraint. Two factors hold every pair, that of its left and that of
-its right record, so that this is a graph on which sums are passed as messages (belief propagation;
-exact where it has no cycles). The sum over all matches of a record has a closed form,
+If two lists without duplicates are matched, a record has at most one match in the other list: each
+of its n_r matches beyond the first costs a factor s. With s = 0 second matches are impossible; with
+s = 1 there is no constraint. Every pair is in two factors, those of its left and of its right
+record. Sums over y are computed by messages on this graph (belief propagation, which is exact if
+the graph has no cycles). The sum over all matches of a record has a closed form,
 
     sum_y prod_e c_e^{y_e} s^{max(0, n - 1)} = 1 + [ prod_e (1 + s c_e) - 1 ] / s ,
 
-so that a round is linear in the pairs. Features x of the pairs are regressed upon: beta is the
-(ridge) logistic regression of the probabilities without features, once: found again and again it
-would confirm itself. Texts that resemble each other mislead annotators, too, so features are no
-independent evidence: w is 1/2.
+so that a round is linear in the number of pairs. beta is the (ridge) logistic regression, on
+features x of the pairs, of the probabilities that are found without features. It is computed only
+once: if iterated, it would confirm itself. Similar texts mislead annotators, too, so features are
+not independent evidence: w is 1/2 by default.
 
-Which s is right can be learned: p(answers | s) is the ratio of the sums over y with the odds q and
-with equal odds, chosen for each s so that the prior share of matches is the mean of q.
+s can be learned: p(answers | s) is the ratio of the sums over y with the odds q and with equal
+odds, which are chosen for each s so that the prior share of matches is the mean of q.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import as_numbers, check_probabilities
 from pyro_crowdclust.partitions import logistic_regression
 
-# Odds beyond these are certain; messages stay finite.
-_LARGEST = 30.0
+# Log odds are clipped here, so that messages stay finite.
+_MAX_LOG_ODDS = 30.0
 _ROUNDS, _DAMPING, _TOLERANCE = 200, 0.3, 1e-7
-# Candidates where s is learned.
+# Candidates for s when it is learned.
 _SECOND = (0.01, 0.05, 0.25, 1.0)
-# Halvings of the interval in which the equal odds are sought.
+# Steps of the bisection that finds the equal odds.
 _HALVINGS = 12
 
 
@@ -57,7 +57,7 @@ class Matches:
     second_match
         s of the left and of the right records.
     coefficients
-        beta of the features, standardized, and the intercept last; empty without features.
+        beta of the standardized features, then the intercept; empty without features.
     """
 
     probabilities: Float[np.ndarray, " pair"]
@@ -77,31 +77,31 @@ def match_records(
     second_match: Sequence[float | None] = (0.02, 0.02),
     feature_weight: float = 0.5,
 ) -> Matches:
-    """Probabilities of matches, from those given the answers and from what the records know.
+    """Probabilities of matches given the answers, other matches of each record, and features.
 
     Parameters
     ----------
     probabilities
-        ``p(match | answers)`` of every pair, best of a model that keeps what it promises, such as
+        ``p(match | answers)`` of every pair, preferably from a well calibrated model, such as
         ``LatentTrait``.
     left, right
-        Ids of the records of every pair. The two lists have ids of their own: the same id left and
-        right is not the same record.
+        Ids of the records of every pair. The two lists have separate ids: the same id left and
+        right does not mean the same record.
     features
-        Numbers of every pair that grow or fall with its likeness, such as similarities of texts,
-        ``[pair, feature]``; constant columns are of no use, and harmless.
+        Numbers that grow or fall with the similarity of the two records, such as similarities of
+        texts, ``[pair, feature]``; constant columns are ignored.
     second_match
-        s of the left and of the right records: above 0, small where a record has at most one match
-        in the other list, 1 where it may have any number. None: the candidate (.01 to 1) under
-        which the probabilities are likeliest.
+        s of the left and of the right records: above 0, small if a record has at most one match in
+        the other list, 1 if it may have any number. None: the candidate (.01 to 1) under which the
+        probabilities are likeliest.
     feature_weight
         w.
 
     Raises
     ------
     ValueError
-        For probabilities outside [0, 1], s outside (0, 1], arrays of different lengths, a pair that
-        is given twice, no pair, or features that are not finite.
+        For probabilities outside [0, 1], s outside (0, 1], arrays of different lengths, a repeated
+        pair, no pairs, or features that are not finite.
 
     Examples
     --------
@@ -134,24 +134,26 @@ def _checked_pairs(
     for name, end in ends.items():
         if q.shape != (len(end),):
             raise ValueError(
-                f"probabilities have the shape {list(q.shape)}, but {name} names {len(end)} "
+                f"probabilities have the shape {list(q.shape)}, but {name} has {len(end)} "
                 "records: give one of each for every pair"
             )
         if end.isna().any():
-            raise ValueError(f"{name} row {int(end.isna().argmax())} names no record")
+            raise ValueError(
+                f"{name} row {int(end.isna().argmax())} is missing: give the id of a record"
+            )
     if not len(q):
-        raise ValueError("there is no pair: give one or more")
+        raise ValueError("there are no pairs: give one or more")
     check_probabilities("probabilities", q)
     twice = pd.DataFrame(ends).duplicated().to_numpy()
     if twice.any():
         row = int(twice.argmax())
         names = ", ".join(str(end[row]) for end in ends.values())
-        raise ValueError(f"pairs row {row} is ({names}) once more: give every pair once")
+        raise ValueError(f"pairs row {row} repeats the pair ({names}): give every pair once")
     return q, np.stack([pd.factorize(end)[0] for end in ends.values()], 1)
 
 
 def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
-    x = as_numbers("features", features, remedy=", such as likenesses of texts")
+    x = as_numbers("features", features, remedy=", such as similarities of texts")
     if x.ndim != 2 or len(x) != num_pairs:
         raise ValueError(
             f"features have the shape {list(x.shape)}, but must be [{num_pairs}, feature]"
@@ -178,7 +180,7 @@ def _second_matches(
             raise ValueError(
                 f"second_match has {one!r}, but must be above 0 and at most 1, or None"
             )
-    # One side after the other: a first guess is no constraint.
+    # One side after the other, starting without a constraint on the other side.
     chosen = [1.0 if one is None else one for one in wanted]
     for side, one in enumerate(wanted):
         if one is None:
@@ -194,9 +196,9 @@ def log_evidence(
     sides: Int[np.ndarray, "pair side"],
     second_match: tuple[float, float],
 ) -> float:
-    """``log sum_y p(answers | y) p(y | s)`` up to a constant: how likely s makes the answers.
+    """``log sum_y p(answers | y) p(y | s)`` up to a constant: the log-evidence of s.
 
-    Both sums, that of the posterior and that of the prior, are Bethe's: exact without cycles.
+    The sums of posterior and prior are Bethe approximations, which are exact without cycles.
     """
     constant = _lost_to_factors(sides, second_match, share)
     prior = np.full_like(given, logit(share) + constant)
@@ -207,7 +209,7 @@ def log_evidence(
 def _lost_to_factors(
     sides: Int[np.ndarray, "pair side"], second_match: tuple[float, float], share: float
 ) -> float:
-    """What to add to equal log odds of all pairs so that the share is that without factors."""
+    """What to add to equal log odds of all pairs so that factors do not change their share."""
     if second_match == (1, 1):
         return 0.0
     low, high = 0.0, 8.0
@@ -224,11 +226,11 @@ def log_sum(
     sides: Int[np.ndarray, "pair side"],
     second_match: tuple[float, float],
 ) -> float:
-    """Bethe's ``log sum_y prod_e odds_e^{y_e} prod_r s^{max(0, n_r - 1)}``."""
+    """``log sum_y prod_e odds_e^{y_e} prod_r s^{max(0, n_r - 1)}``, by Bethe's approximation."""
     messages = _messages(log_odds, sides, second_match)
     total = -float(np.logaddexp(0, log_odds + messages.sum(1)).sum())
     for side, s in enumerate(second_match):
-        others = np.clip(log_odds + messages[:, 1 - side], -_LARGEST, _LARGEST)
+        others = np.clip(log_odds + messages[:, 1 - side], -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
         product = np.bincount(sides[:, side], np.log1p(s * np.exp(others)))
         total += float(_log_record(product, s).sum())
     return total
@@ -236,7 +238,7 @@ def log_sum(
 
 def _log_record(log_product: np.ndarray, s: float) -> np.ndarray:
     """``log(1 + (prod - 1) / s)`` from ``log prod``."""
-    # log(e^x - 1) = x + log(1 - e^-x); x = 0 is a record without other pairs.
+    # log(e^x - 1) = x + log(1 - e^-x); x = 0 for a record without other pairs.
     rest = log_product + np.log(-np.expm1(-np.maximum(log_product, 1e-300)))
     return np.logaddexp(0, rest - np.log(s))
 
@@ -246,14 +248,14 @@ def _messages(
     sides: Int[np.ndarray, "pair side"],
     second_match: tuple[float, float],
 ) -> Float[np.ndarray, "pair side"]:
-    """What the other pairs of a pair's two records say about it, in log odds."""
+    """Messages from both records of every pair, given their other pairs, in log odds."""
     messages = np.zeros((len(log_odds), 2))
     for _ in range(_ROUNDS):
         new = np.zeros_like(messages)
         for side, s in enumerate(second_match):
             if s == 1:
                 continue
-            others = np.clip(log_odds + messages[:, 1 - side], -_LARGEST, _LARGEST)
+            others = np.clip(log_odds + messages[:, 1 - side], -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
             terms = np.log1p(s * np.exp(others))
             record = sides[:, side]
             without = np.maximum(np.bincount(record, terms)[record] - terms, 0.0)

@@ -1,4 +1,4 @@
-"""Pairs of items, as a user names them: two ids, or two sequences of ids."""
+"""Positions of pairs of items that a user gives as two ids, or as two sequences of ids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pyro_crowdclust.data.tables import in_pandas
 def pair_positions(
     data: CrowdData, left: Any, right: Any
 ) -> tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " pair"], bool]:
-    """Positions of both items of every pair, and whether two ids alone were given.
+    """Positions of both items of every pair, and whether two single ids were given.
 
     Raises
     ------
     ValueError
-        For an id beside a sequence, sequences of unequal length, and unknown ids.
+        For an id and a sequence, sequences of unequal length, or unknown ids.
 
     Examples
     --------
@@ -39,24 +39,27 @@ def pair_positions(
     is_single = _is_one_id(data, left)
     if is_single != _is_one_id(data, right):
         raise ValueError(
-            "left and right are an id and a sequence of ids: give two ids, or two sequences of "
-            "the same length"
+            "one of left and right is a single id, the other a sequence of ids: give two ids, or "
+            "two sequences of the same length"
         )
     if is_single:
         left, right = [left], [right]
     if len(left) != len(right):
-        raise ValueError(f"left has {len(left)} ids and right {len(right)}: give pairs")
+        raise ValueError(
+            f"left has {len(left)} ids and right {len(right)}: give two sequences of the same "
+            "length"
+        )
     i, j = (np.asarray(data.item_positions(ids)) for ids in (left, right))
     return i, j, is_single
 
 
 def _known_sequence(ids: Any) -> Any:
-    """Tensors, and columns of polars and pyarrow, as what Python and pandas have for them."""
+    """Tensors as lists, columns of polars and pyarrow as pandas series; other ids as they are."""
     return ids.tolist() if isinstance(ids, Tensor) else in_pandas(ids)
 
 
 def _is_one_id(data: CrowdData, ids: Any) -> bool:
-    """Whether this is an item's id, and no sequence of ids; a tuple may be either."""
+    """Whether this is an item's id and not a sequence of ids; a tuple may be either."""
     if isinstance(ids, tuple):
         return ids in data.item_ids
     many = Sequence | np.ndarray | pd.Index | pd.Series

@@ -1,4 +1,4 @@
-"""``CrowdData`` in a file, without its features: ids, answers, labels and links."""
+"""Saving and reading ``CrowdData`` without its features: ids, answers, labels and links."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _IDS = (
 
 
 def data_fields(data: CrowdData) -> dict[str, Any]:
-    """All of the data but the features, as plain values, tensors and indexes."""
+    """All of the data except the features, as plain values, tensors and indexes."""
     fields = {
         field.name: getattr(data, field.name)
         for field in dataclasses.fields(data)
@@ -55,15 +55,15 @@ def data_fields(data: CrowdData) -> dict[str, Any]:
 
 
 def data_of(fields: Any) -> CrowdData:
-    """The data, without features, that ``data_fields`` told of.
+    """The data, without features, from their ``data_fields``.
 
     Raises
     ------
     ValueError
-        If the fields are not those of any data: a code that is none of the ids, say.
+        If the fields are inconsistent, such as a code without an id.
     """
     given = dict(check_kind("data", fields, dict))
-    # Files from before there were sorted pages, grades and likeness do not speak of them.
+    # Older files have no sorted pages, grades and likeness.
     for part, its_ids in (("placements", "grade_ids"), ("likeness", "likeness_names")):
         given.setdefault(part, None)
         given.setdefault(its_ids, pd.Index([], dtype=object))
@@ -97,7 +97,7 @@ def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:
     graded = len(ids["grade_ids"]) > 0
     known = ((label >= 0) & (label <= 1)) | label.isnan() if graded else (label == 0) | (label == 1)
     if not bool(known.all()):
-        raise ValueError("answers.label holds numbers that are no answers")
+        raise ValueError("answers.label holds numbers that are not valid answers")
     if answers["page"] is not None:
         check_codes("answers.page", answers["page"], len(left), len(ids["page_ids"]))
 

@@ -1,4 +1,4 @@
-"""What is written of a result: all that can be read from it, but not the features."""
+"""The content of a result's file: everything that can be read from it, except the features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyro_crowdclust.training.isolation import own_random_numbers
 
 
 class SavableResult(FittedModel, Protocol):
-    """What is written of a result, beside what others read."""
+    """A result with everything that is written to its file."""
 
     @property
     def elbo(self) -> float:
@@ -30,7 +30,7 @@ class SavableResult(FittedModel, Protocol):
 
     @property
     def elbo_objective(self) -> ELBO:
-        """Pyro's bound."""
+        """The bound that was trained on, such as Pyro's ``Trace_ELBO``."""
 
     @property
     def chosen(self) -> Chosen | None:
@@ -38,15 +38,15 @@ class SavableResult(FittedModel, Protocol):
 
     @property
     def parameter_store(self) -> dict[str, Any]:
-        """State of Pyro's store."""
+        """State of Pyro's parameter store."""
 
     @property
     def train_on(self) -> Callable[..., Any] | None:
-        """What goes on from it."""
+        """Function that continues the fit, with its options."""
 
 
 def content_of(result: SavableResult) -> dict[str, Any]:
-    """The content of a result's file; ``load`` inverts it."""
+    """The content of a result's file, from which ``load`` makes the result again."""
     probabilities = latent_means = None
     if result.has_assignments:
         probabilities, latents = result.component_probabilities, result.latent_means
@@ -69,14 +69,14 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "seed": result.seed,
         "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
         "dtype": result.dtype,
-        "train_on": _text_of(result.train_on, result.elbo_objective),
+        "train_on": _options_text(result.train_on, result.elbo_objective),
     }
 
 
-def _text_of(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
-    """The options of the fit; None where they are not of this library alone.
+def _options_text(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
+    """The options of the fit as JSON; None if they contain parts from outside of this library.
 
-    A bound that was asked for is that of the result, which the file has beside them.
+    If the bound is an option, a placeholder refers to that of the result, which the file has.
     """
     tensors: dict[str, Tensor] = {}
     options: Any = train_on
@@ -86,16 +86,16 @@ def _text_of(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
         description = describe(options, tensors)
     except NotDescribable:
         return None
-    # As a text of its own it is built only where it is needed.
+    # As a separate text, since it is parsed only when it is needed.
     return None if tensors or train_on is None else json.dumps(description)
 
 
 def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
-    """How model and guide are built of the library's parts, or None and why that cannot be said."""
+    """How model and guide are built of the library's parts, or None and why this is unknown."""
     tensors: dict[str, Tensor] = {}
     try:
         description = describe([model, guide], tensors)
-        # Parts may have been exchanged since they were constructed.
+        # Parts may have been replaced after construction.
         with own_random_numbers():
             built = build(description, tensors)
             rebuilt = named_tensors(built[0], built[1], {})
@@ -103,8 +103,8 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
     except NotDescribable as error:
         return None, f"in [model, guide], {error}"
     except (ValueError, TypeError) as error:
-        return None, f"its parts are not those that it was constructed with: {error}"
-    # As a text of its own it is built only where it is needed.
+        return None, f"its parts were changed after construction: {error}"
+    # As a separate text, since it is parsed only when it is needed.
     return {"text": json.dumps(description), "tensors": tensors}, ""
 
 
@@ -115,7 +115,7 @@ def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, Any]:
-    """A table whose cells are plain values."""
+    """A table as plain values, with the type of every column."""
     return {
         str(name): {"dtype": str(column.dtype), "values": column.tolist()}
         for name, column in frame.items()

@@ -1,4 +1,4 @@
-"""Results read with features that count less, or more."""
+"""Computing a result again with features that count less, or more."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pyro_crowdclust.results.fitted import Fitted
 
 
 def read_at(result: Fitted, sharpness: float) -> Fitted:
-    """The result, read with features that count by a power tau; itself if it is read so already.
+    """The result with the features' likelihood to the power of tau; itself if tau is the same.
 
     Parameters
     ----------
     result
-        Of a guide that ``SupportsSharpness``.
+        A fit whose guide has ``read_at`` (``protocols.SupportsSharpness``).
     sharpness
         tau.
     """

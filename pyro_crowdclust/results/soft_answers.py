@@ -1,19 +1,20 @@
-"""Soft answers: judges who say how probable it is that an item is of a kind.
+"""Soft answers: combining the probabilities that several judges give for the class of an item.
 
     l_ij = log p_ij / (1 - p_ij)           l_ij | t_i ~ N(b_j t_i - h_j, v_j)
     t_i ~ Cat(rho) on a grid               p(y_i = 1 | t_i) = sigma(kappa (t_i - c))
 
-The log odds that a judge gives are taken for a line of the item's trait and noise, so that every
-judge has a calibration curve of its own, a scale b and a shift h: who exaggerates has a large b,
-who leans to one side a large h, who answers at random a b near zero. Judges see one trait, so that
-what they all see counts once, as in ``LatentTrait``, whose trait, share and sharpness these are.
-Curves are pooled, in units of the deviation of a judge's own log odds: (b_j, h_j) ~ N(m, S) and v_j
-around v_0, all learned from the judges, with the weight of a few judges more that are alike.
+The log odds l_ij that judge j gives for item i are a linear function of the item's trait t_i, plus
+noise. So every judge has a calibration curve, with a scale b and a shift h: a judge who exaggerates
+has a large b, one who favours one class a large |h|, one who answers at random a b near zero.
+Judges share one trait, so that evidence common to all of them counts once, as in ``LatentTrait``,
+from which trait, share and sharpness are taken. Curves are pooled, in units of the deviation of the
+judge's log odds: (b_j, h_j) ~ N(m, S) and v_j around v_0, all learned from the judges and a prior
+with the weight of a few judges.
 
-EM: q(t_i) is exact; curves, noise and what is common to them are at their modes. The cut c lies
-where judges' odds are even, h_j / b_j, each judge counting by how much its answers tell, where the
-share is about what is expected, and where the trait tells most of the class, R(c), as for answers
-of two kinds:
+In EM q(t_i) is exact; the curves, the noise and their common parameters are at their modes. The cut
+c is likely where judges' odds are even, h_j / b_j, with judges weighted by the information in their
+answers; where the share of items above it is as expected; and where the trait is most informative
+about the class, R(c), as for binary answers:
 
     w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
                   [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
@@ -44,22 +45,22 @@ from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
 from pyro_crowdclust.results.agreement import Agreement
 
-# The grid of the trait and where the classes are on it, as for answers of two kinds.
+# The grid of the trait and the positions of the classes on it, as for binary answers.
 _POINTS, _CUTS = POINTS.numpy(), CUTS.numpy()
 _DESIGN = np.stack([_POINTS, -np.ones_like(_POINTS)], 1)
 _SIDES = {sign: side(sign).numpy() for sign in (-1, 1)}
 _ABOVE = above(sharpness=2.0).numpy()
 _SHARE_ITEMS = 30.0
-# Judges may be surer than a computer can say.
-_LARGEST = 12.0
-# What curves have in common is expected to be like this, in units of the deviation of a judge's own
-# log odds, with the weight of so many judges.
+# Log odds are clipped here: probabilities that are rounded to 0 or 1 have infinite ones.
+_MAX_LOG_ODDS = 12.0
+# Prior of the common parameters of the curves, in units of the deviation of a judge's log odds,
+# with the weight of _PRIOR_JUDGES judges.
 _MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
 _PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
-# Where no share is given, so many items more are as likely of the kind as not, which keeps that
-# of few items away from 0 and 1.
+# If no share is given, the estimate includes this many items that are positive with probability
+# one half, which keeps the share of few items away from 0 and 1.
 _EVEN_ITEMS = 10.0
-# Of log odds, squared, before any was seen.
+# Prior mean square of log odds.
 _SPREAD_OF_ODDS = 2.0**2
 _ROUNDS, _TOLERANCE = 500, 1e-6
 
@@ -88,7 +89,7 @@ class SoftAnswers:
 
 @dataclass(eq=False)
 class _Curves:
-    """Modes of the judges' curves and of what is common to them."""
+    """Modes of the judges' curves and of their common parameters."""
 
     line: Float[np.ndarray, "judge coefficient"]
     variance: Float[np.ndarray, " judge"]
@@ -103,29 +104,29 @@ def combine_soft_answers(
     probability: ArrayLike,
     share: float | None = None,
 ) -> SoftAnswers:
-    """How probable each item is to be of the kind, from judges who give probabilities themselves.
+    """p(positive) of every item, from judges who give probabilities.
 
     Parameters
     ----------
     item, worker
-        Ids of the item and of the judge of every answer; an item need not be judged by all.
+        Ids of the item and of the judge of every answer; not every judge needs to judge every item.
     probability
-        p_ij, from 0 to 1: what the judge says, calibrated or not.
+        p_ij, from 0 to 1: the judge's probability that the item is positive, calibrated or not.
     share
-        r, the share of items of the kind that is expected, which counts as a tenth of the items;
-        by default that of the items whose mean probability is above one half, in which a judge
-        counts by how much its answers tell.
+        r, the expected share of positive items, which counts as a tenth of the items. By default
+        the share of items whose mean probability is above one half, with judges weighted by the
+        information in their answers.
 
     Raises
     ------
     ValueError
-        For a share outside (0, 1), probabilities outside [0, 1], arrays of different lengths, an
-        answer that is given twice or names nobody, or no answer.
+        For a share outside (0, 1), probabilities outside [0, 1], arrays of different lengths, a
+        repeated answer, a missing id, or no answers.
 
     Warns
     -----
     UserWarning
-        If what judges say of the same items has no more in common than guesses have.
+        If the answers about the same items agree no more than guesses would.
 
     Examples
     --------
@@ -146,10 +147,11 @@ def combine_soft_answers(
     answers = answers / unit
     _warn_of_guesses(answers, given)
     if share is None:
-        # Who says the same of all items would add a vote to each of them.
+        # Judges who give all items the same probability would add a vote to every item, so weights
+        # are needed.
         share = _share_of_means(probability, given, np.ones(len(unit)))
         curves = _fitted(answers, given, share)[0]
-        share = _share_of_means(probability, given, _told(curves))
+        share = _share_of_means(probability, given, _information(curves))
     curves, trait, rho = _fitted(answers, given, share)
     probabilities = trait @ (_ABOVE @ _cut(curves, rho, share))
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
@@ -160,24 +162,25 @@ def combine_soft_answers(
 def _warn_of_guesses(
     answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
 ) -> None:
-    """Warn where log odds of the same item have nothing in common.
+    """Warn if the judges' log odds for the same items are uncorrelated.
 
-    Of standardized log odds z of guesses ``sum_i sum_{j < l} z_ij z_il`` has the mean 0, and as
-    variance the number of pairs.
+    For standardized log odds z of guesses, ``sum_i sum_{j < l} z_ij z_il`` has the mean 0, and the
+    number of pairs as its variance.
     """
     number = given.sum(0).clip(1)
     centered = np.where(given, answers - answers.sum(0) / number, 0.0)
     deviation = np.sqrt((centered**2).sum(0) / number)
-    tells = given & (deviation > 0)
-    scores = np.where(tells, centered / np.where(deviation > 0, deviation, 1.0), 0.0)
-    num_each = tells.sum(1)
+    varies = given & (deviation > 0)
+    scores = np.where(varies, centered / np.where(deviation > 0, deviation, 1.0), 0.0)
+    num_each = varies.sum(1)
     num_pairs = int((num_each * (num_each - 1)).sum() // 2)
     in_common = ((scores.sum(1) ** 2) - (scores**2).sum(1)).sum() / 2
     if Agreement(num_pairs, in_common, 0.0, num_pairs**0.5).is_by_chance:
         warnings.warn(
-            f"what judges say of the same items has nothing in common: {num_pairs} pairs of their "
-            f"log odds have a correlation of {in_common / num_pairs:.2f}. Nothing tells who is "
-            "right, so the probabilities say next to nothing, however sure they are",
+            f"answers of different judges about the same items are hardly correlated: {num_pairs} "
+            f"pairs of their log odds have a correlation of {in_common / num_pairs:.2f}. The "
+            "answers do not show who is right, so the probabilities mean next to nothing, however "
+            "close to 0 or 1 they are: collect answers of other judges",
             UserWarning,
             stacklevel=3,
         )
@@ -186,13 +189,13 @@ def _warn_of_guesses(
 def _log_odds(
     item: Iterable[Hashable], worker: Iterable[Hashable], probability: ArrayLike
 ) -> pd.DataFrame:
-    """l, a row for every item and a column for every judge; NaN where there is no answer."""
+    """l, with a row for every item and a column for every judge; NaN for missing answers."""
     p = as_numbers("probability", probability, "numbers from 0 to 1, one for every answer")
     given = {"item": item, "worker": worker}
     ids = {name: to_index(_at_once(one), name) for name, one in given.items()}
     for name, one in ids.items():
         if (missing := one.isna()).any():
-            raise ValueError(f"{name} row {int(missing.argmax())} is missing: name it")
+            raise ValueError(f"{name} row {int(missing.argmax())} is missing: give an id")
         if p.shape != (len(one),):
             raise ValueError(
                 f"probability has the shape {list(p.shape)}, but {name} has {len(one)} entries: "
@@ -200,7 +203,7 @@ def _log_odds(
             )
         refuse_two_types(one.unique(), f"{name}s")
     if not len(p):
-        raise ValueError("there is no answer: give one or more")
+        raise ValueError("there are no answers: give one or more")
     if np.isnan(p).any():
         row = int(np.isnan(p).argmax())
         raise ValueError(f"probability row {row} is nan: leave out answers that are missing")
@@ -211,24 +214,23 @@ def _log_odds(
     if twice.any():
         row = int(twice.argmax())
         raise ValueError(
-            f"answer row {row} is of judge {show(ids['worker'][row])} about "
-            f"{show(ids['item'][row])} once "
-            "more: give every answer once"
+            f"answer row {row} repeats judge {show(ids['worker'][row])} and item "
+            f"{show(ids['item'][row])}: give every answer once"
         )
     with np.errstate(divide="ignore"):
-        frame["log_odds"] = np.clip(logit(p), -_LARGEST, _LARGEST)
+        frame["log_odds"] = np.clip(logit(p), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
     return frame.pivot(index="item", columns="worker", values="log_odds")
 
 
 def _at_once(ids: Iterable[Hashable]) -> Any:
-    """Ids as what has them all: an iterator can be read once."""
+    """Ids in a container, since an iterator can be read only once."""
     return ids if isinstance(ids, (Tensor, pd.Index, pd.Series)) else list(ids)
 
 
 def _fitted(
     answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"], share: float
 ) -> tuple[_Curves, Float[np.ndarray, "item point"], Float[np.ndarray, " point"]]:
-    """EM: the curves, q(t_i), and rho of the trait, where this share of class 1 is expected."""
+    """EM: the curves, q(t_i), and rho of the trait, given the expected share of class 1."""
     strength = max(10.0, len(answers) / 10)
     centre = (1 - share) * _SIDES[-1] + share * _SIDES[1]
     trait = _start(answers, given)
@@ -249,8 +251,8 @@ def _fitted(
     return curves, trait, rho
 
 
-def _told(curves: _Curves) -> Float[np.ndarray, " judge"]:
-    """``b_j^2 / v_j``: how much the answers of each judge tell of the trait."""
+def _information(curves: _Curves) -> Float[np.ndarray, " judge"]:
+    """``b_j^2 / v_j``: the information about the trait in an answer of each judge."""
     return curves.line[:, 0] ** 2 / curves.variance
 
 
@@ -259,13 +261,13 @@ def _share_of_means(
     given: Bool[np.ndarray, "item judge"],
     weight: Float[np.ndarray, " judge"],
 ) -> float:
-    """The share of the items whose weighted mean is above one half; even ones are half."""
+    """The share of items whose weighted mean is above one half; a mean of one half counts half."""
     mean = probability @ weight / np.maximum(given @ weight, 1e-300)
     return vote_share(np.sign(mean.round(9) - 0.5), _EVEN_ITEMS)
 
 
 def vote_share(votes: Float[np.ndarray, " item"], even_items: float) -> float:
-    """The share of votes for the second of two kinds, as if so many items more had even votes.
+    """The share of items with votes for the second of two classes, plus ``even_items`` ties.
 
     Examples
     --------
@@ -278,11 +280,11 @@ def vote_share(votes: Float[np.ndarray, " item"], even_items: float) -> float:
 def _deviations(
     answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
 ) -> Float[np.ndarray, " judge"]:
-    """Of every judge's log odds, as if a few more deviated as those of all judges do."""
+    """Standard deviation of every judge's log odds, shrunk to that of all judges."""
     count = given.sum(0)
     squares = (given * (answers - answers.sum(0) / count) ** 2).sum(0)
-    # Judges of whom hardly anything is known say .9 and .1, neither one nor the other for certain;
-    # and a log odds of one tenth, so that those who never change their mind are finite, too.
+    # A priori, judges give about .9 and .1 (_SPREAD_OF_ODDS). The 0.01 keeps the deviation of
+    # judges who always give the same probability above zero.
     common = (squares.sum() + _FEW_ANSWERS * _SPREAD_OF_ODDS) / (count.sum() + _FEW_ANSWERS) + 0.01
     return np.sqrt((squares + _FEW_ANSWERS * common) / (count + _FEW_ANSWERS))
 
@@ -290,7 +292,7 @@ def _deviations(
 def _start(
     answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
 ) -> Float[np.ndarray, "item point"]:
-    """The classes' own places, by the mean log odds of an item."""
+    """Start of q(t_i): a mixture of the positions of the classes, by the item's mean log odds."""
     upper = expit(answers.sum(1) / given.sum(1))[:, None]
     return upper * _SIDES[1] + (1 - upper) * _SIDES[-1]
 
@@ -301,7 +303,7 @@ def _learned(
     given: Bool[np.ndarray, "item judge"],
     trait: Float[np.ndarray, "item point"],
 ) -> _Curves:
-    """A round of modes: a ridge regression for every judge, then its noise, then the pool."""
+    """A round of modes: each judge's ridge regression, its noise, then the common parameters."""
     count = given.T @ trait
     squares = np.einsum("jg,gf,gh->jfh", count, _DESIGN, _DESIGN)
     products = (answers.T @ trait) @ _DESIGN
@@ -312,7 +314,8 @@ def _learned(
     )[..., 0]
     residual = (answers**2).sum(0) - 2 * (line * products).sum(1)
     residual = residual + np.einsum("jf,jfh,jh->j", line, squares, line)
-    # As many as there are items: judges who copy each other must not become the trait itself.
+    # The prior of the noise counts as many answers as there are items: otherwise the trait could
+    # become the answers of judges who copy each other.
     weight = max(10.0, float(len(answers)))
     variance = (weight * curves.common_variance + residual) / (weight + given.sum(0))
     judges, prior = len(line), _PRIOR_JUDGES
@@ -340,15 +343,15 @@ def _posterior(
 def _cut(
     curves: _Curves, rho: Float[np.ndarray, " point"], share: float
 ) -> Float[np.ndarray, " cut"]:
-    """w, the probabilities of the places where the cut may be."""
+    """w: the probabilities of the possible cuts."""
     slope, shift = curves.line.T
-    tells = _told(curves)
-    tells = len(tells) * tells / tells.sum()
+    weight = _information(curves)
+    weight = len(weight) * weight / weight.sum()
     even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
-    of_judges = -(tells * (_CUTS[:, None] - even) ** 2).sum(1) / 2
-    of_items = log_weight_of_items(
+    by_judges = -(weight * (_CUTS[:, None] - even) ** 2).sum(1) / 2
+    by_items = log_weight_of_items(
         torch.from_numpy(rho), torch.from_numpy(_ABOVE), share, _SHARE_ITEMS, len(slope)
     ).numpy()
-    log_weight = PER_ANNOTATOR * of_judges - _CUTS**2 / 2 + of_items
-    weight = np.exp(log_weight - log_weight.max())
-    return weight / weight.sum()
+    log_w = PER_ANNOTATOR * by_judges - _CUTS**2 / 2 + by_items
+    w = np.exp(log_w - log_w.max())
+    return w / w.sum()

@@ -1,4 +1,4 @@
-"""The tables that a result is read from: a row for each worker, page, cluster or label."""
+"""The tables of a result, with a row for each worker, page, cluster or label."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.partitions import PagedItems
 
-# Draws of a partition that are read at a time.
+# Draws of a partition that are processed at a time.
 _DRAWS = 20
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """An array that others share."""
+    """The array, made read-only, since the result and its users share it."""
     array.flags.writeable = False
     return array
 
 
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
-    """``Fitted.workers``, from what the guide says of the rates and weights of all workers."""
+    """``Fitted.workers``, from the posterior of the rates and weights of all workers."""
     columns: dict[str, np.ndarray] = {}
-    said = outcome_names(data.grade_ids)
+    outcomes = outcome_names(data.grade_ids)
     for site, rate in summary.rates.items():
-        for name, entry in _entries(site, rate, said):
+        for name, entry in _entries(site, rate, outcomes):
             columns |= {
                 name: entry.mean,
                 f"{name}_sd": entry.sd,
@@ -49,15 +49,15 @@ def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:
 
 
 def _entries(
-    site: str, rate: PosteriorSummary, said: Sequence[str]
+    site: str, rate: PosteriorSummary, outcomes: Sequence[str]
 ) -> Iterator[tuple[str, PosteriorSummary]]:
-    """The columns of a site: its own name, and after it the grade or number of a vector's entry."""
+    """The columns of a site: its name, for vectors followed by the grade or number of the entry."""
     if rate.mean.ndim == 1:
         yield site, rate
         return
     entries = [part.reshape(len(part), -1).T for part in rate]
-    is_graded = len(said) > 1 and len(entries[0]) in (len(said) - 1, len(said))
-    names = said if is_graded else range(len(entries[0]))
+    is_graded = len(outcomes) > 1 and len(entries[0]) in (len(outcomes) - 1, len(outcomes))
+    names = outcomes if is_graded else range(len(entries[0]))
     for name, entry in zip(names, zip(*entries, strict=True), strict=False):
         yield f"{site}_{name}", PosteriorSummary(*entry)
 
@@ -80,7 +80,7 @@ def pages_table(
     counts = pages.counts(assignments)
     homes = posterior.mean_homes
     at_home = (homes[..., 1:] * counts).sum((1, 2))
-    # A cluster without items on the page has a home, too, but nobody saw it.
+    # The home of a cluster without items on the page was not observed.
     held = counts.sum(-1, keepdim=True).clamp(max=1.0)
     columns = {
         **_known_of_pages(data),
@@ -92,7 +92,7 @@ def pages_table(
 
 
 def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.DataFrame:
-    """``Fitted.pages`` of a partition that was drawn: means over the draws."""
+    """``Fitted.pages`` for draws of a partition: means over the draws."""
     placements = data.placements
     assert placements is not None  # as the caller has checked
     paged = PagedItems(data.num_items, placements)
@@ -106,7 +106,7 @@ def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.Da
 
 
 def _known_of_pages(data: CrowdData) -> dict[str, Any]:
-    """Who sorted every page, and how many items and groups it has."""
+    """The worker of every page, and its numbers of items and groups."""
     placements = data.placements
     assert placements is not None
     return {
@@ -117,7 +117,7 @@ def _known_of_pages(data: CrowdData) -> dict[str, Any]:
 
 
 def confusion_table(summary: PosteriorSummary, data: CrowdData) -> pd.DataFrame:
-    """``Fitted.confusion``, from what the guide says of all confusion matrices."""
+    """``Fitted.confusion``, from the posterior of all confusion matrices."""
     levels = [data.worker_ids, data.class_ids, data.class_ids]
     index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
     columns = {name: part.ravel() for name, part in summary._asdict().items()}
@@ -144,6 +144,6 @@ def clusters_table(
 def components_table(
     location: Float[np.ndarray, "cluster column"], labels: list[Hashable]
 ) -> pd.DataFrame:
-    """``Fitted.components``, from the means of every cluster and what the columns are of."""
+    """``Fitted.components``, from the means of every cluster and the labels of the columns."""
     index = pd.RangeIndex(len(location), name="cluster")
     return pd.DataFrame(location, index, pd.Index(labels, name="feature", dtype="object"))

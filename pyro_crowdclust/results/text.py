@@ -1,4 +1,4 @@
-"""A result in three lines, and as a few small tables for notebooks."""
+"""The text of a result in three lines, and its HTML with small tables for notebooks."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pyro_crowdclust.protocols import (
     name_of,
 )
 
-# A notebook shows so many rows of a table.
+# Number of rows of a table that a notebook shows.
 _ROWS = 10
-_OF_WORKERS = (
+_WORKER_COLUMNS = (
     *("sensitivity", "specificity", "accuracy", "attention", "careless"),
     *("weight", "answers"),
 )
 
 
 def three_lines(result: FittedModel) -> str:
-    """The data; what was found in them and why training ended; whom to believe.
+    """The data; the clusters or classes and why training ended; the most reliable worker.
 
-    Where no workers said what belongs together the last line tells of the training.
+    Without answers of workers the last line has the ELBO and the time of the fit.
     """
-    of_data = f"{result.data}"
+    data = f"{result.data}"
     if result.data.features is None and result.feature_shape is not None:
-        of_data += " of a file, which keeps none"
-    lines = [of_data, f"{_found(result)}; {result.stop_reason}"]
+        data += ", loaded without its features"
+    lines = [data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         lines.append(whom_to_believe(weight_with_lapses(result.workers)))
     else:
@@ -42,10 +42,10 @@ def three_lines(result: FittedModel) -> str:
 
 
 def weight_with_lapses(workers: pd.DataFrame) -> pd.Series:
-    """What an answer of each worker counts on average, careless pages among them.
+    """The mean weight of an answer of each worker, careless pages included.
 
-    An answer is heard by the probability that its page was looked at, and ``weight`` is what it
-    counts where it was.
+    ``weight`` is that of an answer on a page that was not careless. It is multiplied by the
+    probability that a page of the worker was not careless.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def weight_with_lapses(workers: pd.DataFrame) -> pd.Series:
 
 
 def whom_to_believe(reliability: pd.Series) -> str:
-    """The most and the least reliable worker, by a column of a table of them.
+    """The most and the least reliable worker, by a column of the workers' table.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def whom_to_believe(reliability: pd.Series) -> str:
 def _found(result: FittedModel) -> str:
     if isinstance(result.guide, SupportsMixture):
         stored = isinstance(result.data.features, StoredFeatures)
-        if stored and "clusters_in_use" in result.history:  # a look at every item may take hours
+        if stored and "clusters_in_use" in result.history:  # inferring all items may take hours
             return f"{result.history['clusters_in_use'].iloc[-1]} clusters in use"
         return _sizes("cluster", result.clusters["assigned_items"])
     if isinstance(result.guide, SupportsPartition):
@@ -91,7 +91,7 @@ def _found(result: FittedModel) -> str:
 
 
 def sizes_of_classes(probabilities: pd.DataFrame) -> str:
-    """How many items are most probably of each class, largest first.
+    """The number of items whose most probable class is each class, largest first.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _sizes(kind: str, sizes: pd.Series) -> str:
 
 
 def as_html(result: FittedModel) -> str:
-    """The three lines, the clusters with items and the workers of most weight."""
+    """The three lines, the clusters with items, and the workers with the largest weights."""
     lines = "<br>".join(map(html.escape, three_lines(result).splitlines()))
     tables = []
     if isinstance(result.guide, SupportsMixture | SupportsPartition) and not isinstance(
@@ -120,7 +120,7 @@ def as_html(result: FittedModel) -> str:
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         workers = result.workers
         order = weight_with_lapses(workers).sort_values(ascending=False, kind="stable").index
-        tables.append(workers.loc[order, [name for name in _OF_WORKERS if name in workers]])
+        tables.append(workers.loc[order, [name for name in _WORKER_COLUMNS if name in workers]])
     shown = [
         table.head(_ROWS).reset_index().to_html(index=False, border=0, float_format="{:.3g}".format)
         for table in tables

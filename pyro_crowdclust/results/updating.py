@@ -1,4 +1,4 @@
-"""Going on from a fit: what may be new, model and guide with room for it, and their training."""
+"""Updating a fit with new answers, workers and items: checks, extended parts, and training."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
 
-# What an expert is sure of is no answer: its model is made for so many labels and links.
+# Known labels and links are not answers: a model is made for a fixed number of them.
 NO_UPDATE = {
-    name: f"; make the model anew for CrowdData(..., {name}=...), and fit that"
+    name: f"; make a new model for CrowdData(..., {name}=...), and fit that"
     for name in ("known", "must_link", "cannot_link")
 }
 
 
 class TrainedResult(FittedModel, Protocol):
-    """A fit that can go on."""
+    """A fit that can be continued."""
 
     @property
     def train_on(self) -> Callable[..., Any] | None:
-        """What goes on from it; None of a fit from a file that has not all options."""
+        """Function that continues the fit; None if it was loaded without all of its options."""
 
 
 def updated(
@@ -59,7 +59,7 @@ def updated(
     likeness: Any | None,
     options: dict[str, Any],
 ) -> Any:
-    """A fit to the data of another and to more, from where that ended.
+    """A fit to the data of another fit and new ones, starting from the parameters of that fit.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def updated(
     features, item_ids, likeness
         As for ``Fitted.update``.
     options
-        Of ``fit``, in place of those of the result.
+        Options of ``fit`` that replace those of the result.
 
     Raises
     ------
@@ -84,8 +84,8 @@ def updated(
         )
     if result.train_on is None:
         raise ValueError(
-            "this result was loaded, and its file has not all options of the fit, which had "
-            "parts of your own: update the result of fit() itself, or fit anew to all answers"
+            "this result was loaded, and its file does not have all options of the fit, which had "
+            "user-defined parts: update the result of fit() itself, or fit again to all answers"
         )
     check_answers(result.data, **answers)
     items = identified_items(
@@ -106,7 +106,7 @@ def updated(
 
 
 def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
-    """Raise a ``TypeError`` for what is neither an argument of ``update`` nor an option of it."""
+    """Raise a ``TypeError`` for names that are neither arguments nor options of ``update``."""
     if isinstance(train_on, FurtherTraining):
         known = {*arguments} | train_on.option_names()
         check_arguments("update", options, known, NO_UPDATE)
@@ -115,23 +115,23 @@ def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str
 def check_answers(
     data: CrowdData, *, pairs: Any | None, placements: Any | None, labels: Any | None
 ) -> None:
-    """Raise a ``ValueError`` for answers of a kind that the model of these data is not of."""
-    of_labels = data.class_labels is not None
-    of_pairs = data.has_answers or not of_labels
-    for name, given, heard in (
-        ("labels", labels, of_labels),
-        ("pairs", pairs, of_pairs),
-        ("placements", placements, of_pairs),
+    """Raise a ``ValueError`` for a type of answers that the model of these data does not have."""
+    has_labels = data.class_labels is not None
+    has_pairs = data.has_answers or not has_labels
+    for name, given, is_modelled in (
+        ("labels", labels, has_labels),
+        ("pairs", pairs, has_pairs),
+        ("placements", placements, has_pairs),
     ):
-        if given is not None and not heard:
-            if of_labels and {"item", "label"} <= {*getattr(given, "columns", given)}:
+        if given is not None and not is_modelled:
+            if has_labels and {"item", "label"} <= {*getattr(given, "columns", given)}:
                 raise ValueError(
-                    f"{name} are given, but the table is of labels of items, as the fit was: pass "
-                    "it as labels="
+                    f"{name} are given, but the table has class labels of items, like the data of "
+                    "the fit: pass it as labels="
                 )
             raise ValueError(
-                f"{name} are given, but the fit was of other answers, and has no model of "
-                "these: pass what it had, or fit anew"
+                f"{name} are given, but the fit was of other answers, and has no model of these: "
+                "pass answers of the type that the fit had, or make a new fit"
             )
 
 
@@ -141,16 +141,16 @@ def identified_items(
     item_ids: Iterable[Hashable] | None,
     read: Callable[[Any], CrowdData],
 ) -> CrowdData | None:
-    """New items with their ids; None where there are neither features nor ids of any.
+    """New items with their ids; None if there are neither features nor ids.
 
     Parameters
     ----------
     data
-        What the fit was of.
+        The data of the fit.
     features, item_ids
         As for ``Fitted.update``.
     read
-        Makes items of features, with the columns of the fit.
+        Function that makes items from features, with the columns of the fit.
     """
     if features is not None:
         items = read(features)
@@ -161,7 +161,7 @@ def identified_items(
     elif item_ids is None:
         return None
     elif data.features is not None:
-        raise ValueError("new items need features, as those of the fit have: pass features")
+        raise ValueError("new items need features, like the items of the fit: pass features")
     else:
         items = data
     ids = read_item_ids(item_ids, None if features is None else items.num_items)
@@ -169,18 +169,18 @@ def identified_items(
     if len(again):
         raise ValueError(
             f"{show(again[0])} is an item of the fit already ({len(again)} such ids): leave these "
-            "items out, or give them ids of their own"
+            "items out, or give them new ids"
         )
     return items.with_parts(item_ids=ids)
 
 
 def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
-    """Copies of model and guide for these workers: new ones at their prior, others as they were.
+    """Copies of model and guide for more workers: new ones at the prior, others unchanged.
 
     Raises
     ------
     ValueError
-        If there were no annotators, or they know more of their workers than conjugate posteriors.
+        If the model has no annotators, or their sites do not all have conjugate posteriors.
     """
     model, guide = copied(model, guide)
     if after.equals(before):
@@ -188,15 +188,15 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
     annotators: Any = part_of(model, "annotators", nn.Module)
     if annotators is None and hasattr(unwrapped(model), "annotators"):
         raise ValueError(
-            "the model has no annotators, since there were no answers when it was made: make a "
-            "model with annotators and fit it anew"
+            "the model has no annotators, since there were no answers when it was made: make and "
+            "fit a model with annotators"
         )
     if annotators is None:
         others = after.difference(before, sort=False)
         raise ValueError(
-            f"worker {show(others[0])} is new ({count(len(others), 'such worker')}), and only "
-            f"annotators of the library can have new ones, which the model {name_of(model)} has "
-            "not: make model and guide for all workers, and fit them to all answers"
+            f"worker {show(others[0])} is new ({count(len(others), 'such worker')}), but only "
+            f"annotators of the library can have new workers, and the model {name_of(model)} has "
+            "none of these: make model and guide for all workers, and fit them to all answers"
         )
     rows = torch.from_numpy(after.get_indexer(before))
     grown: Any = more_workers.with_workers(annotators, rows, len(after))
@@ -209,7 +209,7 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
     if grown is None or not is_conjugate:
         raise ValueError(
             f"{type(annotators).__name__} under {type(guide).__name__} cannot go on with new "
-            "workers: fit anew, with a model of all of them"
+            "workers: make a model for all workers, and fit it to all answers"
         )
     for name, prior in grown.priors().items():
         posterior = ConjugatePosterior(prior)
@@ -226,13 +226,13 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
 
 
 def make_room(model: Any, guide: Any, num_items: int) -> None:
-    """Give parts that know their items, as a field does, so many of them, new ones last.
+    """Enlarge parts that have parameters per item, such as a Markov field; new items come last.
 
-    A guide of a partition makes room itself, when it draws one anew.
+    A guide that draws partitions makes room itself, when it draws the next ones.
     """
-    of_guide = arguments_of(guide)
-    if of_guide.get("num_items"):
-        of_guide["num_items"] = num_items
+    guide_arguments = arguments_of(guide)
+    if guide_arguments.get("num_items"):
+        guide_arguments["num_items"] = num_items
     if isinstance(guide, SupportsMakeRoom):
         guide.make_room(num_items)
     supervision: Any = part_of(model, "supervision", nn.Module)
@@ -247,9 +247,9 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
 
 
 def stored_start(store: dict[str, Any]) -> Start | None:
-    """A start at what functions learned by ``pyro.param``; None where nothing was.
+    """A start at the values of ``pyro.param`` in functions; None if there are no such values.
 
-    Parameters of modules, which are in the store of a fit as well, are copied with these.
+    Parameters of modules, which are also in the store of a fit, are copied with the modules.
     """
     learned = {
         name: parameter.detach().clone().requires_grad_()
@@ -267,7 +267,7 @@ def stored_start(store: dict[str, Any]) -> Start | None:
 
 
 def _exchange(model: Any, name: str, part: Any) -> None:
-    """Put a part in place of another, also among the arguments by which a file describes both."""
+    """Replace a part of the model, and the constructor argument by which a file describes it."""
     setattr(model, name, part)
     arguments = arguments_of(model)
     if name in arguments:

@@ -40,7 +40,7 @@ def test_every_worker_was_asked_what_is_in_the_table(kind):
         whole = [{(one, i), (one, j)} <= said for i, j in zip(left, right, strict=True)]
         assert found.tolist() == ([False] * len(whole) if kind == "labels" else whole)
     # Of a worker who is always right all was heard.
-    heard = asked.heard(np.array([0.5, 1.0, 0.8]))
+    heard = asked.answered(np.array([0.5, 1.0, 0.8]))
     np.testing.assert_allclose(heard, [1, 0.5, 0, 1, 0.9, 0.8], atol=1e-8)
 
 
@@ -55,4 +55,4 @@ def test_nobody_need_be_asked_what_an_expert_said():
     for one, other in ((left, right), (right, left)):
         found = [pair in settled for pair in zip(left, right, strict=True)]
         assert asked.is_settled(one, other).tolist() == found
-    np.testing.assert_allclose(asked.heard(np.empty(0)), [1, 1, 1, 1, 0, 0, 0])
+    np.testing.assert_allclose(asked.answered(np.empty(0)), [1, 1, 1, 1, 0, 0, 0])

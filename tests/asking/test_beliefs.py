@@ -46,10 +46,10 @@ def result_of(sizes, after=None, owners=None):
 COINS = np.array([[[0.9, 0.1], [0.1, 0.9]]])
 
 
-def beliefs_of(result, heard=None):
+def beliefs_of(result, answered=None):
     number = result.data.num_items
-    heard = np.zeros(number) if heard is None else heard
-    return Beliefs.of(result, heard, np.ones(number), COINS, np.random.default_rng(0))
+    answered = np.zeros(number) if answered is None else answered
+    return Beliefs.of(result, answered, np.ones(number), COINS, np.random.default_rng(0))
 
 
 def answered(sizes, pairs):
@@ -75,9 +75,9 @@ def test_of_two_components_that_may_be_one_the_smaller_is_in_doubt():
 
 def test_items_that_were_asked_about_leave_less_to_tell():
     result = result_of([30, 10])
-    heard = np.zeros(40)
-    heard[30:33] = 1.0
-    before, after = beliefs_of(result), beliefs_of(result, heard)
+    answered = np.zeros(40)
+    answered[30:33] = 1.0
+    before, after = beliefs_of(result), beliefs_of(result, answered)
     assert after.taught[1] < 0.6 * before.taught[1]
     item = np.array([39])
     told = before.others(item)[0]
@@ -138,11 +138,11 @@ def test_an_item_on_a_page_is_put_somewhere_once():
 
 def test_items_that_left_their_component_loosen_the_others():
     left = torch.eye(2, dtype=torch.float64)[[0] * 30 + [0] * 4 + [1] * 6]
-    heard = np.zeros(40)
-    heard[30:34] = 1.0
+    answered = np.zeros(40)
+    answered[30:34] = 1.0
     stayed, gone = (
-        beliefs_of(result_of([30, 10]), heard),
-        beliefs_of(result_of([30, 10], left), heard),
+        beliefs_of(result_of([30, 10]), answered),
+        beliefs_of(result_of([30, 10], left), answered),
     )
     assert gone.bound[39] < stayed.bound[39]
     np.testing.assert_allclose(gone.bound[30:34], 1.0)
@@ -219,13 +219,13 @@ def test_who_was_asked_what_is_remembered():
         assert not on_pages.to_label(whom, what)[0]
         assert not asked.to_place(whom, what)[0]
         assert not asked.pairs(np.array([-1]), keys)[0]
-    heard = asked.heard(np.array([0.5, 0.8]))
+    answered = asked.answered(np.array([0.5, 0.8]))
     both = set(table[table.worker == 0][["left", "right"]].to_numpy().ravel()) & set(
         table[table.worker == 1][["left", "right"]].to_numpy().ravel()
     )
-    assert heard[list(both)] == pytest.approx(0.9)
+    assert answered[list(both)] == pytest.approx(0.9)
     nobody = sorted(set(range(12)) - set(table[["left", "right"]].to_numpy().ravel()))
-    assert not heard[nobody].any()
+    assert not answered[nobody].any()
 
 
 def test_units_of_features_are_of_no_account():

@@ -149,7 +149,7 @@ def test_beliefs_are_what_the_formulas_say(owners, order, is_mixture):
     unasked = sum(w * (1 - h) * a * purity for w, h, a in zip(wanted, heard, alone, strict=True))
     np.testing.assert_allclose(found.unasked, unasked)
     answered = sum(h * a for h, a in zip(heard, alone, strict=True))
-    np.testing.assert_allclose(found.untold, unasked / (1 + answered / 5))
+    np.testing.assert_allclose(found.remaining, unasked / (1 + answered / 5))
     check_items(found)
 
 
@@ -170,6 +170,6 @@ def check_items(found: Beliefs) -> None:
         assert set(found.surest(number)) == surest
     assert len(found.surest(1000)) == NUM_ITEMS
     every = np.arange(NUM_ITEMS)
-    known = [found.heard[i] > 0.5 and max(q[i]) > 0.9 for i in every]
+    known = [found.answered[i] > 0.5 and max(q[i]) > 0.9 for i in every]
     assert found.is_known(every).tolist() == known
     assert 0 < sum(known) < 10

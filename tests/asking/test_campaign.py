@@ -184,9 +184,9 @@ def test_recorded_answers_are_had_once_and_only_where_they_exist():
     assert len(crowd) == 0
     assert replay.rounds["asked"].tolist() == [30, 60, 80]
     assert replay.result.data.num_pairs == len(table)
-    with pytest.raises(ValueError, match="recorded answers are of pairs or labels"):
+    with pytest.raises(ValueError, match="recorded answers are about pairs or labels"):
         crowd.offers(Pages())
-    with pytest.raises(ValueError, match="pass pairs or labels"):
+    with pytest.raises(ValueError, match="pass either pairs or labels"):
         RecordedCrowd()
 
 
@@ -223,7 +223,7 @@ def test_what_a_campaign_takes(options, message):
 @pytest.mark.parametrize(
     ("accuracy", "message"),
     [
-        ({}, "accuracy is {}, but must have a share for every worker: {'ann'"),
+        ({}, "accuracy is {}, but must have a number for every worker: {'ann'"),
         ([0.9], r"accuracy is \[0.9\], but must have"),
         ({"ann": 9.5}, "accuracy of worker 'ann' is 9.5, but must be between 0 and 1"),
         ({"ann": "good"}, "accuracy of worker 'ann' is 'good'"),
@@ -275,9 +275,9 @@ def test_a_campaign_stops_when_rounds_move_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"share": 0}, "share is 0, but is a share of the items"),
-        ({"share": 2}, "share is 2, but is"),
-        ({"share": "1%"}, "share is '1%', but is"),
+        ({"share": 0}, "share is 0, but must be a share of the items"),
+        ({"share": 2}, "share is 2, but must be"),
+        ({"share": "1%"}, "share is '1%', but must be"),
         ({"patience": 0}, "patience is 0"),
     ],
 )
@@ -345,7 +345,7 @@ def stub(num_items):
 
 @pytest.mark.parametrize("kind", [Pages(4), Pairs()], ids=["pages", "pairs"])
 def test_a_fit_of_labels_asks_for_nothing_that_it_could_not_hear(labelled, kind):
-    with pytest.raises(ValueError, match="is of class labels, and hears of no pa.*: ask for L"):
+    with pytest.raises(ValueError, match="is of class labels, and cannot use pa.*: ask for L"):
         suggest(labelled, kind)
 
 
@@ -407,7 +407,7 @@ def test_a_crowd_needs_workers_and_answers_alone(kind):
 )
 def test_what_a_crowd_must_answer(answer, shown):
     crowd = SimpleNamespace(workers=["me"], answer=lambda questions, page_prefix: answer)
-    with pytest.raises(ValueError, match=rf"returned .*{shown}.*, but must .*: return {{'pairs'"):
+    with pytest.raises(ValueError, match=rf"returned .*{shown}.*, but must .*such as {{'pairs'"):
         simulate_campaign(owned, CrowdData(FEATURES), crowd, Pairs(), rounds=1)
 
 

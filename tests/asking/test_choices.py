@@ -11,7 +11,7 @@ import pytest
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.choices import Questions, choose, told_share
+from pyro_crowdclust.asking.choices import Questions, choose, information_share
 from pyro_crowdclust.asking.criteria import (
     InformationGain,
     Margin,
@@ -105,7 +105,7 @@ def test_questions_are_taken_greedily_and_of_the_worker_who_tells_most_for_the_p
 
 def test_an_answer_tells_a_share_of_what_is_unknown_of_its_items():
     beliefs = SimpleNamespace(entropies=OWN)
-    found = told_share(beliefs, ITEMS, OUTCOMES, CHANNELS[0])
+    found = information_share(beliefs, ITEMS, OUTCOMES, CHANNELS[0])
     told = channel_information(OUTCOMES, CHANNELS[0])
     expected = [one / (OWN[i] + OWN[j] + 1e-3) for one, (i, j) in zip(told, ITEMS, strict=True)]
     np.testing.assert_allclose(found, expected)

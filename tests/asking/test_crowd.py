@@ -15,11 +15,11 @@ from pyro_crowdclust.annotators import ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.annotators.channels import Channels
 from pyro_crowdclust.asking.crowd import (
     Crowd,
+    _accuracy_counts,
     _best_reading,
     _counts,
-    _of_accuracy,
-    _of_decisions,
-    _of_grades,
+    _grade_counts,
+    _limited_by_decisions,
 )
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.models import DawidSkene
@@ -35,7 +35,7 @@ def test_sorted_pages_are_as_many_counts_as_decisions():
     pages = simulate_placements(TRUTH, [0.9, 0.8], seed=0, **PAGES)
     data = CrowdData(None, placements=pages).as_pairs()
     assert data.answers_per_worker.tolist() == [30, 30]
-    found = _of_decisions(COUNTS, data)
+    found = _limited_by_decisions(COUNTS, data)
     # Four are those of a stranger.
     expected = [[4 + 26 / 3, 4 + 56 / 3], [3.0, 4 + 16 / 3]]
     assert found.sum(-1) == pytest.approx(np.array(expected))
@@ -48,7 +48,7 @@ def test_answers_that_are_no_sorted_pages_are_decisions_themselves():
     data = CrowdData(None, answers, item_ids=range(60))
     assert not data.is_sorted
     for one in (data, CrowdData(None, answers.drop(columns="page"), item_ids=range(60))):
-        assert _of_decisions(COUNTS, one) is COUNTS
+        assert _limited_by_decisions(COUNTS, one) is COUNTS
 
 
 def crowd_of(counts=COUNTS, confusion=None, num_answers=(9, 10)):
@@ -121,7 +121,7 @@ def test_grades_of_who_has_not_answered_are_those_of_all():
     # The deviations of Dirichlets with so many counts.
     total = np.array([[40.0, 10.0], [25.0, 8.0]])
     sd = np.sqrt(mean * (1 - mean) / (total[..., None] + 1))
-    found = _of_grades(Channels(mean, sd), np.array([1, -1, 0]))
+    found = _grade_counts(Channels(mean, sd), np.array([1, -1, 0]))
     np.testing.assert_allclose(found[[2, 0]], mean * total[..., None])
     np.testing.assert_allclose(found[1], 4 * (mean[0] + mean[1]) / 2)
 
@@ -186,5 +186,5 @@ def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
 
 def test_rates_of_which_nothing_is_known_are_named():
     habit = WorkerSummary({"habit": SimpleNamespace()}, np.zeros(2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"rates \['habit'\], which do not say what an answer"):
-        _of_accuracy(habit)
+    with pytest.raises(ValueError, match=r"rates \['habit'\], from which the information"):
+        _accuracy_counts(habit)

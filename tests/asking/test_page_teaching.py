@@ -80,7 +80,7 @@ def teaching(page, told=NOTHING, times=3000):
 def test_a_page_tells_what_the_sum_over_draws_and_what_is_seen_says(page, told):
     before = np.maximum(tells(page), told)
     found = teaching(page, told)
-    np.testing.assert_allclose(found.told, before, atol=2e-3)
+    np.testing.assert_allclose(found.gained, before, atol=2e-3)
     expected = [
         np.maximum(tells([*page, more]) - before, 0) @ UNASKED
         for more in range(5)
@@ -99,10 +99,10 @@ def test_all_of_a_page_tells_at_least_as_much_and_of_two_items_the_same(page):
     _, sorted_page = np.unique(groups, axis=0, return_inverse=True)
     of_page = np.eye(len(DRAWS))[sorted_page.ravel()]
     exact = np.array([information(clusters, of_page) for clusters in DRAWS.T])
-    assert (found.told <= exact + 2e-3).all()
+    assert (found.gained <= exact + 2e-3).all()
     if len(page) == 2:
-        np.testing.assert_allclose(found.told, exact, atol=2e-3)
-    assert found.told @ UNASKED > 0.4 * (exact @ UNASKED)
+        np.testing.assert_allclose(found.gained, exact, atol=2e-3)
+    assert found.gained @ UNASKED > 0.4 * (exact @ UNASKED)
 
 
 @pytest.mark.parametrize("page", [[1], [3, 1], [4, 0, 2], [2, 0, 1, 3]])
@@ -124,7 +124,7 @@ def test_of_few_draws_what_chance_tells_is_taken_off(page):
     few = PageTeaching(draws, np.zeros((5, 5)), UNASKED, NOTHING)
     for component in page:
         few.place(order.index(component), STRENGTHS[component])
-    np.testing.assert_allclose(few.told, expected[order], atol=1e-12)
+    np.testing.assert_allclose(few.gained, expected[order], atol=1e-12)
     if len(page) > 1:
         assert (expected > 0).sum() > 2
 
@@ -148,7 +148,7 @@ def beliefs(number=3, per_component=4, draws=2000):
     return SimpleNamespace(
         components=components,
         bound=np.tile([1.0, 0.95, 0.8, 0.3], number),
-        heard=np.tile([0.9, 0.0, 0.0, 0.0], number),
+        answered=np.tile([0.9, 0.0, 0.0, 0.0], number),
         roots=roots,
         together=together,
         information=mutual_information(roots),
@@ -179,7 +179,7 @@ def test_an_item_has_the_square_of_its_share_in_what_its_best_one_tells():
     of.components = 0.85 * of.components + 0.05
     of_items = ItemsTeaching(of, np.arange(12), 0.8, np.zeros(3))
     page = PageTeaching(of.roots, of.information, of.unasked, np.zeros(3))
-    strength = 0.8 * (1 - of.heard) * of.bound * 0.9
+    strength = 0.8 * (1 - of.answered) * of.bound * 0.9
     share = np.array([0.1, 0.95, 0.8, 0.3]) / 0.95
     for place in (None, 1, 6):
         if place is not None:

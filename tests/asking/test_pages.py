@@ -234,9 +234,9 @@ def test_what_a_page_tells_of_an_item_by_who_is_beside_it():
             left = [one * (1 - share * p) for one, p in zip(left, joins, strict=False)]
             left.append(1 - share)
         table.place(item)
-    np.testing.assert_allclose(page.told, 1 - np.array(left))
+    np.testing.assert_allclose(page.shares, 1 - np.array(left))
     placed = every[page.places]
-    after = beliefs.expect_placed(placed, page.told, page.reliability)
+    after = beliefs.expect_placed(placed, page.shares, page.reliability)
     np.testing.assert_allclose(after.own(placed), beliefs.own(placed) * left)
-    np.testing.assert_allclose(after.heard[placed], page.reliability)
-    assert beliefs.heard.max() == 0
+    np.testing.assert_allclose(after.answered[placed], page.reliability)
+    assert beliefs.answered.max() == 0

@@ -97,7 +97,7 @@ def test_the_last_pairs_that_nobody_answered_are_found(criterion):
 def test_of_very_many_pairs_more_are_drawn_where_most_are_answered(monkeypatch):
     left_out = [(one, one + 1, "ann") for one in range(0, 38, 2)]
     situation = all_but(left_out, ["ann"], InformationGain())
-    monkeypatch.setattr("pyro_crowdclust.asking.pairs._MOST_LISTED", 700)
+    monkeypatch.setattr("pyro_crowdclust.asking.pairs._MAX_LISTED", 700)
     found = _candidates(situation, 19)
     assert found.tolist() == [[one, other] for one, other, _ in left_out]
 
@@ -105,5 +105,5 @@ def test_of_very_many_pairs_more_are_drawn_where_most_are_answered(monkeypatch):
 def test_an_item_is_not_compared_with_itself():
     situation = all_but([], ["ann"], InformationGain())
     among = pd.DataFrame({"left": [0, 3], "right": [1, 3]})
-    with pytest.raises(ValueError, match="among row 1 .*: left is 3, an item beside itself; drop"):
+    with pytest.raises(ValueError, match="among row 1 .*: left is 3, paired with itself; drop"):
         Pairs(among=among)._askable(situation, 3)

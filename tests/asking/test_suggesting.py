@@ -279,7 +279,7 @@ def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
     for result, kind in ((by_pairs, Pairs), (by_labels, Labels)):
         named = (only if kind is Pairs else {"item": items[-1:]}) | {"worker": ["new"]}
         with pytest.raises(
-            ValueError, match=r"such as 'new', none of whom can be asked: pass sugg"
+            ValueError, match=r"such as 'new', but none of them can be asked: pass sugg"
         ):
             suggest(result, kind(among=named))
         assert len(suggest(result, kind(among=named), workers=["new", 0])) == 1
@@ -338,17 +338,17 @@ def test_what_workers_who_are_trusted_said_is_heard(trusted):
         ({"count": 2.5}, "count is 2.5, but must be a whole number"),
         ({"prices": {"nobody": 2.0}}, "prices has worker 'nobody', who has not answered"),
         ({"loads": {"nobody": 2.0}}, "loads has worker 'nobody'"),
-        ({"kind": Pairs(3)}, "among is 3, but must be a table of what may be asked; how many"),
-        ({"kind": Pairs(pd.DataFrame())}, "among is empty, .* from everything leave it out"),
-        ({"kind": Labels()}, "the fit is of pairs, and hears of no labels .* ask for Pages"),
+        ({"kind": Pairs(3)}, "among is 3, but must be a table of what may be asked; the num"),
+        ({"kind": Pairs(pd.DataFrame())}, "among is empty, .* omit it to choose from all"),
+        ({"kind": Labels()}, "the fit is of pairs, and cannot use class labels: ask for Pages"),
         ({"workers": [0, 1, 0]}, "workers has 0 more than once: name every worker once"),
         ({"workers": ["0"]}, "workers 0 .int. and '0' .str. are written alike"),
-        ({"workers": [0, None]}, "workers has no id at place 1: leave it out"),
+        ({"workers": [0, None]}, "workers has no id at place 1: remove this entry"),
         ({"workers": [np.nan, 0]}, "workers has no id at place 0"),
         ({"workers": ["ann", " "]}, "workers has no id at place 1"),
         ({"exploration": 1.5}, "exploration is 1.5"),
-        ({"exploration": "a"}, "exploration is 'a', but is a share"),
-        ({"exploration": None}, "exploration is None, but is a share"),
+        ({"exploration": "a"}, "exploration is 'a', but must be a share"),
+        ({"exploration": None}, "exploration is None, but must be a share"),
         ({"seed": -1}, "seed is -1, but must be at least 0"),
         ({"seed": 1.5}, "seed is 1.5, but must be a whole number"),
         ({"prices": 5}, "prices is 5, but must have numbers by worker"),
@@ -364,7 +364,7 @@ def test_bad_arguments_are_named(by_pairs, options, message):
 
 
 def test_answers_that_an_update_would_refuse_are_not_asked_for(by_pages, by_labels):
-    with pytest.raises(ValueError, match="the fit is of sorted pages, and hears of no labels"):
+    with pytest.raises(ValueError, match="the fit is of sorted pages, and cannot use class labels"):
         suggest(by_pages, Labels())
     for among, message in ((3, "among is 3, but must be a table"), ([], "among is empty")):
         with pytest.raises(ValueError, match=message):

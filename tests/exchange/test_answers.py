@@ -10,7 +10,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.exchange import Argilla, CrowdAnswers, PlainCsv, read_answers
-from pyro_crowdclust.exchange.answers import Said
+from pyro_crowdclust.exchange.answers import GivenAnswer
 from pyro_crowdclust.exchange.questions import read_questions
 
 from .small_crowd import (
@@ -70,7 +70,7 @@ def test_a_choice_of_same_or_different_is_no_grade():
     graded = CrowdData(None, pairs=known, grades=[1, 2, 3, 4])
     questions = pd.DataFrame({"left": [0, 0], "right": [1, 2]})
     said = [
-        Said(question, "ann", answer)
+        GivenAnswer(question, "ann", answer)
         for question, answer in zip(read_questions(questions), ["same", "different"], strict=True)
     ]
     with pytest.raises(ValueError, match=r"row 0 .*label is 1, \"same\" .* grades \[1, 2, 3"):

@@ -58,8 +58,11 @@ def test_tasks_of_crowd_kit_are_pairs_without_order():
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"pairs": expected_pairs(), "labels": expected_labels()}, "about pairs and labels, but"),
-        ({"placements": expected_pages()}, "crowd-kit knows no sorted pages: pass the pairs"),
+        (
+            {"pairs": expected_pairs(), "labels": expected_labels()},
+            "about pairs and class labels",
+        ),
+        ({"placements": expected_pages()}, "crowd-kit has no sorted pages: pass the pairs"),
     ],
 )
 def test_answers_of_which_crowd_kit_has_no_frame(tables, message):

@@ -46,7 +46,7 @@ def test_training_is_what_labels_say(labels):
 def test_ids_of_records_are_not_overwritten():
     """By a column of their own that has the name of the field that is to hold the ids."""
     goods = pd.DataFrame({"item": ["x", "y"], "price": [1, 2]}, index=["a", "b"])
-    with pytest.raises(ValueError, match=r"item 'a' has another 'item', 'x', .*Dedupe\(id_field="):
+    with pytest.raises(ValueError, match=r"item 'a' has 'x' in column 'item', .*Dedupe\(id_field="):
         Dedupe().tasks(PAIRS[:1], goods)
     form = Dedupe(id_field="id")
     answers = form.answers({"match": form.tasks(PAIRS[:1], goods)["uncertain"], "distinct": []})
@@ -64,7 +64,7 @@ def test_who_cannot_tell_trains_nothing():
     ("labels", "message"),
     [
         ([0.3, 1.0], "pairs row 0 (index 0): label is 0.3, neither 1 nor 0; write 1 or same, 0 or"),
-        ([0.3, 1.0], "different; dedupe knows no grades, so make them 1 and 0"),
+        ([0.3, 1.0], "different; dedupe has no grades, so convert them to 1 and 0"),
         (["same", "perhaps"], "pairs row 1 (index 1): label is 'perhaps', neither 1 nor 0"),
     ],
 )

@@ -137,7 +137,7 @@ def test_models_are_workers_unless_they_are_not_wanted():
     assert len(LabelStudio(predictions=False).answers([task]).pairs) == 1
     # A plain export has no more than their numbers.
     task["predictions"] = [17]
-    with pytest.warns(UserWarning, match="task 1: its predictions are numbers alone"):
+    with pytest.warns(UserWarning, match="task 1: the export has only the numbers of predictions"):
         assert STUDIO.answers([task]).pairs["worker"].tolist() == ["ann"]
     assert len(LabelStudio(predictions=False).answers([task]).pairs) == 1
     record = in_argilla(Argilla().tasks(PAIRS[:1]), ["same"])[0]
@@ -155,11 +155,14 @@ def broken(change):
 
 WRONG = {
     "tasks.json": [
-        ("{", "line 1 is no JSON"),
+        ("{", "line 1 is not valid JSON"),
         ("{}", "the file is an object, but must be a list of tasks"),
         ("[1]", "task 1 is 1, but must be an object"),
         (broken(lambda task: task.pop("data")), "task 2 has no field 'data'; it has ['id'"),
-        (broken(lambda task: task.update(data={"x": 1})), "task 2: it does not say what it asked"),
+        (
+            broken(lambda task: task.update(data={"x": 1})),
+            "it does not contain the question",
+        ),
         (
             broken(lambda task: task["annotations"][0].pop("completed_by")),
             "task 2, annotation 1 has no field 'completed_by'",
@@ -184,15 +187,15 @@ WRONG = {
             broken(
                 lambda task: task["annotations"][0]["result"][0].update(value={"choices": ["eh"]})
             ),
-            "of {'left': 'a', 'right': 'c', 'worker': '8'}: the answer is 'eh', neither 'same'",
+            "about {'left': 'a', 'right': 'c', 'worker': '8'}: the answer is 'eh', but must be",
         ),
     ],
     "answers.jsonl": [
-        ('{"answer": "accept"}\n{', "line 2 is no JSON"),
+        ('{"answer": "accept"}\n{', "line 2 is not valid JSON"),
         ('{"answer": "accept"}', "record 1 has no field 'crowdclust'"),
         (
             '{"answer": "yes", "crowdclust": {"left": 1, "right": 2}}',
-            "record 1: field 'answer' is 'yes': neither accept, reject nor ignore",
+            "record 1: field 'answer' is 'yes', but must be accept, reject or ignore",
         ),
         (
             '{"answer": "accept", "crowdclust": {"left": 1.5, "right": 2}}',
@@ -200,20 +203,23 @@ WRONG = {
         ),
     ],
     "answers.csv": [
-        ("item,worker\n1,ann\n", "must be those of one kind of answers"),
+        ("item,worker\n1,ann\n", "must include those of one kind of answers"),
         ("item,label\n1,dog\n", "there is no column 'worker'"),
         (
             "item,worker,label\n1,ann,dog\n,,\n2,,dog\n",
-            "row 2 has no worker (item '2'): fill it in, or say PlainCsv(worker=)",
+            "row 2 has no worker (item '2'): fill it in, or give PlainCsv(worker=)",
         ),
-        ("", "there is nothing in it: a table begins with a line of names"),
-        (",,\n", "there is nothing in it: a table begins with a line of names"),
+        ("", "the table is empty: it must begin with a line of column names"),
+        (",,\n", "the table is empty: it must begin with a line of column names"),
         ("item,worker,label,label\n1,ann,dog,cat\n", "the table has two columns 'label'"),
         (
             "item,worker,label\n1,ann,dog\n2,ann,dog,cat\n",
-            "row 2 holds 4 values, but the first line has 3 names: name every column",
+            "row 2 has 4 values, but the first line has 3 names: name every column",
         ),
-        ('item,worker,label\n1,ann,"dog\n2,ann,cat\n', "line 3 is no row of a table (unexpected"),
+        (
+            'item,worker,label\n1,ann,"dog\n2,ann,cat\n',
+            "line 3 is not a row of a table",
+        ),
     ],
 }
 
@@ -247,12 +253,12 @@ def test_a_table_that_a_spreadsheet_wrote_in_another_encoding(tmp_path):
     [
         (Prodigy(), PAGES, "Prodigy cannot sort pages"),
         (Argilla(), PAGES, "Argilla cannot sort pages"),
-        (CrowdKit(), PAGES, "crowd-kit knows no pages"),
-        (Dedupe(), PAGES, "dedupe knows pairs"),
-        (Dedupe(), LABELS, "dedupe knows pairs"),
-        (HtmlPage(), PAIRS, "the page is to sort on"),
-        (Prodigy(), LABELS, "without classes"),
-        (LabelStudio(), LABELS, "without classes"),
+        (CrowdKit(), PAGES, "crowd-kit has no pages"),
+        (Dedupe(), PAGES, "dedupe only has pairs"),
+        (Dedupe(), LABELS, "dedupe only has pairs"),
+        (HtmlPage(), PAIRS, "the HTML page can only sort pages"),
+        (Prodigy(), LABELS, "need the classes to choose from"),
+        (LabelStudio(), LABELS, "need the classes to choose from"),
     ],
 )
 def test_questions_that_a_tool_does_not_know(form, questions, message):

@@ -72,7 +72,7 @@ def test_files_are_put_in_and_addresses_stay(tmp_path):
     ("image", "message"),
     [
         (None, "item 'a' has no image"),
-        ("notes.txt", "notes.txt does not end as pictures do"),
+        ("notes.txt", "notes.txt is not a picture"),
         ("not_there.png", "cannot read not_there.png"),
     ],
 )
@@ -83,16 +83,16 @@ def test_pictures_that_are_none(image, message):
 
 
 def test_one_id_for_each_picture():
-    with pytest.raises(ValueError, match="1 id for 2 pictures: pass one for each"):
+    with pytest.raises(ValueError, match="1 id for 2 pictures: pass one id for each"):
         picture_frame(np.zeros((2, 3, 3)), ["a"])
     assert picture_frame(np.zeros((2, 3, 3)), ["a", "b"]).index.tolist() == ["a", "b"]
 
 
 def test_numbers_are_no_texts():
-    with pytest.raises(ValueError, match="items are no texts .*: pass a data frame with a row"):
+    with pytest.raises(ValueError, match="items are not texts .*: pass a data frame with a row"):
         ShownItems.of(np.array([[1, 2], [3, 4]]))
 
 
 def test_ids_twice():
-    with pytest.raises(ValueError, match="items have two rows 'a'"):
+    with pytest.raises(ValueError, match="items have two rows with the id 'a'"):
         ShownItems.of(pd.Series(["x", "y"], index=["a", "a"]))

@@ -54,5 +54,5 @@ def test_an_item_that_was_not_on_the_page():
     tasks = STUDIO.tasks(PAGES, ITEMS)
     export = in_label_studio(tasks, SAID_OF_PAGES.values())
     export[0]["annotations"][0]["result"][0]["value"]["ranker"]["1"].append("z")
-    with pytest.raises(ValueError, match="task 1, annotation 1, result 1, value, ranker: '1' hol"):
+    with pytest.raises(ValueError, match="task 1, annotation 1, result 1, value, ranker: '1' has"):
         STUDIO.answers(export)

@@ -114,7 +114,7 @@ WRONG = {
     "a column of no values": (put("history", "elbo", value={"dtype": "f8"}), "it lacks 'values'"),
     "training by another part": (
         put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.families:Beta"}})),
-        "'pyro_crowdclust.families:Beta' trains no model",
+        "'pyro_crowdclust.families:Beta' is not a function that trains a model",
     ),
     "training by a class of others": (
         put("train_on", value=json.dumps({"$part": {"class": "pyro_crowdclust.fitting:Trainer"}})),
@@ -139,7 +139,7 @@ WRONG = {
     "an item below zero": (number("data.answers.left", -3), "answers.left holds -3, and not codes"),
     "an item too high": (number("data.answers.right", 60), "holds 60, .*from 0 to 59"),
     "a worker too high": (number("data.answers.worker", 3), "answers.worker holds 3"),
-    "an answer of two": (number("data.answers.label", 2.0), "holds numbers that are no answers"),
+    "an answer of two": (number("data.answers.label", 2.0), "not valid answers"),
     "fewer answers on one side": (cut("data.answers.right"), "answers.right is torch.int64 of"),
     "a label below -1": (number("data.known", -2), "known holds -2, .*from -1 to 1"),
     "a link to nobody": (number("data.links.left", -1), "links.left holds -1"),

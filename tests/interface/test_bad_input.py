@@ -385,7 +385,7 @@ def test_new_items_of_another_shape():
     result = quiet_fit(*plain_pair(), crowd())
     for verb in (result.predict, result.predict_proba, result.transform):
         with refuses(
-            r"new items have features of shape \[3\], but those of the fit have shape \[4"
+            r"features of a new item have shape \[3\], but those of the fit have shape \[4"
         ):
             verb(np.ones((2, 3)))
     with refuses("features row 1, column 0 is infinite"):

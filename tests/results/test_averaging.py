@@ -155,7 +155,7 @@ def test_the_scale_of_an_answer_has_no_part_in_the_weights():
 
 @pytest.mark.parametrize("bad", [-np.inf, -0.1, np.nan, np.inf])
 def test_log_likelihoods_are_no_likelihoods(bad):
-    with pytest.raises(ValueError, match=rf"likelihoods hold {bad}, but must be 0 or more: of log"):
+    with pytest.raises(ValueError, match=rf"likelihoods hold {bad}, but must be finite"):
         stacking_weights(np.array([[0.9, bad], [0.5, 0.5]]))
 
 

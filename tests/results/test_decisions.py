@@ -80,7 +80,7 @@ def test_equal_items_are_called_alike():
     [
         (([0.2, 1.3],), "row 1 is 1.3"),
         (([np.nan],), "row 0 is nan"),
-        (([[0.2, 0.8]],), "must be one row"),
+        (([[0.2, 0.8]],), "must have one dimension"),
         (([0.2], -0.1), "margin is -0.1"),
     ],
 )

@@ -221,7 +221,7 @@ def test_what_cannot_be_drawn():
     with pytest.raises(ValueError, match="OneCoin cannot be drawn"):
         draw_classes(fitted(OneCoin(3, 2)))
     model = MomResp(DiagonalGaussianComponents(2, 1), ConfusionMatrices(3, 2))
-    with pytest.raises(ValueError, match="MomResp learns from features, too"):
+    with pytest.raises(ValueError, match="MomResp also learns from features"):
         draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))
     with pytest.raises(ValueError, match="num_draws is 0, but must be at least 1"):
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=0)
@@ -229,6 +229,6 @@ def test_what_cannot_be_drawn():
         draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=2.5)
     drawn = draw_classes(fitted(ConfusionMatrices(3, 2)), num_draws=1)
     with pytest.raises(
-        ValueError, match="result is DrawnClasses, but must be a fit: of draws pass"
+        ValueError, match="result is DrawnClasses, but must be a fit: for draws pass"
     ):
         draw_classes(drawn)

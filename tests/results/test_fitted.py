@@ -207,7 +207,7 @@ def test_same_cluster_probability_of_tuples_that_are_ids():
 
 def test_same_cluster_probability_of_one_and_several(result):
     for left, right in ((IDS[:2], IDS[2]), (IDS[2], IDS[:2])):
-        with pytest.raises(ValueError, match="an id and a sequence of ids"):
+        with pytest.raises(ValueError, match="a single id, the other a sequence of ids"):
             result.same_cluster_probability(left, right)
 
 
@@ -239,7 +239,7 @@ def test_same_cluster_probability_of_unknown_items(result):
         result.same_cluster_probability("item-99", IDS[0])
     with pytest.raises(ValueError, match="ids row 1 is 'item-99'"):
         result.same_cluster_probability(IDS[:2], [IDS[0], "item-99"])
-    with pytest.raises(ValueError, match="left has 2 ids and right 1: give pairs"):
+    with pytest.raises(ValueError, match="left has 2 ids and right 1: give two sequences"):
         result.same_cluster_probability(IDS[:2], IDS[:1])
 
 

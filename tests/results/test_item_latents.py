@@ -145,9 +145,9 @@ def test_new_items_of_latents_by_position_are_refused(name):
     a_model, make = REFUSED[name]
     result = fitted(a_model, make())
     site = "z" if name == "codes" else "height"
-    said = f"knows '{site}' of the items of the fit alone, by their positions: it says nothing of"
+    said = f"has '{site}' of the items of the fit only, by their positions: it cannot infer"
     if name == "rows of pyro.param":
-        said = "is of the 60 items of the fit alone .*: it says nothing of new ones"
+        said = "has latents of the 60 items of the fit only .*: it cannot infer those of new items"
     for new in (FEATURES, FEATURES[:1], FEATURES[:7]):
         for read in (result.predict, result.transform, result.predict_proba):
             with pytest.raises(ValueError, match=said):

@@ -35,7 +35,7 @@ def test_plain_pyro_models(make_guide, path):
     result.save(path)
     with refuses(r"location_model, no plain value .*pass them as they were for the fit"):
         load(path)
-    with refuses("for an autoguide or a guide with pyro.param pass data=, too"):
+    with refuses("for an autoguide or a guide with pyro.param also pass data="):
         load(path, location_model, make_guide())
     loaded = load(path, location_model, make_guide(), data)
     assert loaded.elbo == result.elbo

@@ -120,11 +120,11 @@ def test_independent_pairs_keep_their_probabilities():
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (([0.5], ["a"], ["x", "y"]), "right names 2 records"),
-        (([], [], []), "there is no pair"),
+        (([0.5], ["a"], ["x", "y"]), "right has 2 records"),
+        (([], [], []), "there are no pairs"),
         (([0.5, 1.5], ["a", "b"], ["x", "y"]), "probabilities row 1 is 1.5"),
-        (([0.5, 0.5], ["a", "a"], ["x", "x"]), r"pairs row 1 is \(a, x\) once more"),
-        (([0.5], [None], ["x"]), "left row 0 names no record"),
+        (([0.5, 0.5], ["a", "a"], ["x", "x"]), r"pairs row 1 repeats the pair \(a, x\)"),
+        (([0.5], [None], ["x"]), "left row 0 is missing"),
         (([0.5] * 2, ["a", "b"], ["x", "y"], [[0.0], [np.nan]]), "features row 1 is not finite"),
         (([0.5], ["a"], ["x"], [1.0]), "features have the shape"),
         (([0.5], ["a"], ["x"], None, (0.0, 1.0)), "second_match has 0.0"),

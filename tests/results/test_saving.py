@@ -65,7 +65,7 @@ def test_a_loaded_result_is_the_saved_one(kind, path):
     check_same(loaded, result)
     assert loaded.guide.model is loaded.model
     assert loaded.data.features is None
-    with refuses(r"new items have features of shape \[3\], but those of the fit have shape \[4\]"):
+    with refuses(r"features of a new item have shape \[3\], but those of the fit have shape \[4\]"):
         loaded.predict(np.ones((2, 3)))
     # Once more round, and with structure and data of the user's.
     loaded.save(path)
@@ -125,12 +125,12 @@ def test_parts_of_a_users_own(path):
     with refuses(r"emission is a tests.results.test_saving.Own, .*load\(.*, model, guide\)"):
         load(path)
     check_same(load(path, *own_pair()), result)
-    with refuses("both or neither"):
+    with refuses("both, or neither"):
         load(path, own_pair()[0])
     with refuses("guide is a str, but must be callable"):
         load(path, own_pair()[0], "guide")
     with refuses(
-        r"of another model or guide: .* \(\d+ such parameters\)\. Build both as they were"
+        r"belongs to another model or guide: .* \(\d+ such parameters\)\. Build both as for"
     ):
         load(path, *plain_pair())
     model = deep_mixture(Own())
@@ -144,7 +144,7 @@ def test_parts_that_were_exchanged(path):
     result = quiet_fit(model, guide, crowd(), epochs=1)
     result.model.emission = NormalEmission(SkipMLP((DIM, NUM_FEATURES)), NUM_FEATURES)
     result.save(path)
-    with refuses("its parts are not those that it was constructed with"):
+    with refuses("its parts were changed after construction"):
         load(path)
 
 
@@ -207,7 +207,7 @@ def test_files_that_are_no_results_are_not_written_over(path):
     result = fitted("plain")
     path.write_text("item,worker\n")
     with refuses(
-        r"is there already and is no result, .*: name another file, or save\(path, overwrite=True\)"
+        r"is there already and is no result, .*: give another path, or save\(path, overwrite=True\)"
     ):
         result.save(path)
     assert path.read_text() == "item,worker\n"

@@ -173,7 +173,7 @@ def test_few_answers_are_taken_about_for_what_they_say():
         (([0, 1], [0, 0], [0.5, np.nan]), "probability row 1 is nan.*: leave out answers that"),
         (([0, 1], [0, 0], [0.5, 93.0]), "row 1 is 93.0, .* 0 and 1: divide percentages by 100"),
         (([0, 1], [0], [0.5, 0.5]), "worker has 1 entries"),
-        (([0, 0], ["x", "x"], [0.5, 0.6]), "of judge 'x' about 0 once more"),
+        (([0, 0], ["x", "x"], [0.5, 0.6]), "repeats judge 'x' and item 0"),
         (
             ([0, 1], ["a", "b"], "x"),
             "probability must be numbers from 0 to 1, one for every answer",
@@ -181,7 +181,7 @@ def test_few_answers_are_taken_about_for_what_they_say():
         (([0, 1], ["a", "b"], [0.5, "likely"]), "must be numbers from 0 to 1, .*'likely'"),
         (([0, "0"], ["a", "b"], [0.1, 0.9]), "items 0 .int. and '0' .str. are written alike"),
         (([0, 1], [1, "1"], [0.1, 0.9]), "workers 1 .int. and '1' .str. are written alike"),
-        (([], [], []), "there is no answer"),
+        (([], [], []), "there are no answers"),
         (([0, None], [0, 0], [0.5, 0.5]), "item row 1 is missing"),
         (([0], [0], [0.5], 0.0), "share is 0.0"),
         (([0], [0], [0.5], "votes"), "share is votes, but must be between 0 and 1"),
@@ -244,7 +244,7 @@ def test_judges_who_have_nothing_in_common_are_warned_of(scale):
     item, judge = (places.ravel() for places in np.indices(odds.shape))
     answers = item, judge, 1 / (1 + np.exp(-odds.ravel()))
     if scale == 0.0:
-        with pytest.warns(UserWarning, match="has nothing in common: 300 pairs of their log odds"):
+        with pytest.warns(UserWarning, match="hardly correlated: 300 pairs of their log odds"):
             combine_soft_answers(*answers)
     else:
         combine_soft_answers(*answers)

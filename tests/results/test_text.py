@@ -55,7 +55,7 @@ def test_a_loaded_fit_says_where_its_features_are(result, tmp_path):
     result.save(tmp_path / "fit.safetensors")
     first, *others = repr(load(tmp_path / "fit.safetensors")).splitlines()
     assert "no features" in first
-    assert first.endswith("of a file, which keeps none")
+    assert first.endswith(", loaded without its features")
     assert others == repr(result).splitlines()[1:]
     again = load(tmp_path / "fit.safetensors", data=result.data)
     assert repr(again) == repr(result)

@@ -245,7 +245,7 @@ def test_what_cannot_go_on_says_why(tmp_path):
         load(tmp_path / "fit.safetensors").update(answers)
     own = fitted(result.data, epochs=2, callbacks=[lambda trainer: None])
     own.save(tmp_path / "own.safetensors")
-    with pytest.raises(ValueError, match="not all options of the fit.*parts of your own"):
+    with pytest.raises(ValueError, match="not have all options of the fit.*user-defined parts"):
         load(tmp_path / "own.safetensors", data=result.data).update(answers)
     with pytest.raises(ValueError, match=r"3 is an item of the fit already \(2 such ids\): leave"):
         result.update(features=FEATURES[:2], item_ids=[3, 4])
@@ -268,7 +268,7 @@ def test_what_cannot_go_on_says_why(tmp_path):
         ({"max_iter": 3}, "'max_iter'; did you mean 'epochs'\\?"),
         ({"num_starts": 3}, "'num_starts'$"),
         ({"data": 3}, "'data'$"),
-        ({"known": {0: "a"}}, r"'known'; make the model anew for CrowdData\(..., known=...\), and"),
+        ({"known": {0: "a"}}, r"'known'; make a new model for CrowdData\(..., known=...\), and"),
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
 )
@@ -321,7 +321,7 @@ def test_new_workers_of_a_model_of_ones_own_are_refused_by_their_names():
     data = CrowdData(FEATURES, crowd("pairs", ["a", "b"], 0))
     result = fit(model, guide, data, **OPTIONS | {"epochs": 1})
     message = (
-        r"worker 'c' is new \(2 such workers\).*which the model model has not.*fit them to all"
+        r"worker 'c' is new \(2 such workers\).*the model model has none of these.*fit them to all"
     )
     with pytest.raises(ValueError, match=message):
         result.update(crowd("pairs", ["c", "d"], 1))
@@ -402,7 +402,7 @@ def test_an_update_hears_what_the_fit_heard_alone():
         of_labels.update(pair)
     with pytest.raises(ValueError, match="pairs are given, but .* pass it as labels=$"):
         of_labels.update(pd.DataFrame(said))
-    with pytest.raises(ValueError, match="features of new items tell nothing"):
+    with pytest.raises(ValueError, match="so it cannot use features of new items"):
         of_labels.predict(FEATURES)
     paged = of_pairs.update(pd.DataFrame(pair).assign(page="p1"), epochs=1)
     assert paged.data.num_pairs == of_pairs.data.num_pairs + 1

@@ -416,7 +416,7 @@ def test_pages_that_share_no_items_are_heard_by_their_pairs():
     once = pages[~pages["item"].duplicated()]
     result = cluster(None, placements=once, epochs=4, progress=False)
     assert result.chosen.reason.startswith("items are on fewer than two pages on average, by which")
-    with pytest.raises(ValueError, match=r"as where pages are heard by their pairs .result.chosen"):
+    with pytest.raises(ValueError, match=r"as when pages are used as pairs .result.chosen"):
         _ = result.pages
 
 

@@ -241,7 +241,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             '{"match": [[{"item": "item-0"}, {"item": "item-1"}]], "distinct": []}',
             ["--answers-format", "dedupe", "--grades", "1", "2", "3"],
-            'or "different" (0) of a tool, but the answers of the fit are the grades',
+            'or "different" (0) from a tool, but the answers of the fit are the grades',
         ),
         (
             "left,right,worker,label\na,b,ann,\na,c,ann,can't tell\n",
@@ -258,7 +258,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
             ["--answers-format", "dedupe"],
             "export.csv: the one question in it is unanswered or undecided",
         ),
-        ("", [], "export.csv: there is nothing in it: a table begins with a line of names"),
+        ("", [], "export.csv: the table is empty: it must begin with a line of column names"),
         ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
         ("", ["--pairs", "p.csv"], "--answers and --pairs are given: name that file among"),
     ],
@@ -275,8 +275,8 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
     ("words", "message"),
     [
         (["nowhere"], "nowhere is no folder that 'pyro-crowdclust fit --out' wrote"),
-        (["FIT", "--pairs", "3", "--html"], "the page is to sort on: ask pages, or another tool"),
-        (["FIT", "--labels", "3"], "the fit is of pairs, and hears of no labels"),
+        (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
+        (["FIT", "--labels", "3"], "the fit is of pairs, and cannot use class labels"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
     ],
