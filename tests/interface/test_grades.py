@@ -218,7 +218,7 @@ def test_probabilities_of_same(tmp_path):
 
 
 def test_labels_none_of_which_is_a_grade_are_a_mistake():
-    with pytest.raises(ValueError, match=r"none of the grades \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"not among the grades \[1, 2\]"):
         CrowdData(features(), judgements(), grades=[1, 2])
 
 
