@@ -98,7 +98,7 @@ def test_grades_without_pairs_are_refused():
 
 def test_models_of_yes_and_no_refuse_grades():
     data = with_labels([1, 4, 2, None], grades=[1, 2, 3, 4])
-    with pytest.raises(ValueError, match="TwoCoin is of answers yes and no"):
+    with pytest.raises(ValueError, match="TwoCoin needs answers yes and no"):
         check_annotators(TwoCoin(2), data)
 
 

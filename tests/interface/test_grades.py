@@ -224,7 +224,7 @@ def test_labels_none_of_which_is_a_grade_are_a_mistake():
 
 def test_grades_of_looks_are_for_answers_alone():
     data = CrowdData(features(), judgements(), grades=GRADES)
-    with pytest.raises(ValueError, match="grade what a pair looks like"):
+    with pytest.raises(ValueError, match="need what a pair looks like"):
         check_annotators(GradedAnswers(4, 4), data)
 
 
