@@ -1,4 +1,4 @@
-"""What errors say, and how often warnings do."""
+"""Checks of arguments with errors that say what to do, and warnings that are shown once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-# What other libraries name otherwise, and what is no argument of some calls.
-_ELSEWHERE = {
+# Our arguments by the names that other libraries give them. Not every call has all of them.
+_OTHER_NAMES = {
     "k": "num_clusters",
     "max_iter": "epochs",
     "n_init": "num_starts",
@@ -37,7 +37,7 @@ def first_line(error: BaseException) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
-    """What somebody may have meant by an unknown name, as the end of a sentence; else nothing.
+    """The known name that is closest to an unknown one, as the end of a sentence; or no text.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     >>> did_you_mean("7", np.arange(9)), did_you_mean(70, np.arange(9))
     ('; did you mean 7?', '')
     """
-    # A number is no slip of another.
+    # A number is not a misspelling of another number.
     others = (one for one in known if not (isinstance(name, Number) and isinstance(one, Number)))
     names = {str(one): one.item() if isinstance(one, np.generic) else one for one in others}
     close = difflib.get_close_matches(str(name), names, n=1)
@@ -68,9 +68,9 @@ def check_arguments(
     call
         The name of what the user called.
     given
-        Names of the arguments that it was given beside its own.
+        Names of the keyword arguments that it was given.
     known
-        Names of all that it takes.
+        Names of all arguments that it takes.
     remedies
         What to do instead, as the end of a sentence, by the name of an argument.
 
@@ -82,7 +82,7 @@ def check_arguments(
     """
     for name in given:
         if name not in known:
-            meant = _ELSEWHERE.get(name)
+            meant = _OTHER_NAMES.get(name)
             if meant in known:
                 hint = f"; did you mean {meant!r}?"
             else:
@@ -91,7 +91,7 @@ def check_arguments(
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
-    """Raise a ``ValueError`` where a number of things is no whole number, or too small a one.
+    """Raise a ``ValueError`` if a count is not a whole number, or is too small.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def check_whole(name: str, value: Any, least: int | None = None) -> None:
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise a ``ValueError`` where a share is no number between 0 and 1.
+    """Raise a ``ValueError`` if a share is not a number between 0 and 1, both excluded.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def check_share(name: str, value: Any) -> None:
 
 
 def check_probabilities(name: str, values: Float[np.ndarray, " row"], remedy: str = "") -> None:
-    """Raise a ``ValueError`` about the first of many probabilities that is none.
+    """Raise a ``ValueError`` about the first value that is not a probability.
 
     Examples
     --------
@@ -153,9 +153,9 @@ def as_numbers(name: str, values: Any, expected: str = "numbers", remedy: str = 
 
 @contextmanager
 def warnings_once() -> Iterator[None]:
-    """Within it, or in a function that it decorates, no warning is shown twice.
+    """Show no warning twice, within a ``with`` block or in a decorated function.
 
-    What one fit warns of its data, each of twenty candidates warns of again.
+    Without it, each of twenty candidates would repeat the warnings about the data they share.
 
     Examples
     --------

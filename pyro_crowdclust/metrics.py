@@ -19,7 +19,7 @@ from pyro_crowdclust.errors import check_probabilities
 
 
 def as_array(values: ArrayLike) -> np.ndarray:
-    """An array of the values, also of a tensor that is on a GPU or asks for gradients."""
+    """The values as a NumPy array, also of a tensor that is on a GPU or requires gradients."""
     return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
@@ -48,7 +48,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     array([0, 1, 0])
     """
     array = as_array(values)
-    if array.dtype.kind == "U":  # made of a list, it would spell a missing label out as "nan"
+    if array.dtype.kind == "U":  # NumPy turns a missing label in a list of texts into "nan"
         array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise ValueError(
@@ -171,7 +171,7 @@ def adjusted_rand_index(true_labels: ArrayLike, assignments: ArrayLike) -> float
 def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
     """``1/N sum_k max_y #{n : c_n = k, y_n = y}``, the items in the main class of their cluster.
 
-    Splitting a cluster never lowers purity: read it beside the number of clusters in use.
+    Splitting a cluster never lowers purity: read it together with the number of clusters in use.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
 
 
 def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
-    """``#{k : #{n : c_n = k} / N >= at_least}``, the clusters that hold a fair share of the items.
+    """``#{k : #{n : c_n = k} / N >= at_least}``, the number of clusters that are not too small.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def expected_calibration_error(
     probabilities
         Predicted probability of each event, in [0, 1], shape ``[n]``.
     outcomes
-        1 or True where the event happened, else 0 or False, shape ``[n]``.
+        1 or True where the event happened, 0 or False where it did not, shape ``[n]``.
     num_bins
         Number of bins of [0, 1]; a probability on an edge belongs to the upper bin.
 
@@ -313,8 +313,8 @@ def _paired_codes(
     clusters = label_codes(assignments, "assignments")
     if len(truth) != len(clusters):
         raise ValueError(
-            f"true_labels has {len(truth)} items but assignments has {len(clusters)}; pass one "
-            "label of each kind per item, in the same order"
+            f"true_labels has {len(truth)} items but assignments has {len(clusters)}; pass both "
+            "for the same items, in the same order"
         )
     return truth, clusters
 

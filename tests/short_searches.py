@@ -28,8 +28,8 @@ LITTLE = {
     "pyro_crowdclust.guides.pair_evidence._FIRST_ROUNDS": 10,
     "pyro_crowdclust.guides.partition._MOST_SWEEPS": 1,
     "pyro_crowdclust.guides.sorted_partition._SETTLING": (30, 10),
-    "pyro_crowdclust.partitions.annealing._FEWEST": 10,
-    "pyro_crowdclust.partitions.annealing._MOST": 10,
+    "pyro_crowdclust.partitions.annealing._MIN_SWEEPS": 10,
+    "pyro_crowdclust.partitions.annealing._MAX_SWEEPS": 10,
     "pyro_crowdclust.partitions.settling._CHAINS": 1,
     "pyro_crowdclust.partitions.settling._NUMBERS": [2, 3, 4, 6],
 }

@@ -1,4 +1,4 @@
-"""What annotators say: models of answers about pairs and of class labels, with their sites."""
+"""Annotator models: how workers answer about pairs, pages and classes, and how good they are."""
 
 from pyro_crowdclust.annotators.class_coins import OneCoin, TwoCoinClasses
 from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMatrices

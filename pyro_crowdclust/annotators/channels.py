@@ -1,4 +1,4 @@
-"""What a worker's answers mean: shares of all that they say, by whether a pair is the same."""
+"""``p(answer | same)`` and ``p(answer | different)`` of every worker, from any pair annotators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Channels(NamedTuple):
     Attributes
     ----------
     mean, sd
-        Of the posterior of every share.
+        Posterior mean and deviation of every share.
     """
 
     mean: Float[np.ndarray, "worker truth outcome"]
@@ -26,10 +26,10 @@ class Channels(NamedTuple):
 
 
 def channels_of(summary: WorkerSummary) -> Channels | None:
-    """The channels of annotators of pairs; None of others, whose rates are none of pairs.
+    """The channels of annotators of pairs; None for annotators with other rates.
 
-    Of workers who lapse, those of an answer on a page of which nothing is known: with attention a
-    and shares gamma of C outcomes ``p = a gamma + (1 - a) / C``, of which
+    For workers who lapse, they are those of an answer on a page with unknown state: with attention
+    a and shares gamma of C outcomes ``p = a gamma + (1 - a) / C``, and
 
         Var[p] = E[a^2] Var[gamma] + Var[a] (E[gamma] - 1 / C)^2
 
@@ -53,7 +53,7 @@ def channels_of(summary: WorkerSummary) -> Channels | None:
 
 
 def attentive_channels(summary: WorkerSummary) -> Channels | None:
-    """Those of an answer that was given with attention."""
+    """The channels of an answer that was given with attention."""
     rates = summary.rates
     if {"if_different", "if_same"} <= {*rates}:
         of_truth = [rates["if_different"], rates["if_same"]]

@@ -18,7 +18,7 @@ from pyro_crowdclust.files.parts import described
 
 @described
 class OneCoin(nn.Module):
-    """``gamma_jkk = alpha_j``, all other labels evenly: one accuracy per worker, ``~ Beta``.
+    """``gamma_jkk = alpha_j ~ Beta``: one accuracy per worker; all wrong labels equally likely.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class OneCoin(nn.Module):
     >>> from pyro_crowdclust import CrowdData, fit
     >>> from pyro_crowdclust.guides import ClassLabelGuide
     >>> from pyro_crowdclust.models import DawidSkene
-    >>> said = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyzzz")}
-    >>> data = CrowdData(None, labels=said)
+    >>> labels = {"item": [0, 0, 0, 1, 1, 1], "worker": list("abcabc"), "label": list("xxyzzz")}
+    >>> data = CrowdData(None, labels=labels)
     >>> model = DawidSkene(OneCoin(data.num_workers, data.num_classes))
     >>> options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
     >>> result = fit(model, ClassLabelGuide(model), data, **options)
@@ -72,7 +72,7 @@ class OneCoin(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """The accuracy on the diagonal, and what is left of it shared by the other labels."""
+        """The accuracy on the diagonal; the rest is shared equally by the other labels."""
         right, wrong = posteriors["accuracy"].standard()
         identity = torch.eye(self.num_classes, dtype=torch.bool)
         summary = summarize_shares(
@@ -80,7 +80,7 @@ class OneCoin(nn.Module):
             torch.where(identity, wrong[:, None, None], right[:, None, None]),
             interval,
         )
-        # The wrong answers are shared by the other labels.
+        # Wrong answers are shared equally by the other labels.
         share = np.where(identity.numpy(), 1.0, 1 / (self.num_classes - 1))
         return PosteriorSummary(*(part * share for part in summary))
 
@@ -110,12 +110,12 @@ class TwoCoinClasses(nn.Module):
     >>> from pyro_crowdclust import CrowdData, fit
     >>> from pyro_crowdclust.guides import ClassLabelGuide
     >>> from pyro_crowdclust.models import DawidSkene
-    >>> said = {
+    >>> labels = {
     ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
     ...     "worker": ["ann", "ben", "eve"] * 3,
     ...     "label": ["no", "no", "yes", "no", "no", "yes", "yes", "yes", "yes"],
     ... }
-    >>> data = CrowdData(None, labels=said)
+    >>> data = CrowdData(None, labels=labels)
     >>> model = DawidSkene(TwoCoinClasses(data.num_workers))
     >>> options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
     >>> result = fit(model, ClassLabelGuide(model), data, **options)
@@ -153,7 +153,7 @@ class TwoCoinClasses(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """Both rates on the diagonal, and what is left of each beside it."""
+        """Both rates on the diagonal, and one minus each rate in the other cell of its row."""
         specificity = torch.stack(list(posteriors["specificity"].standard()), -1)
         sensitivity = torch.stack(list(posteriors["sensitivity"].standard()), -1).flip(-1)
         rows = torch.stack([specificity, sensitivity], 1)

@@ -1,12 +1,13 @@
-"""Annotator models of class labels: which label a worker gives to an item of which class.
+"""Annotator models of class labels: confusion matrices, one for each worker.
 
-All of them are confusion matrices ``gamma_jkl = p(worker j says l | class k)``, with more or fewer
-free parameters. Each is an object with the verbs ``priors`` (global sites and where their
-posteriors begin), ``sample`` (run the sites in a model), ``log_answers`` (``log gamma``, linear in
-the sites' values) and ``summary`` (what is known of gamma).
+    gamma_jkl = p(worker j says l | class k)
 
-References: Dawid and Skene 1979 (confusion matrices), Felt et al.
-2015, section 3 (the same with Dirichlet priors), Venanzi et al. 2014 (communities).
+The models have more or fewer free parameters. Each is an object with the verbs ``priors`` (global
+sites and where their posteriors begin), ``sample`` (run the sites in a model), ``log_answers``
+(``log gamma``, linear in the sites' values) and ``summary`` (the posterior of gamma).
+
+References: Dawid and Skene 1979 (confusion matrices), Felt et al. 2015, section 3 (the same with
+Dirichlet priors), Venanzi et al. 2014 (communities).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyro
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -31,7 +32,7 @@ from pyro_crowdclust.files.parts import described, rebuilt
 
 
 def check_sizes(num_workers: int, num_classes: int) -> None:
-    """Raise a ``ValueError`` unless there are confusion matrices of such sizes."""
+    """Raise a ``ValueError`` unless there are enough workers and classes."""
     if num_workers < 1 or num_classes < 2:
         raise ValueError(
             f"{num_workers} workers and {num_classes} classes: confusion matrices need at least 1 "
@@ -42,7 +43,7 @@ def check_sizes(num_workers: int, num_classes: int) -> None:
 def diagonal_concentration(
     num_classes: int, right: float, wrong: float
 ) -> Float[Tensor, "class label"]:
-    """Pseudo-answers of Dirichlet rows: ``right`` of the class itself, ``wrong`` of all others."""
+    """Dirichlet rows: ``right`` pseudo-answers name the class, ``wrong`` the others together."""
     if right <= 0 or wrong <= 0:
         raise ValueError(f"right is {right} and wrong is {wrong}, but both must be above 0")
     other = wrong / (num_classes - 1)
@@ -56,11 +57,11 @@ def summary_of_mixed_rows(
     sd: Float[np.ndarray, "... label part"],
     interval: float,
 ) -> PosteriorSummary:
-    """What is known of ``sum_s theta_s gamma_s``, theta ~ Dir(a), of independent rows gamma_s.
+    """Posterior summary of ``sum_s theta_s gamma_s``, theta ~ Dir(a), for independent gamma_s.
 
     ``E[(sum_s theta_s gamma_s)^2] = sum_st E[theta_s theta_t] E[gamma_s gamma_t]`` with
     ``E[theta_s theta_t] = a_s (a_t + [s = t]) / (A (A + 1))``, A the sum of a. Means and deviations
-    are exact; intervals are those of Betas with these.
+    are exact; intervals are those of Betas with these moments.
 
     Parameters
     ----------
@@ -105,19 +106,19 @@ class ConfusionMatrices(nn.Module):
     num_workers, num_classes
         M and K.
     right, wrong
-        The prior of every row is worth ``right`` answers that name the class and ``wrong`` that
+        The prior of every row counts as ``right`` answers that name the class and ``wrong`` that
         name another, evenly. The default, four and two, expects two thirds of the answers to be
-        right, is outvoted by some ten answers, and keeps the classes from changing places.
+        right, is outweighed by some ten answers, and keeps the classes from being swapped.
     worth
-        w, as how many independent workers each counts, such as the ``worth`` of
+        w, the number of independent workers that each worker counts as, such as the ``worth`` of
         ``discount_copies``: an answer adds ``w_j log gamma_jk(a)``. By default every answer counts
-        in full. Bounds of different w cannot be compared.
+        in full. Bounds (ELBO) with different w cannot be compared.
 
     Raises
     ------
     ValueError
-        For no worker, or fewer than two classes, or a worth that is not one number above 0 for
-        each worker.
+        If there is no worker, there are fewer than two classes, or ``worth`` is not one number
+        above 0 for each worker.
 
     Examples
     --------
@@ -146,11 +147,11 @@ class ConfusionMatrices(nn.Module):
 
     @property
     def worth(self) -> Float[Tensor, " worker"] | None:
-        """As how many independent workers each counts; None where all count in full."""
+        """The number of independent workers that each counts as; None if all count in full."""
         return self._worth
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> ConfusionMatrices:
-        """The same for so many workers, those of before in these rows; new ones count as one."""
+        """The same for ``number`` workers, the earlier ones in ``rows``; new ones count as one."""
         if self._worth is None:
             return rebuilt(self, num_workers=number)
         worth = torch.ones(number, dtype=torch.float64)
@@ -184,11 +185,11 @@ class ConfusionMatrices(nn.Module):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> tuple[Float[Tensor, "answer class"], Float[Tensor, "answer class"]]:
-        """Of every answer how often its worker says that of each class, and anything at all.
+        """How often the worker of every answer says that about each class, and anything at all.
 
             alpha_jka - w_j q(y_i = k)    sum_l alpha_jkl - w_j q(y_i = k)
 
-        with what the answer itself was counted for taken out, and the prior left.
+        without what the answer itself has added to the counts. The prior stays.
 
         Parameters
         ----------
@@ -205,7 +206,7 @@ class ConfusionMatrices(nn.Module):
         own = classes.to(counted)[labels.item]
         if self.worth is not None:
             own = self.worth.to(counted)[labels.worker, None] * own
-        # More than was counted cannot be taken out, as of answers that were not learned from.
+        # Never less than the prior: some answers may not have been counted at all.
         least = prior[labels.worker, :, labels.label]
         named = torch.maximum(counted[labels.worker, :, labels.label] - own, least)
         least = prior.sum(-1)[labels.worker]
@@ -217,7 +218,7 @@ class ConfusionMatrices(nn.Module):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
-        """``log E_-i[gamma_jka]``: the share of such answers, the answer itself left out."""
+        """``log E_-i[gamma_jka]``: the share of such answers, without the answer itself."""
         named, total = self.unheard(posteriors, labels, classes)
         return (named / total).log()
 
@@ -248,19 +249,19 @@ class CommunityConfusion(ConfusionMatrices):
 
     (Venanzi et al. 2014, with Dirichlet rows.) The concentrations ``a`` are parameters, learned by
     the ELBO together with everything else: what workers have in common is learned from all of them,
-    and workers with few answers lean on their community. A Gamma prior on every concentration keeps
-    them finite. One community is a hierarchical model without mixture.
+    and rates of workers with few answers are shrunk towards their community. A Gamma prior on every
+    concentration keeps them finite. One community is a hierarchical model without mixture.
 
     Parameters
     ----------
     num_workers, num_classes
         M and K.
     num_communities
-        C. Communities begin at accuracies from good to bad, which tells them apart.
+        C. Communities begin at different accuracies, from good to bad.
     concentration_prior
         Shape and rate of the Gamma prior.
     worth
-        As of ``ConfusionMatrices``.
+        As in ``ConfusionMatrices``.
     """
 
     def __init__(
@@ -321,7 +322,7 @@ class CommunityConfusion(ConfusionMatrices):
         items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
-        """The community of a worker is drawn from what its counts say, rates summed out."""
+        """The community of a worker is drawn given its counts, with its rates summed out."""
         concentration = self.rows.of_draw("confusion", values)
         log_share = values["communities"].numpy(force=True)[..., None, :]
         log_share = log_share + _log_marginal(counts, concentration)

@@ -1,4 +1,4 @@
-"""Where a trait is cut into two classes: what the items say of it."""
+"""Where a trait is cut into two classes: the evidence of the items."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# m grows by so much an annotator, up to this: few answers to an item hardly show where items part.
-_PARTED, _MOST_PARTED = 3.0, 30.0
+# m grows by this per annotator, up to this: few answers per item hardly show where items separate.
+_SEPARATION, _MAX_SEPARATION = 3.0, 30.0
 
 
 def log_weight_of_items(
@@ -21,9 +21,9 @@ def log_weight_of_items(
 
         s(c) = sum_t rho_t p_t(c)                R(c) = 1 - sum_t rho_t H(p_t(c)) / H(s(c))
 
-    The share s of class 1 is about the expected one, r, which counts as n items, and items part at
-    c, so that few of them lie near it: R is the share of what is unknown of a class that its trait
-    tells, H being the entropy and ``m = min(3 M, 30)`` for M annotators.
+    At a good cut c the share s of class 1 is about the expected one, r, which counts as n items,
+    and items separate, so that few of them lie near c: R is the part of the uncertainty about a
+    class that the trait removes, with H the entropy and ``m = min(3 M, 30)`` for M annotators.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def log_weight_of_items(
     """
     class_1 = rho @ above
     of_share = share * class_1.log() + (1 - share) * (1 - class_1).log()
-    # The trait of all items may be one and the same, which tells nothing.
-    told = (1 - rho @ _entropy(above) / _entropy(class_1)).clamp_min(1e-6)
-    parted = min(_PARTED * num_annotators, _MOST_PARTED)
-    return strength * of_share + parted * told.log()
+    # Zero if the trait is the same for all items.
+    explained = (1 - rho @ _entropy(above) / _entropy(class_1)).clamp_min(1e-6)
+    separation = min(_SEPARATION * num_annotators, _MAX_SEPARATION)
+    return strength * of_share + separation * explained.log()
 
 
 def _entropy(probability: Tensor) -> Tensor:

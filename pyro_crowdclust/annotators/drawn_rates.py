@@ -1,7 +1,9 @@
-"""Rates of workers whose Beta or Dirichlet posteriors are known given each of several draws.
+"""Posteriors of workers' rates over several draws, from Betas or Dirichlets given each draw.
 
-The law of total variance, ``Var[r] = E[Var[r | draw]] + Var[E[r | draw]]``: intervals of Betas with
-these moments leave open what the draws leave open.
+    Var[r] = E[Var[r | draw]] + Var[E[r | draw]]
+
+(law of total variance): intervals are those of Betas with these moments, so that they contain the
+uncertainty that shows in the differences between draws.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from pyro_crowdclust.families import (
 
 
 class DrawnShares(NamedTuple):
-    """Shares given each draw.
+    """Means and variances of shares, given each draw.
 
     Attributes
     ----------
@@ -37,7 +39,7 @@ class DrawnShares(NamedTuple):
 
     @classmethod
     def of(cls, natural_parameters: Float[Tensor, "draw ..."]) -> DrawnShares:
-        """Those of Dirichlets, or Betas, with one row of natural parameters each."""
+        """The shares of Dirichlets, or Betas, with these rows of natural parameters."""
         return cls(*Dirichlet(natural_parameters.shape[-1]).share_moments(natural_parameters))
 
     def at(self, place: int) -> DrawnShares:
@@ -49,7 +51,7 @@ class DrawnShares(NamedTuple):
         return DrawnShares(*(part.flip(-1) for part in self))
 
     def summary(self, interval: float) -> PosteriorSummary:
-        """Of Betas with the moments over all draws."""
+        """The summary of Betas that have the moments over all draws."""
         centre = self.mean.mean(0)
         spread = self.variance.mean(0) + self.mean.var(0, correction=0)
         mean = centre.numpy()
@@ -58,14 +60,14 @@ class DrawnShares(NamedTuple):
 
 
 class LookShares(NamedTuple):
-    """How many pairs look like what, of a relation that there is of several kinds.
+    """Moments of s, the shares of the looks among the pairs of a relation.
 
     Attributes
     ----------
     mean
         E[s] given every draw.
     square
-        E[s s'].
+        E[s s'] given every draw.
     """
 
     mean: Float[Tensor, "draw look"]
@@ -88,8 +90,8 @@ class LookShares(NamedTuple):
         spread = (weights.square().unsqueeze(-1) * covariance).sum(1)
         return cls(average, average.unsqueeze(-1) * average.unsqueeze(-2) + spread)
 
-    def mixed(self, said: Sequence[DrawnShares]) -> DrawnShares:
-        """``sum_y s_y r_y`` of independent r, what a worker says of pairs of every look.
+    def mixed(self, answers: Sequence[DrawnShares]) -> DrawnShares:
+        """``sum_y s_y r_y`` for independent r, the shares of a worker's answers for each look.
 
         Examples
         --------
@@ -99,40 +101,40 @@ class LookShares(NamedTuple):
         >>> half.mixed([sure.reversed(), sure]).mean
         tensor([[[0.5000, 0.5000]]])
         """
-        mean, square = torch.zeros_like(said[0].mean), torch.zeros_like(said[0].mean)
-        for look, shares in enumerate(said):
+        mean, square = torch.zeros_like(answers[0].mean), torch.zeros_like(answers[0].mean)
+        for look, shares in enumerate(answers):
             mean += self.mean[:, look, None, None] * shares.mean
             square += self.square[:, look, look, None, None] * shares.variance
-            for other, others in enumerate(said):
+            for other, others in enumerate(answers):
                 square += self.square[:, look, other, None, None] * shares.mean * others.mean
         return DrawnShares(mean, square - mean**2)
 
 
-def of_relations(
-    said: Sequence[DrawnShares],
+def shares_of_relations(
+    answers: Sequence[DrawnShares],
     looks: Float[Tensor, "draw relation look"],
     counts: Float[Tensor, "draw relation look"],
 ) -> tuple[DrawnShares, DrawnShares]:
-    """What workers say of pairs that are different, and of those that are the same.
+    """The shares of workers' answers about pairs that are different, and that are the same.
 
-    With ``s_y`` the share of pairs of a relation that look y and ``r_y`` what a worker says of such
-    pairs, it is ``sum_y s_y r_y`` that is said of the relation, whatever its pairs look like.
+    If ``s_y`` is the share of the pairs of a relation that look y and ``r_y`` the shares of a
+    worker's answers about such pairs, then ``sum_y s_y r_y`` are the shares for the relation.
 
     Parameters
     ----------
-    said
-        r of every look.
+    answers
+        r for every look.
     looks
-        Natural parameters of how pairs look that are different and the same, in turn, of every kind
-        of pair.
+        Natural parameters of the shares s, for pairs that are different and the same in turn, for
+        every kind of pair.
     counts
         How many pairs looked like that in the draw.
     """
-    # A little, so that a relation without pairs has shares as well.
+    # A small number is added, so that a relation without pairs has shares, too.
     pairs = (counts.sum(-1) + 1e-6).unflatten(1, (-1, 2))
     of_kinds = looks.unflatten(1, (-1, 2))
     different, same = (
-        LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(said)
+        LookShares.of(of_kinds[:, :, relation], pairs[:, :, relation]).mixed(answers)
         for relation in range(2)
     )
     return different, same
@@ -143,7 +145,7 @@ def weight_of(
 ) -> tuple[Float[np.ndarray, " worker"], Float[np.ndarray, " worker"]]:
     """Mean and deviation of ``log alpha / (1 - alpha) + log beta / (1 - beta)``.
 
-    Of independent Betas with the moments of these rates.
+    The rates are taken as independent Betas with the moments in their summaries.
 
     Examples
     --------

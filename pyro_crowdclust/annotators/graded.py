@@ -1,11 +1,11 @@
-"""Workers who grade how alike two items are, and may not be able to tell.
+"""Workers who grade how similar two items are, on a common scale, or say "can't tell".
 
     y_ij in {1, ..., G}                              what a pair looks like, on a common scale
     L_ij^m | y_ij = s ~ Cat(gamma_ms),               gamma_ms ~ Dir(a_s) for every worker m
 
 The labels are the G grades and "can't tell". Every worker has thresholds of their own on the common
-scale: gamma_m is how their grades fall at each of its levels, around what all workers have in
-common, a, where that is learned.
+scale: gamma_ms is the distribution of their grades for pairs at level s, around a_s, which all
+workers have in common.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares, of_relations
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, shares_of_relations
 from pyro_crowdclust.annotators.look_priors import (
     concentration_of_grades,
     concentration_of_two_looks,
@@ -65,7 +65,7 @@ class GradedAnswers(nn.Module):
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:
-        """How each worker's grades fall at every level of the scale, the lowest first."""
+        """The distribution of each worker's grades at every level of the scale, lowest first."""
         rows: Any = self.rows
         return {f"grades_{level + 1}": prior for level, prior in enumerate(rows)}
 
@@ -101,7 +101,7 @@ class GradedAnswers(nn.Module):
         return GradedAnswer(look, rows, worker, self.num_grades)
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
-        """The grades themselves, one-hot; of "can't tell" all are as likely."""
+        """The grades themselves, one-hot; all are equally likely where it is "can't tell"."""
         place = grade_places(label, self.num_grades)
         one_hot = nn.functional.one_hot(place, self.num_grades + 1)[:, :-1].double()
         return one_hot + (1 - one_hot.sum(-1, keepdim=True)) / self.num_grades
@@ -111,8 +111,8 @@ class GradedAnswers(nn.Module):
     ) -> WorkerSummary:
         """Shares of the grades at every level; the weight of the highest grade over the lowest.
 
-        With the levels 1 and G of what pairs look like, ``log gamma_G(G) / gamma_1(G)
-        - log gamma_G(1) / gamma_1(1)``: posterior mean and deviation.
+        The weight is ``log gamma_G(G) / gamma_1(G) - log gamma_G(1) / gamma_1(1)``, with the lowest
+        level 1 and the highest level G: posterior mean and deviation.
         """
         sites = [posteriors[name] for name in self.priors()]
         rates = {
@@ -133,13 +133,13 @@ class GradedAnswers(nn.Module):
         counts: Float[Tensor, "draw relation look"],
         interval: float,
     ) -> WorkerSummary:
-        """Grades of pairs that are the same or different, before those of every look.
+        """Shares over all draws: for pairs that are the same and different, then for every look.
 
-        Over all draws; the weight is of q.
+        The weight is that under q.
         """
         found = self.summary(posteriors, interval)
         by_look = {name: DrawnShares.of(given[name]) for name in self.priors()}
-        different, same = of_relations([*by_look.values()], looks, counts)
+        different, same = shares_of_relations([*by_look.values()], looks, counts)
         every = {"if_same": same, "if_different": different} | by_look
         rates = {name: shares.summary(interval) for name, shares in every.items()}
         return WorkerSummary(rates, found.weight, found.weight_sd)

@@ -1,12 +1,12 @@
-"""Workers who grade how alike two items are, in models of clusters.
+"""Workers who grade how similar two items are, in models of clusters.
 
     L_ij^m | same ~ Cat(gamma_m1),      L_ij^m | different ~ Cat(gamma_m0)
     gamma_ms ~ Dir(a_s),    a_1g = 2 / G (w + (r - w) g / (G - 1)),    a_0g = a_1,(G - 1 - g)
 
 The labels are the G grades g = 0, ..., G - 1 from "different" to "same", and "can't tell", which is
-an answer like others: whoever hesitates more often before pairs that are the same tells something
-by it. Every worker has two rows, so that what a grade of theirs means is learned, wherever their
-thresholds are; pseudo-counts r and w say beforehand that higher grades mean "same". Two grades
+an answer like the others: if a worker hesitates more often about pairs that are the same, it is
+evidence. Every worker has two rows, so that the meaning of their grades is learned, wherever their
+thresholds are; under the prior, with pseudo-counts r and w, higher grades mean "same". Two grades
 without "can't tell" are the two coins of ``TwoCoin``.
 """
 
@@ -25,13 +25,13 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Dirichlet
 from pyro_crowdclust.files.parts import described
 
-# Pseudo-count of "can't tell", as likely of pairs that are the same as of others.
+# Pseudo-count of "can't tell", the same for pairs that are the same and for others.
 _UNSURE = 0.5
 
 
 @described
 class GradedPairs(nn.Module):
-    """Two rows of shares for every worker: of grades of pairs that are the same, and of others.
+    """Two distributions of grades for every worker: of pairs that are the same, and of others.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class GradedPairs(nn.Module):
     num_grades
         G, at least 2.
     trust
-        Pseudo-counts r and w of right and wrong answers, spread over the grades: of pairs that are
-        the same the highest grade has most of them and the lowest least, of others the reverse.
+        Pseudo-counts r and w of right and wrong answers, spread over the grades: for pairs that are
+        the same, the highest grade has most of them and the lowest least; for others, the reverse.
     unsure
         Whether "can't tell" is one of the answers.
 
@@ -79,7 +79,7 @@ class GradedPairs(nn.Module):
 
     @property
     def outcomes(self) -> Outcomes:
-        """What can be said."""
+        """The possible answers."""
         return Outcomes(self.num_grades, self.num_grades + self.unsure)
 
     def with_trust(self, trust: tuple[float, float]) -> GradedPairs:
@@ -87,7 +87,7 @@ class GradedPairs(nn.Module):
         return GradedPairs(self.num_workers, self.num_grades, trust, self.unsure)
 
     def priors(self) -> dict[str, ConjugatePrior]:
-        """How each worker's grades fall for pairs that are the same, and for others."""
+        """The distributions of each worker's grades for pairs that are the same, and for others."""
         return {"if_same": self.if_same, "if_different": self.if_different}
 
     def answer(
@@ -96,7 +96,7 @@ class GradedPairs(nn.Module):
         rates: Mapping[str, Float[Tensor, "worker grade"]],
         worker: Int[Tensor, " pair"],
     ) -> GradedAnswer:
-        """Likelihood of the answers; linear in ``same`` and in every log share."""
+        """Likelihood of the answers, linear in ``same`` and in every log share."""
         rows = torch.stack([rates["if_different"], rates["if_same"]])
         return GradedAnswer(torch.stack([1 - same, same], -1), rows, worker, self.num_grades)
 
@@ -115,11 +115,11 @@ class GradedPairs(nn.Module):
         answers, number = data.answers, len(data.grade_ids) or 2
         if number != self.num_grades:
             raise ValueError(
-                f"the annotators are of {self.num_grades} grades, but the answers have {number}: "
+                f"the annotators have {self.num_grades} grades, but the answers have {number}: "
                 f"build the model with GradedPairs(data.num_workers, {number})"
             )
         if answers is not None and not self.unsure and bool(answers.label.isnan().any()):
             raise ValueError(
-                "some workers could not tell, but the annotators know of grades alone: build the "
+                'some answers are "can\'t tell", but the annotators have only grades: build the '
                 f"model with GradedPairs(data.num_workers, {number}), and fit anew"
             )

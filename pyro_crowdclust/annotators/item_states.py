@@ -1,10 +1,10 @@
-"""Items of a class that differ: easy ones, on which workers agree, and hard ones.
+"""Items of a class in several states: easy ones, on which workers agree, and hard ones.
 
     s_i | y_i = k ~ Cat(pi_k)    gamma_jks ~ Dir(b_ks)    a_ij | y_i = k, s_i = s ~ Cat(gamma_jks)
 
-Answers about an item are independent given its class and state only, so that agreement counts for
+Answers about an item are independent only given its class and state, so that agreement counts for
 less where items differ (Li et al. 2019, subtypes; here every state has a prior of its own). The
-state of an item is summed out at its best q(s | y), and models see classes alone.
+state of an item is summed out at its best q(s | y), so that models deal with classes only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -28,23 +28,23 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.parts import described
 
-# Times chance; a state in which workers did worse would be one of another class.
-_LEAST_ACCURACY = 1.2
+# Relative to chance. A state in which workers were worse would belong to another class.
+_MIN_ACCURACY = 1.2
 
 
 @described
 class ClassStates(nn.Module):
     """A confusion row of every worker for each of S states that the items of a class can have.
 
-    Besides the verbs of every annotator model it has ``sum_states``, by which evidence of states
-    becomes evidence of classes, ``draw_states``, and ``answer_probabilities`` given other answers.
+    Besides the verbs of every annotator model it has ``sum_states``, which turns evidence of states
+    into evidence of classes, ``draw_states``, and ``answer_probabilities`` given other answers.
 
     Parameters
     ----------
     num_workers, num_classes
         M and K.
     accuracies
-        How many answers the prior expects to be right in each state; at least 1.2 / K.
+        The share of right answers that the prior expects in each state; at least 1.2 / K.
     strength
         Pseudo-answers of a row.
 
@@ -68,7 +68,7 @@ class ClassStates(nn.Module):
             raise ValueError(f"accuracies are {accuracies}: give one or more between 0 and 1")
         self.num_workers, self.num_classes = num_workers, num_classes
         self.num_states = len(accuracies)
-        rights = [strength * max(one, _LEAST_ACCURACY / num_classes) for one in accuracies]
+        rights = [strength * max(one, _MIN_ACCURACY / num_classes) for one in accuracies]
         rows = [diagonal_concentration(num_classes, one, strength - one) for one in rights]
         # Rows are sorted by worker, class and state.
         concentration = torch.stack(rows, 1).flatten(0, 1).repeat(num_workers, 1)
@@ -138,7 +138,7 @@ class ClassStates(nn.Module):
         worker: Int[Tensor, " answer"],
         label: Int[Tensor, " answer"],
     ) -> Float[Tensor, "answer class"]:
-        """``sum_s q(s | y_i = k, labels) E[gamma_jksl]`` of answers that are not in ``labels``."""
+        """``sum_s q(s | y_i = k, labels) E[gamma_jksl]`` for answers that are not in ``labels``."""
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         evidence = labels.evidence(self.log_answers(values))
         state = self.log_states(values, evidence).softmax(-1)

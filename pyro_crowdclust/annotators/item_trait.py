@@ -1,26 +1,26 @@
-"""Annotators who err together: answers of two kinds about items that differ by a trait.
+"""Workers who err about the same items: answers about two classes depend on a trait of the item.
 
     t_i ~ Cat(rho) on a grid         p(y_i = 1 | t) = sigma(kappa (t - c))
     (b_j, h_j) ~ N(m_0, S_0)         p(a_ij = 1 | t_i) = sigma(b_j t_i - h_j)
 
-Given the class alone answers are dependent: items near the cut c are hard for everybody, so that
-everybody errs about the same ones. Given the trait they are independent. A worker has a slope b
-(how sharply items are told apart) and a threshold h (where "1" begins). This is the two-parameter
-item response model with the places of items and persons exchanged; here the trait is summed out on
-its grid, exactly, and its distribution rho is free.
+Given only the class, answers are dependent: items near the cut c are hard for everybody, so that
+everybody errs about the same ones. Given the trait, they are independent. A worker has a slope b
+(how sharply they distinguish items) and a threshold h (where "1" begins). This is the two-parameter
+item response model with items and persons exchanged; here the trait is summed out exactly on its
+grid, and its distribution rho is free.
 
-The class is not what explains the answers best, which with many dependent annotators becomes
-"hard or not" (every free parameter of a class is used to explain the dependence), but the side of
-the trait that an item is on. The cut is where the workers together tell items apart best, which is
-where most of their own thresholds are, where the share of class 1 is about what is expected, and
-where items part, so that few of them lie near it:
+If the class were whatever explains the answers best, it would with many dependent annotators become
+"hard or not", as every free parameter of a class is used to explain the dependence. Here it is the
+side of the cut on which the trait of an item lies. The cut is where the workers together
+distinguish items best, which is where most of their own thresholds are; where the share of class 1
+is about what is expected; and where items separate, so that few of them lie near it:
 
     w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
     I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))          s(c) = sum_t rho_t sigma(kappa (t - c))
     R(c) = 1 - sum_t rho_t H(sigma(kappa (t - c))) / H(s(c))
 
-with the Fisher information I of all answers about t, the expected share r, which counts as n
-items, and the share R of what is unknown of a class that its trait tells, H being the entropy and
+I is the Fisher information of all answers about t; r, the expected share, counts as n items; R is
+the part of the uncertainty about a class that the trait removes, with H the entropy and
 m = min(3 M, 30). A few workers hardly move the cut from its prior; many outweigh the share, too.
 """
 
@@ -51,8 +51,8 @@ _NODES = 15
 class ItemTrait(nn.Module):
     """Two classes as the two sides of a trait, seen through each worker's slope and threshold.
 
-    Class 1 is the second of ``CrowdData.class_ids``. For the model ``LatentTrait``, whose shares
-    of the classes follow from the trait.
+    Class 1 is the second of ``CrowdData.class_ids``. These annotators are made for the model
+    ``LatentTrait``, in which the shares of the classes follow from the trait.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ class ItemTrait(nn.Module):
     strength
         Pseudo-items of the trait's prior; a tenth of the items is a good number.
     slope, threshold
-        Mean and deviation of the prior of b, deviation of that of h.
+        Mean and deviation of the prior of b; deviation of the prior of h.
     sharpness
         kappa, which cannot be learned from answers: how sharply the truth itself follows the
-        trait. Twice a typical worker, by default.
+        trait. By default twice the slope of a typical worker.
     cut_strength
-        n, the pseudo-items of the share where the cut is placed.
+        n, the number of items that the expected share counts as where the cut is placed.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class ItemTrait(nn.Module):
 
     @torch.no_grad()
     def cut(self, values: Mapping[str, Tensor]) -> Float[Tensor, " cut"]:
-        """w, the probabilities of the places where the cut may be."""
+        """w, the probability of every possible place of the cut."""
         slope, threshold = self.family.unpack(values["curves"])[0].unbind(-1)
         cuts = CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
@@ -181,7 +181,7 @@ class ItemTrait(nn.Module):
 
     @torch.no_grad()
     def sides(self, values: Mapping[str, Tensor]) -> Float[Tensor, "point class"]:
-        """``p(y | t)`` at every point, the place of the cut averaged over."""
+        """``p(y | t)`` at every point, averaged over the places of the cut."""
         upper = self._above() @ self.cut(values)
         return torch.stack([1 - upper, upper], -1)
 
@@ -224,7 +224,7 @@ class ItemTrait(nn.Module):
         worker: Int[Tensor, " answer"],
         label: Int[Tensor, " answer"],
     ) -> Float[Tensor, "answer class"]:
-        """``sum_t q(t | y, labels) E[p(label | t)]`` of answers that are not in ``labels``."""
+        """``sum_t q(t | y, labels) E[p(label | t)]`` for answers that are not in ``labels``."""
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         evidence = labels.evidence(self.log_answers(values)) + values["trait"]
         of_item = evidence.softmax(-1)[item].unsqueeze(1) * self.sides(values).mT
@@ -250,11 +250,11 @@ class ItemTrait(nn.Module):
     def effective_number(
         self, posteriors: Mapping[str, ConjugatePosterior]
     ) -> Float[np.ndarray, " class"]:
-        """How many independent workers err as little together as these, for each class.
+        """The effective number of independent workers, for each class.
 
-        The share of the workers that errs about an item has some variance over the items of a
-        class. With independent errors it were ``sum_j p_j (1 - p_j) / M^2``; M times the ratio of
-        that to the variance under the model is the number. It is 1 for copies.
+        The share of the workers who err about an item has some variance over the items of a class.
+        With independent errors this would be ``sum_j p_j (1 - p_j) / M^2``; the effective number is
+        M times this over the variance under the model. It is 1 for copies.
         """
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         of_class = self._points_of_classes(values)
@@ -270,7 +270,7 @@ class ItemTrait(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """Means and deviations by quadrature; intervals are those of Betas with these."""
+        """Means and deviations by quadrature; intervals are those of Betas with these moments."""
         values = {name: posterior.mean() for name, posterior in posteriors.items()}
         of_class = self._points_of_classes(values)
         curves = self.family.moments(posteriors["curves"].natural_parameters)

@@ -1,4 +1,4 @@
-"""What all models of class labels share: the labels' sites, and the checks of the data."""
+"""The sites of class labels and the checks of the data, which all models of class labels share."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from pyro_crowdclust.protocols import (
 
 
 class LabelLikelihood:
-    """``p(labels | classes)`` of annotators whose sites have certain values.
+    """``p(labels | classes)`` of annotators, at given values of their sites.
 
-    States that classes have (``ClassStates``) are summed out, or drawn. Nothing is computed before
-    it is asked for: the model's sites of a training step replay what the guide's have.
+    States of classes (``ClassStates``) are summed out, or drawn. Everything is computed on first
+    use, since in a training step the model's sites replay values that the guide's sites have.
 
     Parameters
     ----------
@@ -52,14 +52,14 @@ class LabelLikelihood:
         return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """``log p(a_i | y_i = k)`` of all labels of every item; each counts w of its worker."""
+        """``log p(a_i | y_i = k)`` of all labels of every item, weighted by ``worth``."""
         log_answers, worth = self._log_answers, worth_of(self._annotators)
         if worth is not None:
             log_answers = worth.view(-1, 1, 1) * log_answers
         return self._of_classes(labels.evidence(log_answers))
 
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
-        """``log p(label | class)`` of every worker, for one label alone."""
+        """``log p(label | class)`` of every worker, for a single label."""
         return self._of_classes(self._log_answers)
 
     def log_rows(
@@ -78,7 +78,7 @@ class LabelLikelihood:
 
 
 def worth_of(annotators: ClassAnnotators) -> Float[Tensor, " worker"] | None:
-    """As how many independent workers each counts; None where all count in full."""
+    """The number of independent workers that each counts as; None if all count in full."""
     return annotators.worth if isinstance(annotators, SupportsWorth) else None
 
 
@@ -90,19 +90,19 @@ def unheard_evidence(
 ) -> Float[Tensor, "item class"]:
     """``sum_j w_j log E_-i[p(a_ij | y_i = k)]`` of all labels of every item.
 
-    E_-i is the expectation under what is known of the workers without their answers about the item
-    itself, where these can be taken out (``SupportsUnheard``), else under all that is known.
+    E_-i is the expectation under the posterior of the workers without their answers about the item
+    itself, if these can be removed (``SupportsUnheard``), otherwise under the whole posterior.
 
     Parameters
     ----------
     annotators
-        The model of the workers, under which classes have no states.
+        The model of the workers, in which classes have no states.
     posteriors
-        Those of its sites, which learned of the labels.
+        The posteriors of its sites, given the labels.
     labels
         The answers.
     classes
-        q(y), by which they were counted.
+        q(y), which weighted the labels in these posteriors.
     """
     log_answers = log_unheard(annotators, posteriors, labels, classes)
     worth = worth_of(annotators)
@@ -118,7 +118,7 @@ def log_unheard(
     labels: LabelMatrix,
     classes: Float[Tensor, "item class"],
 ) -> Float[Tensor, "answer class"]:
-    """``log E_-i[p(label | class)]`` of every answer, or ``log E`` of annotators who know no -i."""
+    """``log E_-i[p(label | class)]`` of every answer; ``log E`` without ``SupportsUnheard``."""
     if isinstance(annotators, SupportsUnheard):
         return annotators.log_unheard(posteriors, labels, classes)
     rows = torch.tensor(annotators.summary(posteriors, 0.0).mean, device=labels.cell.device)
@@ -151,17 +151,17 @@ def sample_labels(
 
 
 def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
-    """Raise a ``ValueError`` unless the data have the labels that the annotators are of."""
+    """Raise a ``ValueError`` unless the data have class labels that suit the annotators."""
     if data.class_labels is None:
         raise ValueError(
-            "the data have no class labels, which this model is of: pass CrowdData(labels=frame)"
+            "the data have no class labels, which this model needs: pass CrowdData(labels=frame)"
         )
     for what, given in (("known labels", data.known), ("links", data.links)):
         if given is not None:
             raise ValueError(
                 f"the data have {what}, which this model of class labels does not use: leave them "
-                "out, or give labels of an expert as rows of labels of a worker of their own, who "
-                "is always right if trusted (TrustedWorkers, or trusted= of classify)"
+                "out, or pass the labels of an expert as labels= by a worker of their own, who can "
+                "be trusted to be always right (TrustedWorkers, or trusted= of classify)"
             )
     for what, ours, theirs in (
         ("workers", annotators.num_workers, data.num_workers),
@@ -170,17 +170,16 @@ def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:
         if ours != theirs:
             raise ValueError(
                 f"the annotators have {ours} {what}, but the data {theirs}: build them with "
-                f"{type(annotators).__name__}(...) of data.num_workers and data.num_classes"
+                f"{type(annotators).__name__}(data.num_workers, data.num_classes)"
             )
 
 
 def describe_annotators(
     annotators: ClassAnnotators, draws: Mapping[str, SiteDraws]
 ) -> dict[str, dict[str, NamedDraws]]:
-    """Draws of the workers' sites by name, and their ``confusion`` matrices, which all models have.
+    """Draws of the workers' ``confusion`` matrices, and of the sites under their own names.
 
-    ``confusion`` is p(label | class) of every worker, whatever sites it is made of; these follow
-    under their own names.
+    ``confusion`` is p(label | class) of every worker, which all models have, whatever their sites.
     """
     priors = annotators.priors()
     every = {name: draws[name].statistics for name in priors}

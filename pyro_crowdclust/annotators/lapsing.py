@@ -2,17 +2,18 @@
 
     a_m ~ Beta(9, 1),   u_p | m ~ Bern(a_m)      does worker m look at page p?
     L_ij^m | u_p = 1                             two coins, or grades: any annotators of pairs
-    L_ij^m | u_p = 0 ~ Cat(c_p),   c_p uniform   what is said without looking
+    L_ij^m | u_p = 0 ~ Cat(c_p),   c_p uniform   answers without looking
 
-Two coins alone take a burst of careless answers for a worker who errs a little everywhere: all
-answers then count less, and those of the burst too much. Every site is conjugate, and given q(z)
-and the rates the state of a page has a closed form, with c_p integrated out,
+Without page states, a burst of careless answers looks like a worker who errs a little everywhere:
+all of the worker's answers then count less, and those of the burst too much. Every site is
+conjugate, and given q(z) and the rates the state of a page has a closed form, with c_p integrated
+out,
 
     log odds of u_p = E[log a_m - log (1 - a_m)]
                       + sum_{a in p} E[log p(L_a | s_a)] - log B(1 + n) + log B(1)
 
-with s_a = P(same) of a pair and n how often the page has each answer. A message between the ends of
-a pair counts ``w q(u_p = 1)``.
+with s_a = P(same) of a pair and n the counts of the answers on the page. A message between the ends
+of a pair has the weight ``w q(u_p = 1)``.
 """
 
 from __future__ import annotations
@@ -42,23 +43,23 @@ from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsOut
 
 @described
 class LapsingWorkers(nn.Module):
-    """Annotators of pairs who do not look at some of their pages.
+    """Workers who answer some of their pages of pairs without looking.
 
     The answers need pages: tasks, sessions or days. A page that several workers were given has a
-    state for each of them, and in minibatches (or several processes) one that is in parts a state
+    state for each of them. In minibatches (or several processes), a page that is split has a state
     for each part.
 
     Parameters
     ----------
     attentive
-        The workers when they look: ``TwoCoin``, ``GradedPairs`` or annotators of one's own.
+        The workers when they look: ``TwoCoin``, ``GradedPairs`` or user-defined annotators.
     attention
         Pseudo-counts of pages with and without attention.
 
     Raises
     ------
     ValueError
-        If the workers want to know which items they are asked about (``SupportsItems``).
+        If the model of the workers needs the items that answers are about (``SupportsItems``).
 
     Examples
     --------
@@ -73,8 +74,8 @@ class LapsingWorkers(nn.Module):
         super().__init__()
         if isinstance(attentive, SupportsItems):
             raise ValueError(
-                f"{type(attentive).__name__} wants to know which items it is asked about, which "
-                "workers who lapse are not told: use it without LapsingWorkers"
+                f"{type(attentive).__name__} needs the items that answers are about, which "
+                "LapsingWorkers does not pass on: use it without LapsingWorkers"
             )
         self._attentive, self.num_workers = attentive, attentive.num_workers
         self.attention = attention
@@ -83,7 +84,8 @@ class LapsingWorkers(nn.Module):
         family = Beta()
         eta = family.natural(*torch.tensor(attention, dtype=torch.float64))
         own = {"attention": ConjugatePrior(family, eta, self.num_workers, dims=("worker",))}
-        # Else coins that do not look would explain every page better, and no rate be ever learned.
+        # Under uniform rates, answers without looking would explain every page better at first, and
+        # no rate would ever be learned.
         trusted = (
             attentive.with_trust(TRUSTED).priors() if isinstance(attentive, SupportsTrust) else {}
         )
@@ -99,7 +101,7 @@ class LapsingWorkers(nn.Module):
         return self._attentive
 
     def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> SessionSites:
-        """The verbs of the sites; ``owners`` as of ``sites_of``."""
+        """The verbs of the sites; ``owners`` as in ``sites_of``."""
         return SessionSites(self, owners)
 
     def with_trust(self, trust: tuple[float, float]) -> LapsingWorkers:
@@ -110,7 +112,7 @@ class LapsingWorkers(nn.Module):
         return LapsingWorkers(attentive, self.attention)
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> LapsingWorkers | None:
-        """The same for so many workers, those of before in these rows."""
+        """The same for ``number`` workers, the earlier ones in ``rows``."""
         attentive = with_workers(self.attentive, rows, number)
         return None if attentive is None else rebuilt(self, attentive=attentive)
 
@@ -124,7 +126,7 @@ class LapsingWorkers(nn.Module):
         rates: Mapping[str, Float[Tensor, "worker size"]],
         worker: Int[Tensor, " pair"],
     ) -> AnswerOfUnknownAttention:
-        """Likelihood of answers on unknown pages, at values of the rates."""
+        """Likelihood of answers on pages whose states are unknown, given the rates."""
         attentive = self.attentive.answer(same, rates, worker)
         return AnswerOfUnknownAttention(attentive, rates["attention"][worker], self.outcomes)
 
@@ -135,7 +137,7 @@ class LapsingWorkers(nn.Module):
         same: Float[Tensor, " pair"],
         rates: Mapping[str, Float[Tensor, "worker size"]],
     ) -> LapsingAnswer:
-        """Likelihood of the answers; linear in u, in ``same`` and in the statistics of the rates.
+        """Likelihood of the answers, linear in u, in ``same`` and in the statistics of the rates.
 
         ``attention`` is u of every page of a worker, or its probability.
         """

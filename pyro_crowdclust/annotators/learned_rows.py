@@ -1,4 +1,4 @@
-"""Dirichlet rows of workers whose prior is learned from all workers."""
+"""Dirichlet rows of workers, under a prior that is learned from all workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyro
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -20,11 +20,11 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 class LearnedRows(nn.Module):
     """``p_jk | c_j = c ~ Dir(a_ck)`` with concentrations a that the ELBO learns.
 
-    A Gamma prior on every concentration keeps them finite. Workers with few answers lean on what
-    their community has in common. The concentrations are points, so that what the ELBO bounds is
-    ``log p(data, a)``, the log joint density with the normalized density of the prior at a: every
-    concentration costs the ELBO what it costs the model, and models with more and with fewer of
-    them can be compared by it.
+    A Gamma prior on every concentration keeps them finite. Rows of workers with few answers are
+    shrunk towards what their community has in common. The concentrations are point estimates, so
+    that the ELBO is a bound of ``log p(data, a)``, which contains the normalized density of the
+    prior at a. It thus has the cost of every concentration, and models with different numbers of
+    concentrations can be compared by it.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LearnedRows(nn.Module):
     def of_draw(
         self, site: str, values: Mapping[str, Tensor]
     ) -> Float[np.ndarray, "*#chain community row share"]:
-        """The concentrations that the draw before ended with; before the first those learned."""
+        """The concentrations at the end of the previous draw; at first, the learned ones."""
         found = values.get(f"{site}_concentration", self.concentration())
         return found.numpy(force=True)
 
@@ -72,7 +72,7 @@ class LearnedRows(nn.Module):
         counts: Float[np.ndarray, "*chain worker row share"],
         community: Float[np.ndarray, "*chain worker community"],
     ) -> Float[np.ndarray, "*chain community row share"]:
-        """``concentration``, moved towards where these counts of drawn answers are likeliest.
+        """``concentration`` after a step towards the values under which the counts are likeliest.
 
             a_l <- (a_l sum_j r_j [psi(n_jl + a_l) - psi(a_l)] + s - 1)
                    / (sum_j r_j [psi(n_j + A) - psi(A)] + t)
@@ -93,7 +93,7 @@ def _of_communities(
     community: Float[np.ndarray, "*chain worker community"],
     values: Float[np.ndarray, "*chain community worker row share"],
 ) -> Float[np.ndarray, "*chain community row share"]:
-    """Sums over workers, each in the community as far as it belongs there."""
+    """Sums over workers, weighted by how far each belongs to the community."""
     return np.einsum("...jc,...cjrs->...crs", community, values)
 
 
@@ -101,6 +101,6 @@ def draw_log_shares(
     concentration: Float[np.ndarray, "*batch share"], rng: np.random.Generator
 ) -> Float[Tensor, "*batch share"]:
     """``log p`` of draws ``p ~ Dir(a)``."""
-    # Below this a draw of the Gamma is zero to a computer, and its logarithm would not be finite.
+    # A smaller draw of the Gamma may underflow to zero, whose logarithm is not finite.
     gamma = np.maximum(rng.standard_gamma(concentration), SMALLEST_PROBABILITY)
     return torch.from_numpy(np.log(gamma / gamma.sum(-1, keepdims=True)))

@@ -1,4 +1,4 @@
-"""How pairs look before anything is known: pseudo-pairs of every look, as a prior of looks."""
+"""Priors of what pairs look like, as pseudo-pairs of every look."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 _PSEUDO_PAIRS = 20.0
-# Of pairs that are the same the last look is the commonest, others less by this factor a level;
-# by the second one where an item of the pair is hard. With "same" and "different" no worker is
-# right more often than pairs look as they are, so that a smaller factor keeps all rates below what
-# good workers have where answers are few.
+# For pairs that are the same, the last look is the most common one, and each look before it is
+# rarer by this factor; by the second factor if an item of the pair is hard. With "same" and
+# "different" no worker is right more often than pairs look like what they are, so that with few
+# answers a smaller factor would keep all rates below those of good workers.
 _RARER, _RARER_HARD = 39.0, 2.0
 _RARER_GRADE, _RARER_HARD_GRADE = 3.0, 1.3
-# Of "same" and "different" about records, as if so many more pairs that differ had looked it. Where
-# pairs have no item in common, answers do not tell matches from what only looks like them.
+# For "same" and "different" about records, this many more pseudo-pairs that differ and look so.
+# Where pairs have no item in common, answers do not distinguish matches from what looks like one.
 _MORE_DIFFERENT = 80.0
 
 
@@ -51,7 +51,7 @@ def concentration_of_grades(num_grades: int, hard: bool) -> Float[Tensor, "relat
 
 
 def _pseudo_pairs(rarer: float, num_looks: int) -> Float[Tensor, "relation look"]:
-    """Of pairs that are different and the same, looks each a factor apart."""
+    """For pairs that are different and the same, looks that differ by a factor each."""
     powers = rarer ** torch.arange(num_looks, dtype=torch.float64)
     share = powers / powers.sum()
     return _PSEUDO_PAIRS * torch.stack([share.flip(0), share])

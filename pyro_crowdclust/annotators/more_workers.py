@@ -1,4 +1,4 @@
-"""The same annotators for more workers."""
+"""Rebuilds annotator models for more workers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pyro_crowdclust.protocols import SupportsMoreWorkers
 
 
 def with_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> Any | None:
-    """The same annotators of so many workers, at their prior; None where they cannot be made.
+    """The same annotators for ``number`` workers, at their prior; None if they cannot be made.
 
-    Annotators of which an argument is about single workers, or holds others, make these themselves
-    (``SupportsMoreWorkers``); all others are made of the same arguments.
+    Annotators with arguments about single workers, or that contain other annotators, do this
+    themselves (``SupportsMoreWorkers``); all others are made from the same arguments.
 
     Parameters
     ----------
     annotators
-        Of pairs or of class labels.
+        A model of pair answers or of class labels.
     rows
-        Where among the workers those of before are.
+        Codes that the earlier workers have among all workers.
     number
-        Of the workers.
+        Number of all workers.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def with_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> 
     >>> with_workers(annotators, torch.tensor([2, 0]), 3).worth.tolist()
     [2.0, 1.0, 0.5]
     """
-    if "constructor_arguments" not in vars(annotators):  # of somebody's own
+    if "constructor_arguments" not in vars(annotators):  # user-defined
         return None
     if isinstance(annotators, SupportsMoreWorkers):
         return annotators.with_workers(rows, number)

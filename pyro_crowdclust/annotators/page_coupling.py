@@ -1,4 +1,4 @@
-"""Messages between the items of sorted pages, and the posterior of what is local to a page."""
+"""Messages between the items of sorted pages, and the posterior of the local sites of a page."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from pyro_crowdclust.minibatches.pages import BatchPages
 # What the homes on a page look like, in this order.
 PAGE_STATES = ("sorted", "lumped", "careless")
 
-# Rounds of the homes of a page, all clusters at a time and so damped by a half.
+# Rounds over the homes of a page, which update all clusters at once and are damped by a half.
 _HOME_ROUNDS = 8
 # A cluster with fewer expected items on a page than this is not on it.
 _SEEN = 0.5
-# With fewer on all pages together it hears what a cluster without items hears.
+# With fewer on all pages together, it gets the same messages as a cluster without items.
 _ABSENT = 1e-6
-# Log-odds against a group that a page has not, which lies in the table for others that have.
+# Log odds of a group that a page does not have, although the table has a column for it.
 _NEVER = -1e9
-# Merge gains are formed for so many pages at a time, so that their memory does not grow.
+# Merge gains are computed for this many pages at a time, to limit memory.
 _PAGES_AT_A_TIME = 128
 
 
@@ -42,7 +42,7 @@ class PagePosterior(NamedTuple):
         q(h | s) of sorted and of lumped pages, ``[page, state, cluster, home]``; zero for clusters
         without items on the page, that is with less than half an expected item.
     offered
-        The same with the homes that these clusters would have, by which they may get items.
+        The same, with the homes that these clusters would have, so that they can gain items.
     """
 
     state_logits: Float[Tensor, "page state"]
@@ -61,7 +61,7 @@ class PagePosterior(NamedTuple):
 
 
 class PageCoupling:
-    """Messages between the items of sorted pages, by way of the clusters' homes.
+    """Messages between the items of sorted pages, which pass through the clusters' homes.
 
     With w_s the log odds of a placement at home against one other group (``placement_scores``), C
     the expected overlap of homes and F_s the bound of a page given its state,
@@ -72,24 +72,25 @@ class PageCoupling:
         F_s = sum_i E[log p(g_i | s)] + log r_s C_s - log Z_s + entropy of q(h | s)
         F_careless = |S| log(1 / (G + 1))
 
-    Whether a page is careless is asked in the last round only: before, its items would not be heard
-    until they agreed with features that may still be vague.
+    Pages can be careless in the last round only: before, the items of a page would be ignored until
+    they agreed with features that may still be vague.
 
     Parameters
     ----------
     log_overlap
-        log r_s of sorted and of lumped pages, as of ``SortedPages``.
+        log r_s of sorted and of lumped pages, as in ``SortedPages``.
     rates
         E[t] of the workers' accuracy and habits.
     pages
         The pages.
     num_items
-        The first so many rows of the assignments may be on pages.
+        Only this many first rows of the assignments may be on pages.
     weighted
-        Whether what items hear counts by the weights of the pages.
+        Whether messages are multiplied by the weights of the pages.
     owners
-        q(c) of every component, where clusters own components: homes are of clusters, assignments
-        and messages of components, ``sum_m q(c_k = m)`` of what is said to ``z_i = k`` above.
+        q(c) of every component, where clusters own components: homes belong to clusters, and
+        assignments and messages to components. The message to component k is the sum over clusters
+        m of ``q(c_k = m)`` times the message above to m.
     """
 
     def __init__(
@@ -121,7 +122,7 @@ class PageCoupling:
     ) -> PagePosterior:
         """q(s) q(h | s) given q of the items' clusters, all pages at once.
 
-        Without ``careless`` no page is taken for a careless one.
+        Without ``careless`` no page can be careless.
         """
         counts = self._pages.counts(assignments.to(self._right.dtype))
         return self.posterior_of(counts, careless)
@@ -131,11 +132,11 @@ class PageCoupling:
         self, counts: Float[Tensor, "page cluster group"], careless: bool = True
     ) -> PagePosterior:
         """The same, given how many items of every cluster lie in every group."""
-        # Clusters that are on no page are all alike.
+        # Clusters that are on no page all have the same posterior.
         absent = counts.sum((0, 2)) < _ABSENT
-        alike = absent.nonzero().squeeze(1)
-        if len(alike) > 1:
-            kept = torch.cat([(~absent).nonzero().squeeze(1), alike[:1]])
+        same = absent.nonzero().squeeze(1)
+        if len(same) > 1:
+            kept = torch.cat([(~absent).nonzero().squeeze(1), same[:1]])
             place = torch.full_like(absent, len(kept) - 1, dtype=torch.long)
             place[kept] = torch.arange(len(kept), device=place.device)
             logits, *homes = self._posterior_of(counts[:, kept], careless)
@@ -148,7 +149,7 @@ class PageCoupling:
         seen = counts.sum(-1) >= _SEEN
         logits = self._home_logits(self._evidence(counts), seen)
         homes = logits.softmax(2)
-        # log q(h) less its logit, which the likeliest home tells without another sum of exponents.
+        # log q(h) less its logit; the likeliest home gives it without another sum of exponentials.
         shift = homes.amax(2).log() - logits.amax(2)
         held = homes * seen[:, None, None]
         right = (held[:, :, 1:] * counts.mT.unsqueeze(1)).sum((-2, -1))
@@ -170,19 +171,20 @@ class PageCoupling:
     def _evidence(
         self, counts: Float[Tensor, "page cluster group"]
     ) -> Float[Tensor, "page homed cluster home"]:
-        """What the items of every cluster say of its home; 0 for none."""
-        word = (self._right - self._wrong)[..., None, None]
-        heard = word * counts.unsqueeze(1) + self._outside[:, None, None]
-        return nn.functional.pad(heard, (1, 0))
+        """The evidence of the items of every cluster about its home; 0 for having none."""
+        weight = (self._right - self._wrong)[..., None, None]
+        evidence = weight * counts.unsqueeze(1) + self._outside[:, None, None]
+        return nn.functional.pad(evidence, (1, 0))
 
     def _home_logits(
         self, evidence: Float[Tensor, "page homed cluster home"], seen: Bool[Tensor, "page cluster"]
     ) -> Float[Tensor, "page homed home cluster"]:
-        """log q(h | s), unnormalized; clusters that are not seen repel none.
+        """log q(h | s), unnormalized; clusters that are not on a page repel no others.
 
-        Homes lie before clusters: along a last dimension of a few torch takes eight times as long.
+        The axis of homes comes before that of clusters: with only a few homes in the last axis
+        torch takes eight times as long.
         """
-        # Of many clusters few may be on any page; the others hear how these repel them.
+        # Of many clusters few may be on any page; the others are only repelled by these.
         somewhere = seen.any(0).nonzero().squeeze(1)
         seen = seen.index_select(1, somewhere).unsqueeze(1).float()
         of_states = []
@@ -192,11 +194,11 @@ class PageCoupling:
             if overlap:
                 # The rounds end before they settle to more digits than these.
                 some = logits.index_select(2, somewhere).float()
-                heard = some[:, 1:].clone()  # of groups; nobody is repelled from the empty one
+                of_groups = some[:, 1:].clone()  # no cluster is repelled from the empty home
                 for _ in range(_HOME_ROUNDS):
                     groups = some.softmax(1)[:, 1:] * seen
                     repelled = groups.sum(-1, keepdim=True) - groups
-                    some[:, 1:].lerp_(heard.add(repelled, alpha=overlap), 0.5)
+                    some[:, 1:].lerp_(of_groups.add(repelled, alpha=overlap), 0.5)
                 held = (some.softmax(1)[:, 1:] * seen).sum(-1, keepdim=True)
                 logits[:, 1:].add_(held, alpha=overlap)
                 logits.index_copy_(2, somewhere, some.to(logits))
@@ -204,31 +206,32 @@ class PageCoupling:
         return torch.stack(of_states, 1)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every item on a page hears, ``[num_items, K]``."""
+        """The sum of the messages to every item that may be on pages, ``[num_items, K]``."""
         if self._owners is None:
-            return self._heard(assignments, last).to(assignments.dtype)
+            return self._about_clusters(assignments, last).to(assignments.dtype)
         owners = self._owners.to(assignments.dtype)
-        return self._heard(assignments @ owners, last).to(assignments.dtype) @ owners.mT
+        return self._about_clusters(assignments @ owners, last).to(assignments.dtype) @ owners.mT
 
-    def _heard(
+    def _about_clusters(
         self, clusters: Float[Tensor, "item cluster"], last: bool
     ) -> Float[Tensor, "placed cluster"]:
-        """What is said of the cluster of every item that may be on pages."""
-        table = self.said(self.posterior(clusters, careless=last)).mT.flatten(0, 1)
+        """The messages about the cluster of every item that may be on pages."""
+        posterior = self.posterior(clusters, careless=last)
+        table = self.group_messages(posterior).mT.flatten(0, 1)
         total = table.new_zeros(self.num_items, table.shape[-1])
         return total.index_add(0, self._pages.row, table.index_select(0, self._pages.cell))
 
-    def said(self, posterior: PagePosterior) -> Float[Tensor, "page cluster group"]:
-        """What every group of a page says of being in every cluster."""
+    def group_messages(self, posterior: PagePosterior) -> Float[Tensor, "page cluster group"]:
+        """The message about every cluster to items in every group of a page."""
         states = posterior.states[:, : self._sent.shape[1]]
         return ((states * self._sent)[..., None, None] * posterior.offered).sum(1)[..., 1:]
 
     def pair_weights(self) -> tuple[Float[Tensor, " page"], Float[Tensor, " page"]]:
-        """Log-odds of one cluster against two, of a pair in one group and of any other pair.
+        """Log odds of one cluster against two, for a pair in one group and for any other pair.
 
-        With a placement at home right with probability a, in each of the others with b, and homes
-        of their own, two items are in one group with ``a^2 + (G - 1) b^2`` and ``2 a b +
-        (G - 2) b^2``; a page of one group tells them as one of two would.
+        If an item lies at home with probability a and in each other group with b, and clusters have
+        homes of their own, two items lie in one group with probability ``a^2 + (G - 1) b^2`` in one
+        cluster, and ``2 a b + (G - 2) b^2`` in two. A page of one group counts like one of two.
         """
         groups = self._pages.num_groups.clamp_min(2).to(self._right.dtype)
         right, wrong = self._right[:, 0].exp(), self._wrong[:, 0].exp()
@@ -246,11 +249,11 @@ class PageCoupling:
     def merge_gain(
         self, assignments: Float[Tensor, "item cluster"]
     ) -> Float[Tensor, "cluster cluster"]:
-        """What the bound gains if two clusters were one, all else on the pages as it is.
+        """What the bound would gain if two clusters were one, with all else on the pages unchanged.
 
         The best q(h_k) given the others adds ``F_k = log sum_g exp(evidence_kg + repulsion_kg)``.
-        One cluster in place of k and l has the evidence of both, and the other, without items,
-        what its homes are worth in themselves.
+        A cluster that replaces k and l has the evidence of both; the other one then has no items,
+        and only its prior of homes counts.
         """
         posterior = self.posterior(assignments)
         evidence = self._evidence(self._pages.counts(assignments.to(self._right.dtype)))
@@ -262,22 +265,22 @@ class PageCoupling:
         total = evidence.new_zeros(evidence.shape[2], evidence.shape[2])
         seen = homes[:, 0].sum(-1)
         both = seen.unsqueeze(1) * seen.unsqueeze(2)
-        # Where both were on a page, it has one cluster less to find a home for.
+        # A page that had both has one cluster less that needs a home.
         num_seen = seen.sum(-1).round().long()
         fewer = (num_seen - 1).clamp_min(0)
         log_overlap = self._log_overlap_of_states
         before = log_home_normalizers(num_seen, groups, log_overlap)
         spared = before - log_home_normalizers(fewer, groups, log_overlap)
         for state, overlap in enumerate(self._log_overlap):
-            at, heard = nn.functional.pad(homes[:, state, :, 1:], (1, 0)), evidence[:, state]
+            at, own = nn.functional.pad(homes[:, state, :, 1:], (1, 0)), evidence[:, state]
             others = at.sum(1, keepdim=True) - at
-            alone = (heard + overlap * others).logsumexp(-1) * seen
+            alone = (own + overlap * others).logsumexp(-1) * seen
             # The homes of all others repel both.
             rest = overlap * (others.unsqueeze(1) - at.unsqueeze(2))
-            joined = (heard.unsqueeze(1) + heard.unsqueeze(2) + rest).logsumexp(-1)
+            joined = (own.unsqueeze(1) + own.unsqueeze(2) + rest).logsumexp(-1)
             either = seen.unsqueeze(1) + seen.unsqueeze(2) - both
             gain = joined * either - alone.unsqueeze(1) - alone.unsqueeze(2)
-            # Each of the two has counted that they repel each other.
+            # Their repulsion was counted twice, once in each of the two.
             gain = gain + overlap * (at @ at.mT) + both * spared[:, state, None, None]
             total += (states[:, state, None, None] * gain).sum(0)
         return total

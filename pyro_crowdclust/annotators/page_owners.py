@@ -1,4 +1,4 @@
-"""What sorted pages say of which components are one cluster."""
+"""The evidence of sorted pages for which components are one cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyro_crowdclust.minibatches.pages import BatchPages
 
 
 class PageOwners:
-    """The bound of sorted pages as a function of c, q(s) q(h | s) at their best for each.
+    """The bound of sorted pages as a function of c, with q(s) q(h | s) at their optimum for each.
 
     Given the homes, components choose their clusters independently of each other:
 
@@ -22,7 +22,7 @@ class PageOwners:
     Parameters
     ----------
     log_overlap, rates, pages
-        As of ``PageCoupling``.
+        As in ``PageCoupling``.
     assignments
         q(z) of components.
     """
@@ -43,11 +43,11 @@ class PageOwners:
 
     @property
     def gain(self) -> Float[Tensor, "component component"]:
-        """About what the pages gain if two components are one: as if a page were some pairs.
+        """Approximately what the pages gain if two components are one, with pages as pairs.
 
         Two items in one group count ``log p(one group | one cluster) - log p(one group | two)``,
-        others likewise, each by ``2 / n`` on a page of n items: so many pairs, n / 2 for each item,
-        tell one placement.
+        and two in different groups the same for these, each times ``2 / n`` on a page of n items,
+        since n / 2 pairs per item carry the evidence of one placement.
         """
         same, different = self._coupling.pair_weights()
         placed = self._counts.sum(2)
@@ -61,19 +61,19 @@ class PageOwners:
 
     @property
     def between(self) -> Float[Tensor, "component component"]:
-        """Nothing: homes are between components."""
+        """Zero: the homes stand between components, see ``slope``."""
         number = self._counts.shape[1]
         return self._counts.new_zeros(number, number)
 
     def slope(
         self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """What a component hears of every cluster, from the homes that are best for these."""
+        """Messages to each component about every cluster, from the best homes for ``owners``."""
         posterior = self._coupling.posterior_of(self._of_clusters(owners))
-        said = self._coupling.said(posterior)
-        return torch.einsum("pkg,pmg->km", self._counts, said).to(owners)
+        messages = self._coupling.group_messages(posterior)
+        return torch.einsum("pkg,pmg->km", self._counts, messages).to(owners)
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What the answers add to the bound, but for what c has no part in."""
+        """What the answers add to the bound, without the part that does not depend on c."""
         posterior = self._coupling.posterior_of(self._of_clusters(owners))
         return float(posterior.state_logits.logsumexp(-1).sum())

@@ -30,7 +30,7 @@ from pyro_crowdclust.protocols import Rates, WorkerSites
 
 
 def _pages(batch: Batch) -> BatchPages:
-    """The pages of a batch that has some."""
+    """The pages of a batch, which must have some."""
     if batch.pages is None:
         raise ValueError(f"{batch} has no sorted pages")
     return batch.pages
@@ -42,11 +42,11 @@ class PageSites:
     Parameters
     ----------
     priors
-        Those of the workers, by name.
+        Priors of the workers' sites, by name.
     log_overlap
-        What a pair of clusters with one home costs on a sorted and on a lumped page.
+        Log odds with which two clusters share a home, on a sorted and on a lumped page.
     owners
-        As of ``sites_of``.
+        As in ``sites_of``.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class PageSites:
         self._priors, self._log_overlap, self._owners = priors, log_overlap, owners
 
     def _clusters(self, z: Tensor) -> Tensor:
-        """Assignments to clusters, from those to components."""
+        """Assignments to clusters, from assignments to components."""
         return z if self._owners is None else z @ self._owners.to(z.dtype)
 
     def check(self, data: CrowdData) -> None:
         if data.placements is None:
             raise ValueError(
-                "SortedPages are of pages sorted into groups, but the data are answers about "
-                "pairs: pass data.as_placements() where these are sorted pages, else build the "
-                "model with TwoCoin(data.num_workers)"
+                "SortedPages needs pages sorted into groups, but the data are answers about pairs: "
+                "pass data.as_placements() if these are sorted pages, otherwise build the model "
+                "with TwoCoin(data.num_workers)"
             )
 
     def in_batch(self, batch: Batch) -> bool:
@@ -118,7 +118,7 @@ class PageSites:
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)
-        # Of a Dirichlet every share alone is a Beta.
+        # The marginal of every share of a Dirichlet is a Beta.
         shares = {
             name: PosteriorSummary(*(part[:, state] for part in pages))
             for state, name in enumerate(PAGE_STATES)

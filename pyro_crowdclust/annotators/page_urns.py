@@ -1,7 +1,7 @@
-"""Workers who sort pages into groups, where nothing but the pages is known of the items.
+"""Workers who sort pages into groups, for clusters from sorted pages without features.
 
     shares ~ Dir                                       how common sorters of every spread are
-    c_m | shares ~ Cat, on a few points                the spread of worker m
+    c_m | shares ~ Cat on ``SPREADS``                  the spread of worker m
     phi_pk ~ Dir(c_m / G_p, ..., c_m / G_p)            cluster k on a page p of worker m
     g_i | z_i = k ~ Cat(phi_pk)                        the group of every placement
 
@@ -27,14 +27,14 @@ SPREADS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, math.inf)
 
 @described
 class PageUrns(nn.Module):
-    """Sorters of pages, each of one of a few spreads; for the model ``SortedPartition``.
+    """Workers who sort pages, each with one of a few spreads; for the model ``SortedPartition``.
 
     Parameters
     ----------
     num_workers
         M.
     common
-        Pseudo-counts of workers of every spread, from .03 to infinite: most people are careful.
+        Pseudo-counts of workers of every spread, from .03 to infinite; by default most are careful.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Workers of pairs by what a pair looks like to everybody: different, or the same."""
+"""Pair annotators as models of answers given what a pair looks like to everybody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares, of_relations, weight_of
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, shares_of_relations, weight_of
 from pyro_crowdclust.annotators.look_priors import concentration_of_two_looks
 from pyro_crowdclust.annotators.pair_summaries import summarize_pair_workers
 from pyro_crowdclust.annotators.sites import check_annotators
@@ -26,7 +26,7 @@ from pyro_crowdclust.protocols import (
 
 
 def looks_of(annotators: PairAnnotators | LookAnnotators) -> LookAnnotators:
-    """The verbs of an annotator model by looks: its own, or those of any annotators of pairs.
+    """An annotator model of looks: the model itself, or one made from any annotators of pairs.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def looks_of(annotators: PairAnnotators | LookAnnotators) -> LookAnnotators:
 
 
 class PairLooks:
-    """``L | y`` of annotators of pairs, for whom y says whether a pair is the same.
+    """``L | y`` for annotators of pairs, where the look y is "different" or "same".
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class PairLooks:
         """Raise a ``ValueError`` unless the data have answers of these workers."""
         if isinstance(self._annotators, SupportsLapses):
             raise ValueError(
-                "partitions without features do not know on which pages workers lapse: build the "
-                "model with the workers alone, and see diagnostics.find_lapses"
+                "partitions without features cannot infer on which pages workers lapse: build the "
+                "model with annotators that do not lapse, and see diagnostics.find_lapses"
             )
         check_annotators(self._annotators, data)
 
@@ -81,11 +81,11 @@ class PairLooks:
         rates: Mapping[str, Float[Tensor, "worker size"]],
         worker: Int[Tensor, " answer"],
     ) -> TorchDistribution:
-        """Likelihood of the answers, linear in the looks and in every site."""
+        """Likelihood of the answers, linear in the looks and in the statistics of every site."""
         return self._annotators.answer(look[:, 1], rates, worker)
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
-        """The answers themselves; half of each look where somebody was not sure."""
+        """The answers themselves; half of each look where the answer is "can't tell"."""
         like = label.nan_to_num(nan=0.5)
         return torch.stack([1 - like, like], 1)
 
@@ -97,7 +97,7 @@ class PairLooks:
         counts: Float[Tensor, "draw relation look"],
         interval: float,
     ) -> WorkerSummary:
-        """Rates over all draws, of pairs by their looks; of q where rates are no probabilities."""
+        """Rates for every look over all draws; those of q if rates are not probabilities."""
         found = summarize_pair_workers(self._annotators, posteriors, interval)
         rates = {}
         for name, prior in self.priors().items():
@@ -109,7 +109,7 @@ class PairLooks:
 
 
 class CoinLooks(PairLooks):
-    """The same of two coins, ``sensitivity`` and ``specificity``."""
+    """The same for two coins, ``sensitivity`` and ``specificity``."""
 
     def summary_of_draws(
         self,
@@ -119,14 +119,14 @@ class CoinLooks(PairLooks):
         counts: Float[Tensor, "draw relation look"],
         interval: float,
     ) -> WorkerSummary:
-        """Rates over all draws, of pairs that are the same or different, whatever these look like.
+        """Rates and weight over all draws, for pairs that are the same or different.
 
-        So is the weight.
+        They are averaged over what the pairs look like.
         """
         coins = (DrawnShares.of(given[name]) for name in ("sensitivity", "specificity"))
         called_same, called_different = coins
-        said = [called_different, called_same.reversed()]
-        different, same = of_relations(said, looks, counts)
+        by_look = [called_different, called_same.reversed()]
+        different, same = shares_of_relations(by_look, looks, counts)
         rates = {
             "sensitivity": same.at(1).summary(interval),
             "specificity": different.at(0).summary(interval),

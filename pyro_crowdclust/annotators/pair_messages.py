@@ -1,4 +1,4 @@
-"""Messages between the ends of answered pairs, and what merged clusters mean to the answers."""
+"""Messages between the ends of answered pairs, and the gain of the answers from merged clusters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.pairs import pair_places
 
-# Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond, and
-# only there, messages are summed pair by pair.
+# Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond it,
+# messages are summed pair by pair.
 _DENSE_LIMIT = 1024
 
 
@@ -49,7 +49,7 @@ class PairCoupling:
             self._dense = half + half.mT
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every paired item hears, shape ``[num_items, K]``; in the last round the same."""
+        """The sum of the messages to every paired item, ``[num_items, K]``; ``last`` is ignored."""
         if self._together is not None:
             assignments = assignments[: self.num_items] @ self._together
         if self._dense is not None:
@@ -60,10 +60,10 @@ class PairCoupling:
         return total.index_add(0, self._right, weight * assignments[self._left])
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
-        """``sum_ij w_ij <q_i, q_j>``, whose gradient is what the items hear."""
+        """``sum_ij w_ij <q_i, q_j>``, whose gradient is the messages to the items."""
         paired = assignments[: self.num_items]
-        # What the items hear from each other is the gradient, and half of what they make of it the
-        # value, of a form that is quadratic in q.
+        # Of this quadratic form in q, the messages are the gradient, and half of <q, gradient> is
+        # the value.
         twice = (paired * self.messages(paired.detach())).sum()
         return twice - twice.detach() / 2
 

@@ -1,4 +1,4 @@
-"""What answers about pairs say of which components are one cluster."""
+"""The evidence of answers about pairs for which components are one cluster."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 
 
 class PairOwners(NamedTuple):
-    """``sum_{k<l} G_kl <c_k, c_l>``, all that the bound has of answers about pairs and of c.
+    """``sum_{k<l} G_kl <c_k, c_l>``, the part of the bound that depends on pair answers and on c.
 
     Attributes
     ----------
     gain
-        G: what the answers gain if two components are one cluster, symmetric; the diagonal is not
-        read. See ``answer_gain``.
+        G: what the answers gain if two components are one cluster, symmetric; the diagonal is
+        ignored. See ``answer_gain``.
     """
 
     gain: Float[Tensor, "component component"]
@@ -30,11 +30,11 @@ class PairOwners(NamedTuple):
     def slope(
         self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """Nothing: all is between two components."""
+        """Zero: all evidence is between two components."""
         return torch.zeros_like(owners)
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What the answers add to the bound, but for what c has no part in."""
+        """What the answers add to the bound, without the part that does not depend on c."""
         return float((self.gain * (owners @ owners.mT)).triu(1).sum())
 
 
@@ -51,14 +51,14 @@ def best_owners(
     Parameters
     ----------
     gain
-        G: what the answers gain if two components are one cluster, symmetric; the diagonal is not
-        read. See ``answer_gain``.
+        G: what the answers gain if two components are one cluster, symmetric; the diagonal is
+        ignored. See ``answer_gain``.
     prior
         eta0.
     start
         q(c) to begin with.
     sweeps
-        How often each component has its turn, at most.
+        The maximal number of updates of each component.
 
     Examples
     --------

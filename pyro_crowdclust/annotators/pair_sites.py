@@ -27,14 +27,14 @@ from pyro_crowdclust.protocols import (
 
 
 def told_of_items(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
-    """The annotators, told which two items every answer is about, if they want to know."""
+    """The annotators for the items that the answers of a batch are about, if they need these."""
     if isinstance(annotators, SupportsItems):
         return annotators.about(batch.asked_items)
     return annotators
 
 
 class PairSites:
-    """The verbs of ``TwoCoin`` and of any model with its verbs."""
+    """The verbs of the sites of ``TwoCoin``, and of any other model of pair answers."""
 
     def __init__(self, annotators: PairAnnotators, owners: Tensor | None = None) -> None:
         self._annotators = annotators
@@ -43,21 +43,21 @@ class PairSites:
     def check(self, data: CrowdData) -> None:
         if isinstance(self._annotators, LookAnnotators):
             raise ValueError(
-                f"{type(self._annotators).__name__} grade what a pair looks like, which "
-                "AnsweredPartition knows: build this model with GradedPairs(data.num_workers, "
+                f"{type(self._annotators).__name__} need what a pair looks like, which only "
+                "AnsweredPartition has: build this model with GradedPairs(data.num_workers, "
                 "len(data.grade_ids))"
             )
         if data.placements is not None:
             raise ValueError(
-                f"the data are pages sorted into groups, but {type(self._annotators).__name__} is "
-                "of answers about pairs: build the model with SortedPages(data.num_workers), or "
+                f"the data are pages sorted into groups, but {type(self._annotators).__name__} "
+                "needs answers about pairs: build the model with SortedPages(data.num_workers), or "
                 "pass data.as_pairs()"
             )
         if isinstance(self._annotators, SupportsCheck):
             self._annotators.check(data)
         elif len(data.grade_ids):
             raise ValueError(
-                f"the labels are grades, but {type(self._annotators).__name__} is of answers yes "
+                f"the labels are grades, but {type(self._annotators).__name__} needs answers yes "
                 "and no: build the model with GradedPairs(data.num_workers, len(data.grade_ids))"
             )
 

@@ -1,4 +1,4 @@
-"""What is known of workers who answer about pairs: their rates, and what an answer weighs."""
+"""Posterior summaries of workers who answer about pairs: their rates, and weights of answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def summarize_pair_workers(
     sites: Mapping[str, ConjugatePosterior | PointEstimate],
     interval: float,
 ) -> WorkerSummary:
-    """What the posteriors (or points) of the annotators' sites say of every worker.
+    """The rates and weight of every worker, from the posteriors (or points) of the sites.
 
     The weight of an answer is linear in the statistics of the sites,
     ``w(L = 1) - w(L = 0) = sum_s <c_s, t(theta_s)>``, whatever their families are: its posterior

@@ -1,4 +1,4 @@
-"""The sites of workers who lapse: as of pairs, and whether a worker looks at a page."""
+"""The sites of workers who lapse: those of pairs, and whether a worker looks at a page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from pyro_crowdclust.protocols import AnswerCoupling, Rates, SupportsLapses, Wor
 
 
 class SessionCoupling:
-    """Messages between the ends of answered pairs whose pages may be careless.
+    """Messages ``w_ij q(u_p = 1)`` between the ends of answered pairs, on pages p that may lapse.
 
-    They count ``w_ij q(u_p = 1)``, with q(u) at its optimum given the assignments. Whether a page
-    is careless is asked in the last round only: before, its items would not be heard until they
-    agreed with features that may still be vague.
+    q(u) is at its optimum given the assignments. It is used in the last round only: before, the
+    answers of a page would be ignored until they agreed with features that may still be vague.
 
     Parameters
     ----------
@@ -41,11 +40,11 @@ class SessionCoupling:
     batch
         The answers.
     sessions
-        The pages of workers that they lie on.
+        The page and worker of every answer.
     dtype
         Of the messages.
     weighted
-        Whether messages count by the weights of the answers.
+        Whether messages are multiplied by the weights of the answers.
     together
         B of ``Ownership``; by default the identity.
     """
@@ -75,8 +74,8 @@ class SessionCoupling:
         return self._annotators.log_odds(self._sessions, self._label, self._rates, same)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What every paired item hears, shape ``[num_items, K]``."""
-        coupling = self._coupling(self.heard(assignments)) if last else self._trusting
+        """The sum of the messages to every paired item, shape ``[num_items, K]``."""
+        coupling = self._coupling(self.weights(assignments)) if last else self._trusting
         return coupling.messages(assignments, last)
 
     @cached_property
@@ -85,9 +84,9 @@ class SessionCoupling:
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_ij w_ij q(u) <q_i, q_j>`` at the optimum of q(u), where its gradient is exact."""
-        return self._coupling(self.heard(assignments)).potential(assignments)
+        return self._coupling(self.weights(assignments)).potential(assignments)
 
-    def heard(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
+    def weights(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, " pair"]:
         """``w q(u = 1)`` of every answer."""
         attention = self.log_odds(assignments).sigmoid()
         return self._ratio * attention.index_select(0, self._sessions.of_answer)
@@ -107,9 +106,9 @@ class SessionSites(PairSites):
         PairSites(self._lapsing.attentive).check(data)
         if data.answers is not None and data.answers.page is None:
             raise ValueError(
-                "lapses are of pages, and the answers have none: give the pairs a column 'page', "
-                "the task or session of every answer, or build the model with annotators that do "
-                "not lapse"
+                "workers lapse on pages, but the answers have none: give the pairs a column "
+                "'page', the task or session of every answer, or build the model with annotators "
+                "that do not lapse"
             )
 
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
@@ -153,13 +152,13 @@ class SessionSites(PairSites):
         coupling = self._of_sessions(rates, batch, assignments.dtype)
         if coupling is None:
             return super().merge_gain(rates, assignments, batch)
-        weight = coupling.heard(assignments)
+        weight = coupling.weights(assignments)
         return answer_gain(assignments, batch.left, batch.right, weight)
 
     def first_points(self, rate: float) -> dict[str, Tensor]:
         raise ValueError(
-            "points do not know on which pages workers lapse: use MessagePassingGuide, or "
-            "build the model with annotators that do not lapse"
+            "a guide of points cannot infer on which pages workers lapse: use MessagePassingGuide, "
+            "or build the model with annotators that do not lapse"
         )
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:

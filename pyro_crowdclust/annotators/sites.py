@@ -1,4 +1,4 @@
-"""The sites of an annotator model, whichever it is: found, run, checked and read."""
+"""Finds, runs, checks and summarizes the sites of any annotator model."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from pyro_crowdclust.protocols import (
 def summarize_workers(
     annotators: PairAnnotators | SupportsSites | None, sites: WorkerSites, interval: float
 ) -> WorkerSummary | None:
-    """What the posteriors (or points) of the annotators' sites say of every worker.
+    """The rates and weight of every worker, from the posteriors (or points) of the sites.
 
-    Of no annotators that is None.
+    None if there are no annotators.
     """
     return None if annotators is None else sites_of(annotators).summarize(sites, interval)
 
@@ -39,7 +39,7 @@ def sites_of(
     annotators: PairAnnotators | SupportsSites,
     owners: Float[Tensor, "component cluster"] | None = None,
 ) -> AnswerSites:
-    """The verbs of an annotator model: of sorted pages, or of pairs, one's own included.
+    """The verbs of the sites of an annotator model of sorted pages or pairs, or a user-defined one.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def sample_rates(
     annotators: Annotators | None,
     sites: Mapping[str, ConjugatePrior | ConjugatePosterior | PointEstimate],
 ) -> dict[str, Tensor]:
-    """Run the sites of the workers' rates, if there are any, of these priors or posteriors."""
+    """Run the sites of the workers' rates, if there are any, with these priors or posteriors."""
     if annotators is None:
         return {}
     with FullPlate("workers", annotators.num_workers):
@@ -67,7 +67,7 @@ def sample_rates(
 
 @torch.no_grad()
 def rate_statistics(annotators: Annotators | None, sites: WorkerSites) -> dict[str, Tensor]:
-    """E[t] of the workers' rates, or t at points, by site; of no annotators there are none."""
+    """E[t] of the workers' rates, or t at points, by site; empty if there are no annotators."""
     return {} if annotators is None else {name: sites[name].mean() for name in annotators.priors()}
 
 
@@ -79,7 +79,7 @@ def sample_answers(
 ) -> None:
     """Run the sites of the workers' rates, if there are any, and those of every pair or page.
 
-    ``owners`` is as of ``sites_of``.
+    ``owners`` is as in ``sites_of``.
     """
     if annotators is None:
         return
@@ -90,14 +90,14 @@ def sample_answers(
 
 
 def check_annotators(annotators: PairAnnotators | SupportsSites | None, data: CrowdData) -> None:
-    """Raise a ``ValueError`` if the data have answers that the annotators are not of."""
+    """Raise a ``ValueError`` if the data have answers that do not suit the annotators."""
     if not data.has_answers:
         return
     if annotators is None:
-        said = f"{data.num_pairs} answers" if data.placements is None else "sorted pages"
+        found = f"{data.num_pairs} answers" if data.placements is None else "sorted pages"
         kind = "TwoCoin" if data.placements is None else "SortedPages"
         raise ValueError(
-            f"the data have {said}, but the model has no annotators: build "
+            f"the data have {found}, but the model has no annotators: build "
             f"it with {kind}(data.num_workers), or pass CrowdData without pairs"
         )
     sites_of(annotators).check(data)

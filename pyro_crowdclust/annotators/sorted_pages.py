@@ -1,4 +1,4 @@
-"""An annotator model of sorted pages: a page is one answer, and not one for each pair of its items.
+"""An annotator model of sorted pages, in which every item of a page, not every pair, is an answer.
 
     a_m ~ Beta,  (sorted, lumped, careless)_m ~ Dir            of every worker
     s_p | m ~ Cat                                              of every page: what state it is in
@@ -6,11 +6,12 @@
     g_i | z_i = k, h_p, s_p: attentive with a_m at home, else in any other group, or, on a lumped
                              page, in any at all; careless anywhere
 
-Groups have no names, homes give them one: whatever the worker calls them, the items of a cluster
-lie in its home group but for slips, each of which counts once. On a *sorted* page clusters have
-homes of their own; on a *lumped* one several may share a home, by chance, and the worker's other
-pages are not the worse for it; a *careless* page says nothing. All is conjugate. Messages between
-items and clusters' homes replace those between the ends of pairs, at ``|S| K`` numbers a page.
+Names of groups mean nothing; homes give them a meaning. Whatever the worker calls the groups, the
+items of a cluster lie in its home group except for slips, each of which counts once. On a *sorted*
+page clusters have homes of their own; on a *lumped* page several may share a home, by chance, and
+this does not count against the worker's other pages; a *careless* page carries no information. All
+sites are conjugate. Messages between items and clusters' homes replace those between the ends of
+pairs, at ``|S| K`` numbers a page.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ class SortedPages(nn.Module):
         M.
     accuracy
         Pseudo-counts (right, misplaced) of the Beta prior of the share of items that a worker puts
-        where their cluster is at home; uniform by default.
+        into the home group of their cluster.
     habits
-        Pseudo-counts of pages that are sorted, lumped and careless. Not below 1, so that point
+        Pseudo-counts of pages that are sorted, lumped and careless; at least 1, so that point
         estimates have a mode.
     overlap
-        What a pair of clusters with one home costs on a sorted page: its odds against two homes, in
-        (0, 1). On a lumped page the odds are even.
+        Prior odds, in (0, 1), with which two clusters share a home on a sorted page, against two
+        homes. On a lumped page the odds are even.
 
     Raises
     ------
@@ -88,7 +89,7 @@ class SortedPages(nn.Module):
         return {"accuracy": self.accuracy, "habits": self.habits}
 
     def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> PageSites:
-        """The verbs of the sites; ``owners`` as of ``sites_of``."""
+        """The verbs of the sites; ``owners`` as in ``sites_of``."""
         return PageSites(self.priors(), self.log_overlap, owners)
 
     def posterior(
@@ -107,7 +108,7 @@ def pair_rates(
     """Sensitivity and specificity over pairs that follow from the accuracy a of placements.
 
     ``a^2 + (1 - a)^2 / (C - 1)`` and ``1 - 2 a (1 - a) / (C - 1) - (1 - a)^2 (C - 2) / (C - 1)^2``
-    for C clusters, on sorted pages whose misplaced items lie anywhere else. Both rise with a
+    for C clusters, on sorted pages whose misplaced items lie anywhere else. Both increase with a
     above ``1 / C``, so that the ends of an interval of a give those of an interval of each.
 
     Examples

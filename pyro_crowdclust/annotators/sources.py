@@ -1,11 +1,11 @@
-"""Annotators whose answers come from several sources, some of them not the item at all.
+"""Workers whose answers come from several sources, some of which do not depend on the item.
 
     theta_j ~ Dir(a)      s_ij ~ Cat(theta_j)      a_ij | s_ij = s, y_i = k ~ Cat(gamma^s_jk)
 
-Every source is an annotator model itself: ``Truth`` says what the class is, ``Habit`` says what the
-worker says anyway, a confusion matrix says what the worker takes the class for. Truth and habit are
-the model of Hovy et al. 2013 (MACE); with a confusion matrix beside them, workers who give many
-answers get their own errors and all others are as simple as their answers allow.
+Every source is an annotator model itself: ``Truth`` names the class, ``Habit`` gives labels that do
+not depend on the class, and a confusion matrix has errors of its own for every class. Truth and
+habit are the model of Hovy et al. 2013 (MACE); with a confusion matrix in addition, workers with
+many answers have their own errors, and the others are described as simply as their answers allow.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER = -800.0
 
 @described
 class Truth(nn.Module):
-    """``gamma_jkl = [l = k]``: the label is the class. A source, never alone.
+    """``gamma_jkl = [l = k]``: the label is the class. A source, not a model to use alone.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ class Truth(nn.Module):
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
-        """0 of the label that is the class; others are as good as never given."""
+        """0 for the label that is the class, and a very low value for the others."""
         return self.log_labels.expand(self.num_workers, -1, -1)
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """The identity, without doubt."""
+        """The identity, with deviations of 0."""
         right = np.broadcast_to(
             np.eye(self.num_classes), (self.num_workers, self.num_classes, self.num_classes)
         )
@@ -83,7 +83,7 @@ class Truth(nn.Module):
 
 @described
 class Habit(nn.Module):
-    """``gamma_jkl = xi_jl``, ``xi_j ~ Dir(b)``: labels that a worker gives whatever the class is.
+    """``gamma_jkl = xi_jl``, ``xi_j ~ Dir(b)``: labels that do not depend on the class.
 
     Parameters
     ----------
@@ -160,14 +160,14 @@ class AnswerSources(nn.Module):
 
     The prior of theta is learned from all workers (``LearnedRows``). Which source an answer had is
     summed out: ``log_answers`` is ``log sum_s exp(E[log theta_js] + E[log gamma^s_jkl])``, the
-    bound with q(s) at its best, so that natural steps are those of a site for s.
+    bound at the optimal q(s), so that natural steps are the same as with a site for s.
 
     Parameters
     ----------
     sources
         Annotator models with different sites, such as ``Truth``, ``Habit`` and
-        ``CommunityConfusion`` with one community. The first is where most answers are thought to
-        come from at the start.
+        ``CommunityConfusion`` with one community. At the start, most answers are expected to come
+        from the first.
 
     Raises
     ------
@@ -184,7 +184,9 @@ class AnswerSources(nn.Module):
     def __init__(self, sources: Sequence[ClassAnnotators]) -> None:
         super().__init__()
         if len(sources) < 2:
-            raise ValueError(f"{len(sources)} sources: give two or more, or use the one itself")
+            raise ValueError(
+                f"sources has {len(sources)}: give two or more, or use a single one by itself"
+            )
         sizes = {(source.num_workers, source.num_classes) for source in sources}
         if len(sizes) > 1:
             raise ValueError(
@@ -193,7 +195,9 @@ class AnswerSources(nn.Module):
         self.parts: Any = nn.ModuleList(cast("Sequence[nn.Module]", sources))
         names = [name for source in sources for name in source.priors()]
         if len(set(names)) < len(names):
-            raise ValueError(f"sources share a site of {names}: give each kind once")
+            raise ValueError(
+                f"two of the sources have the same site, of {names}: give each kind once"
+            )
         ((self.num_workers, self.num_classes),) = sizes
         start = torch.ones(len(sources), dtype=torch.float64)
         start[0] = 3.0
@@ -226,7 +230,7 @@ class AnswerSources(nn.Module):
     def _log_parts(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "source *chain worker label class"]:
-        # Sources are few: as the last axis, they would make sums over them several times as slow.
+        # Sources are few: sums over them are several times slower if they are the last axis.
         parts = [source.log_answers(values) for source in self.parts]
         of_sources = values["sources"].movedim(-1, 0)[..., None, None]
         return torch.stack(torch.broadcast_tensors(*parts)) + of_sources
@@ -234,7 +238,7 @@ class AnswerSources(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """Exact means and deviations; intervals are those of Betas with these."""
+        """Exact means and deviations; intervals are those of Betas with these moments."""
         alpha = posteriors["sources"].standard().concentration.numpy(force=True)
         parts = [source.summary(posteriors, interval) for source in self.parts]
         means, sds = (np.stack(part, -1) for part in list(zip(*parts, strict=True))[:2])
@@ -247,7 +251,7 @@ class AnswerSources(nn.Module):
         items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
-        """Answers are dealt out to the sources by ``theta_js gamma^s_jkl`` first."""
+        """Answers are first distributed over the sources, by ``theta_js gamma^s_jkl``."""
         given = counts > 0  # most cells of many classes are empty
         of_given = self._log_parts(values).mT[:, torch.from_numpy(given)]
         shares = of_given.softmax(0).mT.numpy(force=True)

@@ -1,4 +1,4 @@
-"""Which annotators suit answers about pairs, and what is known of them where the pairs are."""
+"""Chooses annotator models that suit the answers of the data, and counts answers for them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.protocols import PairAnnotators
 
-# On pages of fewer answers, on average, lapses are not told from errors.
-_PAGE_SIZE = 5
+# With fewer answers per page, on average, lapses cannot be distinguished from errors.
+_MIN_PAGE_SIZE = 5
 
 
 def annotators_for(
     data: CrowdData, trust: tuple[float, float] = (2.0, 1.0)
 ) -> TwoCoin | GradedPairs:
-    """Two coins for every worker who answers yes or no, two rows of shares for one who grades.
+    """``TwoCoin`` for answers yes and no, ``GradedPairs`` for grades.
 
-    Who grades may always be unsure: some of the data may hold what others do not.
+    With grades "can't tell" is always allowed, as it may occur in only some of the data.
 
     Parameters
     ----------
     data
-        Whose answers these are.
+        The data with the answers.
     trust
         Pseudo-counts of right and wrong answers.
 
     Examples
     --------
-    >>> said = {"left": [0, 0], "right": [1, 2], "worker": ["a", "b"], "label": [4, None]}
-    >>> annotators_for(CrowdData(None, said, grades=[1, 2, 3, 4])).num_grades
+    >>> answers = {"left": [0, 0], "right": [1, 2], "worker": ["a", "b"], "label": [4, None]}
+    >>> annotators_for(CrowdData(None, answers, grades=[1, 2, 3, 4])).num_grades
     4
     """
     if not len(data.grade_ids):
@@ -45,10 +45,10 @@ def annotators_for(
 
 
 def annotators_of_looks(data: CrowdData) -> TwoCoin | GradedAnswers:
-    """Those of clusters from answers alone: two coins, or the grades that a look of a pair gets.
+    """Annotators for clusters from answers alone: ``TwoCoin``, or ``GradedAnswers`` for grades.
 
-    Of few answers intervals cover, and probabilities hold, where people are expected to be right of
-    four pairs in five (docs/experiments.md).
+    With few answers, intervals cover and probabilities are calibrated if people are expected to be
+    right about four pairs in five (docs/experiments.md).
     """
     if len(data.grade_ids):
         return GradedAnswers(data.num_workers, len(data.grade_ids))
@@ -58,15 +58,15 @@ def annotators_of_looks(data: CrowdData) -> TwoCoin | GradedAnswers:
 def annotators_on_pages(
     data: CrowdData, trust: tuple[float, float] = (2.0, 1.0)
 ) -> TwoCoin | GradedPairs | LapsingWorkers | SortedPages:
-    """Those of ``annotators_for``, who may lapse on pages of five and more; or of placements.
+    """Those of ``annotators_for``, who may lapse if pages have five answers or more on average.
 
-    Pages of pairs that people sorted are no pages to lapse on: their pairs are right or wrong
-    together.
+    Placements have annotators of their own, ``SortedPages``. Sorted pages of pairs have no lapses:
+    their pairs are right or wrong together anyway.
 
     Examples
     --------
-    >>> said = {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
-    >>> data = CrowdData(None, said | {"page": ["monday"] * 5})
+    >>> answers = {"left": [0] * 5, "right": range(1, 6), "worker": ["a"] * 5, "label": [1] * 5}
+    >>> data = CrowdData(None, answers | {"page": ["monday"] * 5})
     >>> type(annotators_on_pages(data)).__name__
     'LapsingWorkers'
     """
@@ -76,7 +76,7 @@ def annotators_on_pages(
     if answers is None or answers.page is None or data.is_sorted:
         return annotators
     sessions = Sessions.of(answers.page, answers.worker)
-    are_large = answers.num_pairs >= _PAGE_SIZE * len(sessions.worker)
+    are_large = answers.num_pairs >= _MIN_PAGE_SIZE * len(sessions.worker)
     return LapsingWorkers(annotators) if are_large else annotators
 
 
@@ -86,7 +86,7 @@ def expected_counts(
     worker: Int[Tensor, " pair"],
     label: Float[Tensor, " pair"],
 ) -> dict[str, Float[Tensor, "worker size"]]:
-    """What answers about pairs that are the same so probably add to the sites' natural parameters.
+    """What answers add to the sites' natural parameters, given P(same) of their pairs.
 
     The likelihood is linear in the statistics of the rates: its slopes are expected counts.
 

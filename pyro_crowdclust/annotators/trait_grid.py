@@ -1,4 +1,4 @@
-"""The grid of a trait, where two classes begin on it, and where it may be cut between them."""
+"""The grid of a trait: its points, where the two classes begin on it, and the possible cuts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# A step is small against the slope of an annotator, the ends are certain.
+# Steps are small for the slopes of annotators, and at the ends answers are certain.
 POINTS = torch.linspace(-6.0, 6.0, 25, dtype=torch.float64)
 CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
-# How much of the prior's say about the cut an annotator takes over.
+# Weight of an annotator's information about the cut, relative to the prior.
 PER_ANNOTATOR = 0.2
 # Classes begin at Gaussians of this mean, up and down, and this deviation.
 _CENTRE, _SPREAD = 2.5, 1.5
 
 
 def side(sign: int) -> Float[Tensor, " point"]:
-    """Where items of class 1 lie (sign 1) or of class 0 (-1), before anything is known of them."""
+    """The prior of the trait for items of class 1 (``sign`` 1) or of class 0 (-1)."""
     return (-((POINTS - sign * _CENTRE) ** 2) / (2 * _SPREAD**2)).softmax(0)
 
 

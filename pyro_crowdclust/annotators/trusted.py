@@ -1,10 +1,10 @@
-"""Workers who are always right, such as an expert, beside others who are not.
+"""Workers who are always right, such as an expert, together with others who may err.
 
-    gamma_jkl = [l = k]   of those who are trusted
-    gamma_j   as of others
+    gamma_jkl = [l = k]               for trusted workers j
+    gamma_j   as in another model     for all others
 
-What is known for sure of some items, as of questions that were asked to try the crowd, is a label
-of such a worker: it says what the class is, and teaches how good all others are.
+Classes that are known for sure, for instance those of test questions, are labels of a trusted
+worker: they determine the class, and show how good all others are.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 
 @described
 class TrustedWorkers(nn.Module):
-    """``gamma_jkl = [l = k]`` of workers who are always right; all others have errors.
+    """``gamma_jkl = [l = k]`` for workers who are always right; all others may err.
 
-    Nothing is learned of those who are trusted. Where two of them contradict each other, what all
-    others say decides.
+    Nothing is learned about trusted workers. Where two of them contradict each other, the answers
+    of all others decide.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class TrustedWorkers(nn.Module):
     Raises
     ------
     ValueError
-        For others under whom classes have states, and a code that is none of a worker.
+        If classes have states in the model of the others, or a code is not that of a worker.
 
     Examples
     --------
@@ -59,8 +59,9 @@ class TrustedWorkers(nn.Module):
         super().__init__()
         if isinstance(others, SupportsStates):
             raise ValueError(
-                f"under {type(others).__name__} classes have states, of which a worker who is "
-                "right says nothing: take others that have none, such as CommunityConfusion"
+                f"in {type(others).__name__} classes have states, about which the label of a "
+                "trusted worker says nothing: use annotators without states, such as "
+                "CommunityConfusion"
             )
         self.num_workers, self.num_classes = others.num_workers, others.num_classes
         if wrong := [code for code in trusted if not 0 <= code < self.num_workers]:
@@ -76,21 +77,21 @@ class TrustedWorkers(nn.Module):
 
     @property
     def worth(self) -> Float[Tensor, " worker"] | None:
-        """As how many independent workers each of the others counts."""
+        """The number of independent workers that each of the others counts as."""
         return worth_of(self.others)
 
     def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
-        """Who is always right."""
+        """Which workers are always right."""
         return self.is_trusted.numpy(force=True)
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> TrustedWorkers | None:
-        """The same for so many workers, those of before in these rows; new ones may err."""
+        """The same for ``number`` workers, the earlier ones in ``rows``; new ones may err."""
         others = with_workers(self.others, rows, number)
         trusted = rows[self.is_trusted.cpu()].tolist()
         return None if others is None else rebuilt(self, others=others, trusted=trusted)
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
-        """The others' global sites, which are all that is learned."""
+        """The global sites of the others; nothing else is learned."""
         return self.others.priors()
 
     def sample(self) -> dict[str, Tensor]:
@@ -100,7 +101,7 @@ class TrustedWorkers(nn.Module):
     def log_answers(
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
-        """The truth of those who are trusted, what the others say of all other workers."""
+        """``log [l = k]`` for trusted workers, and for all others what their model says."""
         found = self.others.log_answers(values)
         known = self.truth.log_answers(values).to(found)
         return torch.where(self.is_trusted.view(-1, 1, 1), known, found)
@@ -108,7 +109,7 @@ class TrustedWorkers(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """The identity of those who are trusted, what is known of all other workers."""
+        """The identity for trusted workers, and for all others what their model says."""
         mask = self.is_trusted.numpy(force=True)[:, None, None]
         parts = (part.summary(posteriors, interval) for part in (self.truth, self.others))
         both = zip(*parts, strict=True)
@@ -120,16 +121,17 @@ class TrustedWorkers(nn.Module):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
-        """Of those who are trusted nothing was learned."""
+        """That of ``others``; nothing was learned about trusted workers."""
         found = log_unheard(self.others, posteriors, labels, classes)
         known = log_unheard(self.truth, posteriors, labels, classes).to(found)
         return torch.where(self.is_trusted[labels.worker, None], known, found)
 
     def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """What speaks for each class before anything is learned of single workers.
+        """First probabilities of the classes, before anything is learned about single workers.
 
-        Where nobody who is trusted answered, as if all others had one confusion matrix, which is
-        counted on the items where somebody was: a crowd that errs together is no vote.
+        For items with an answer of a trusted worker, these answers. For the rest, the posterior
+        under one confusion matrix for all others, counted on the items with trusted answers: a
+        majority vote would follow a crowd whose errors agree.
         """
         one = torch.eye(self.num_classes, dtype=torch.float64, device=self.is_trusted.device)
         of_trusted, of_others = (
@@ -137,7 +139,7 @@ class TrustedWorkers(nn.Module):
             for mask in (self.is_trusted, ~self.is_trusted)
         )
         known = of_trusted / of_trusted.sum(-1, keepdim=True).clamp_min(1)
-        # Beside two answers of each class, most of which are right.
+        # The prior: two answers for each class, most of which are right.
         counts = known.mT @ of_others + one + 1 / self.num_classes
         rows = counts / counts.sum(-1, keepdim=True)
         guessed = (of_others @ rows.log().mT).softmax(-1)

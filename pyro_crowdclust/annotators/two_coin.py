@@ -1,4 +1,4 @@
-"""Workers with two coins: how often pairs that are the same, and others, are called so."""
+"""The two-coin model of pair answers: each worker has a sensitivity and a specificity."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.parts import described
 
-# Right and wrong answers of workers who are trusted until there are clusters: under rates of which
-# nothing is known, what disagrees with a first partition teaches that nobody is to be heard.
+# Pseudo-counts of right and wrong answers at which workers begin, until there are clusters. Under
+# uniform rates, disagreement with a first partition would teach that all answers are noise.
 TRUSTED = (6.0, 2.0)
 
 
@@ -61,7 +61,7 @@ class TwoCoin(nn.Module):
         return TwoCoin(self.num_workers, trust, trust)
 
     def looks(self) -> CoinLooks:
-        """The same workers, by what a pair looks like."""
+        """The same workers as a model of answers given what a pair looks like."""
         return CoinLooks(self)
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -74,7 +74,7 @@ class TwoCoin(nn.Module):
         rates: Mapping[str, Float[Tensor, "worker size"]],
         worker: Int[Tensor, " pair"],
     ) -> TwoCoinAnswer:
-        """Likelihood of the answers; linear in ``same`` and in the statistics of the rates."""
+        """Likelihood of the answers, linear in ``same`` and in the statistics of the rates."""
         return TwoCoinAnswer(same, rates["sensitivity"], rates["specificity"], worker)
 
     def log_likelihood_ratio(

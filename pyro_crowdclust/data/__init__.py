@@ -1,4 +1,4 @@
-"""What is learned from: features, answers about pairs, class labels, known labels and links."""
+"""The data of a fit: features, answers about pairs, class labels, known labels and links."""
 
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData

@@ -1,4 +1,4 @@
-"""Ids and labels that are written alike but are not the same: what nobody means to tell apart."""
+"""Checks for ids and labels that are written alike but differ, and are hardly meant to be two."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pandas as pd
 
 from pyro_crowdclust.data.tables import count, show
 
-# Texts that are nearly the same are looked for among so many.
-_MOST_ALIKE = 10_000
-# What pandas makes of a whole number in a column in which another number is missing.
+# Texts that are nearly the same are looked for among the first so many.
+_MAX_COMPARED = 10_000
+# A whole number as pandas writes it in a column in which another number is missing.
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
 
 
 def check_alike(values: pd.Index, what: str) -> None:
-    """Both of the checks below, of ids that are known from the tables alone."""
+    """Both of the checks below, for ids that nothing but the tables defines."""
     refuse_two_types(values, what)
     warn_of_alike_texts(values, what)
 
@@ -24,13 +24,13 @@ def check_alike(values: pd.Index, what: str) -> None:
 def refuse_two_types(values: pd.Index, what: str) -> None:
     """Raise a ``ValueError`` about a text and something else that is written like it.
 
-    The number 1 and the text "1" are never the same to Python, and hardly ever meant to be two:
+    The number 1 and the text "1" are never the same to Python, but hardly ever meant to be two:
     they come from two files, or from one that was read in two ways.
 
     Parameters
     ----------
     values
-        What is to be told apart, none of them twice.
+        Ids or labels, each of them once.
     what
         What the user calls them, such as "workers".
 
@@ -55,10 +55,10 @@ def refuse_two_types(values: pd.Index, what: str) -> None:
 
 
 def warn_of_alike_texts(values: pd.Index, what: str) -> None:
-    """Warn of texts that are the same but for case, spaces or zeros behind a point."""
+    """Warn of texts that differ only in case, spaces or zeros after a decimal point."""
     first_of: dict[str, str] = {}
     alike: list[tuple[str, str]] = []
-    for value in values[:_MOST_ALIKE]:
+    for value in values[:_MAX_COMPARED]:
         if isinstance(value, str):
             first = first_of.setdefault(_bare(value), value)
             alike += [(first, value)] if first != value else []
@@ -66,14 +66,14 @@ def warn_of_alike_texts(values: pd.Index, what: str) -> None:
         first, second = map(show, alike[0])
         others = f", and {count(len(alike) - 1, 'more pair')}," if len(alike) > 1 else ""
         warnings.warn(
-            f"{what} {first} and {second}{others} differ in case, spaces or a final .0 alone and "
-            "are taken for two: write them alike if they are one",
+            f"{what} {first} and {second}{others} differ only in case, spaces or a final .0, and "
+            "count as two: write them in the same way if they are one",
             stacklevel=3,
         )
 
 
 def _bare(text: str) -> str:
-    """A text without what is easily written in two ways."""
+    """A text without what is easily written in several ways."""
     bare = " ".join(text.split()).casefold()
     whole = _WHOLE.fullmatch(bare)
     return whole[1] if whole else bare

@@ -1,4 +1,4 @@
-"""Which tables hold answers: by which names they are given, and what columns they have."""
+"""The tables that hold answers: the names under which they are passed, and their columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = {
 
 
 def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **options: Any) -> None:
-    """Refuse options without what they are of, and pairs beside pages."""
+    """Refuse options without the table that they describe, and pairs together with placements."""
     for option, what, given in (
         ("grades", "pairs", pairs),
         ("classes", "labels", labels),
@@ -31,8 +31,8 @@ def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **optio
             )
     if pairs is not None and placements is not None:
         raise ValueError(
-            "pairs and placements are given; pass the pages as placements alone, or all "
-            "answers as pairs (CrowdData(None, placements=...).as_pairs().pairs are theirs)"
+            "pairs and placements cannot be combined; pass only placements, or all answers as "
+            "pairs (CrowdData(None, placements=...).as_pairs().pairs are those of placements)"
         )
 
 
@@ -52,5 +52,5 @@ def refuse_answers(features: Any) -> None:
 
 
 def answer_table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:
-    """The table that is given under a name, with its columns; None if none is."""
+    """The table that is passed under a name, with its columns; None if none is."""
     return None if table is None else read_table(table, name, *COLUMNS[name], may_lack)

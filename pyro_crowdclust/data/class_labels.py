@@ -1,4 +1,4 @@
-"""Class labels that annotators gave to items: how they are stored, read and checked."""
+"""Class labels that workers gave to items: how they are stored, read and checked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ClassLabels:
         return ClassLabels(*parts, self.num_workers, self.num_classes)
 
     def among(self, place: Int[Tensor, " item"]) -> ClassLabels:
-        """Those about items that have a place, at this place; negative for none."""
+        """The answers about items whose place is not negative, with these places as items."""
         moved = replace(self, item=place[self.item])
         return moved.at(moved.item >= 0)
 
@@ -89,13 +89,13 @@ class ClassLabels:
         cell, starts = self._by_item
         first, stop = (int(items[0]), int(items[-1]) + 1) if len(items) else (0, 0)
         if stop < len(starts) and torch.equal(items, torch.arange(first, first + len(items))):
-            # Items in a row: their answers are in a row, too.
+            # The answers about consecutive items are consecutive, too.
             counts = starts[first + 1 : stop + 1] - starts[first:stop]
             chosen = cell[int(starts[first]) : int(starts[stop])]
             return self._matrix(chosen, counts)
         known = items.clamp(max=len(starts) - 2)
         counts = starts[known + 1] - starts[known]
-        # Items beyond the last one that was asked about have no answers.
+        # Items after the last one that anybody was asked about have no answers.
         counts = torch.where(items == known, counts, 0)
         ends = counts.cumsum(0)
         total = int(ends[-1]) if len(ends) else 0
@@ -133,12 +133,12 @@ def read_class_labels(
         label, class_ids = codes_and_ids(table["label"], "labels")
         check_alike(class_ids, "labels")
         _warn_of_probabilities(class_ids)
-        _warn_of_no_classes(class_ids)
+        _warn_of_cannot_tell(class_ids)
     else:
         class_ids = _read_classes(classes)
         codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
         known = ", ".join(map(show, class_ids[:5])) + (", ..." if len(class_ids) > 5 else "")
-        new = f"none of the classes ({known}); correct it, or name it in the classes of a new fit"
+        new = f"not among the classes ({known}); correct it, or fit anew with classes= naming it"
         reject("labels", table["label"], codes < 0, new)
         label = torch.from_numpy(codes.astype(np.int64))
         never = np.bincount(codes, minlength=len(class_ids)) == 0
@@ -151,20 +151,20 @@ def read_class_labels(
             )
     if len(class_ids) < 2:
         raise ValueError(
-            f"all labels are {show(class_ids[0])}, but there must be two classes: collect answers "
-            "of another class, or name all that an item can have, in Python by classes="
+            f"all labels are {show(class_ids[0])}, but there must be at least two classes: collect "
+            "answers of another class, or name all that an item can have (in Python by classes=)"
         )
     return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
 
 
 def _warn_of_probabilities(class_ids: pd.Index) -> None:
-    """Warn of classes that look like what a judge says of one class."""
+    """Warn of classes that look like probabilities of a single class."""
     if class_ids.dtype.kind != "f" or not ((class_ids >= 0) & (class_ids <= 1)).all():
         return
     between = class_ids[(class_ids > 0) & (class_ids < 1)]
     if len(between):
         warnings.warn(
-            f"labels such as {show(between[0])} are numbers between 0 and 1, and are taken for "
+            f"labels such as {show(between[0])} are numbers between 0 and 1, and count as "
             f"{len(class_ids)} classes: if they are probabilities, pass them to "
             "results.combine_soft_answers, or round them",
             UserWarning,
@@ -172,13 +172,13 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
         )
 
 
-def _warn_of_no_classes(class_ids: pd.Index) -> None:
-    """Warn of classes by whose name workers say that they know none."""
+def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
+    """Warn of classes whose names mean "can't tell"."""
     if found := [name for name in class_ids if says_cannot_tell(name)]:
         warnings.warn(
-            f"labels that are {' or '.join(map(show, found))} are taken for a class: drop their "
-            "rows if they say that a worker cannot tell, or else name all classes, in Python by "
-            "classes=",
+            f"labels that are {' or '.join(map(show, found))} count as a class: drop their rows "
+            "if they mean that the worker cannot tell; otherwise name all classes (in Python by "
+            "classes=)",
             UserWarning,
             stacklevel=6,
         )
@@ -190,7 +190,8 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
             f"classes is {classes!r}, but must name every class an item can have, as a list"
         )
     ids = to_index(classes if isinstance(classes, Tensor) else list(classes), "classes")
-    for bad, reason in ((ids.isna(), "which is missing"), (ids.duplicated(), "once more")):
+    reasons = (ids.isna(), "which is missing"), (ids.duplicated(), "which is there already")
+    for bad, reason in reasons:
         if bad.any():
             row = int(bad.argmax())
             raise ValueError(f"classes row {row} is {show(ids[row])}, {reason}; name each one once")
@@ -200,10 +201,10 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
 
 
 def repeated_labels(labels: ClassLabels) -> Bool[np.ndarray, " answer"]:
-    """Where a worker gives an item the same label again."""
+    """Which answers repeat an earlier one: same item, worker and label."""
     num_cells = labels.num_workers * labels.num_classes
     largest = (int(labels.item.max()) + 1) * num_cells
-    # Sorting, of narrow numbers above all, is far faster than the hash table that finds the rows.
+    # Sorting, above all of narrow integers, is far faster than the hash table that finds the rows.
     one_number = labels.item.numpy().astype(np.min_scalar_type(largest))
     one_number *= num_cells
     np.add(one_number, labels.cell.numpy(), out=one_number, casting="unsafe")
@@ -213,8 +214,8 @@ def repeated_labels(labels: ClassLabels) -> Bool[np.ndarray, " answer"]:
     return np.zeros(len(labels), dtype=bool)
 
 
-def about_repeated_labels(index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
-    """What there is to say of rows of a table that repeat earlier labels."""
+def message_about_repeated_labels(index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
+    """The warning about rows of a table that repeat earlier labels."""
     return (
         f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "
         "label); all are kept, remove them if they are copies"
@@ -225,4 +226,4 @@ def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
     """Warn where a worker gives an item the same label again; answers that differ are data."""
     repeated = repeated_labels(labels)
     if repeated.any():
-        warnings.warn(about_repeated_labels(index, repeated), UserWarning, stacklevel=3)
+        warnings.warn(message_about_repeated_labels(index, repeated), UserWarning, stacklevel=3)

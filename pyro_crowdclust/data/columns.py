@@ -1,8 +1,8 @@
-"""What the columns of a table hold: told from their values, kept, and applied to new tables.
+"""What the columns of a table hold: recognized from their values, and applied to new tables.
 
 A table becomes numbers: 1 and 0 for yes and no, the codes 0, 1, ... of categories, and NaN where a
-cell is empty, or holds a blank text. What was decided stays with the data, so that a table of new
-items is read likewise.
+cell is empty, or holds a blank text. The kinds of the columns are kept with the data, so that a
+table of new items is read in the same way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from pyro_crowdclust.data.tables import (
 )
 from pyro_crowdclust.errors import did_you_mean
 
-# So few rows may be in the order of a feature.
+# In a table of at most so many rows, a feature may count up by chance.
 _FEW_ROWS = 10
 
 
@@ -47,11 +47,11 @@ class Columns:
     Attributes
     ----------
     names
-        Names of the columns; None where they are told by their order.
+        Names of the columns; None where columns are identified by their positions.
     kinds
-        Of each column ``"real"``, ``"count"``, ``"binary"`` (yes or no) or ``"category"``.
+        Kind of each column: ``"real"``, ``"count"``, ``"binary"`` (yes or no) or ``"category"``.
     levels
-        The value of every code of a column, in order; None of columns that hold numbers.
+        The value of every code of a column, in order; None for columns that hold numbers.
 
     Examples
     --------
@@ -81,15 +81,15 @@ class Columns:
         Raises
         ------
         ValueError
-            For a name that occurs twice, or none at all; for a kind that there is not, or that the
-            values do not have; for dates, texts that are names rather than categories, and what is
-            no number and no text.
+            For a column name that occurs twice, or that ``kinds`` has but the table has not; for a
+            kind that does not exist or does not fit the values; for dates, texts that are names
+            rather than categories, and cells that are neither numbers nor texts.
 
         Warns
         -----
         UserWarning
-            Where columns are empty. Those with names are left out, and others are missing features.
-            Where columns look like ids.
+            Where columns are empty: in a table with column names they are left out, in others they
+            count as missing features. Where columns look like ids.
         """
         frame = _without_blanks(frame)
         names, kinds = _names(frame), dict(kinds or {})
@@ -97,13 +97,13 @@ class Columns:
         for name, kind in kinds.items():
             if name not in labels:
                 raise ValueError(
-                    f"kinds name the column {show(name)}, which the features have not"
+                    f"kinds name the column {show(name)}, which the features do not have"
                     f"{did_you_mean(name, labels)}"
                 )
             if kind not in KINDS:
                 raise ValueError(
-                    f"kinds say that column {show(name)} holds {show(kind)}, but must say one of "
-                    f"{', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
+                    f"kinds say that column {show(name)} holds {show(kind)}, but a kind must be "
+                    f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}"
                 )
         if names is not None:
             full = np.flatnonzero(np.asarray(frame.notna()).any(0))
@@ -122,13 +122,14 @@ class Columns:
 
     @classmethod
     def of_numbers(cls, count: int) -> Columns:
-        """So many columns of real numbers, told by their order."""
+        """A number of columns of real numbers, identified by their positions."""
         return cls(None, ("real",) * count, (None,) * count)
 
     def matched(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The columns of these names, in this order; those of a fit without names are 0, 1, 2, ...
+        """The columns of a table that these are, in the order that these have.
 
-        A table without names, or of others where the fit had none, has them in this order.
+        If these have no names, they are called 0, 1, 2, ... A table without names is returned as it
+        is, and so is one with other names if these have none.
 
         Raises
         ------
@@ -142,7 +143,7 @@ class Columns:
         if missing:
             hint = did_you_mean(missing[0], own.difference(names, sort=False))
             raise ValueError(
-                f"the features lack {count(len(missing), 'column')} that the fit was on: "
+                f"the features lack {count(len(missing), 'column')} that the fit used: "
                 f"{listed(missing)}; they have {listed(own, 8)}{hint}"
             )
         return frame.iloc[:, own.get_indexer(names)]
@@ -153,18 +154,18 @@ class Columns:
         Raises
         ------
         ValueError
-            For another number of columns, and for cells that are no numbers where those of the fit
-            were.
+            If the number of columns differs, or a cell is not a number in a column that held only
+            numbers in the fit.
 
         Warns
         -----
         UserWarning
-            Where a cell holds a category that there was not: it is taken for empty.
+            Where a cell holds a category that no item of the fit had: it counts as empty.
         """
         frame = _without_blanks(self.matched(frame))
         if frame.shape[1] != len(self):
             raise ValueError(
-                f"the table has {count(frame.shape[1], 'column')}, but those of the fit were "
+                f"the table has {count(frame.shape[1], 'column')}, but that of the fit had "
                 f"{len(self)}: pass the same columns"
             )
         if all(kind == "real" for kind in self.kinds) and _is_plain(frame):
@@ -205,7 +206,7 @@ class Columns:
 
 
 def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -> None:
-    """Warn of columns that hold ids, as far as their names or the order of their rows tell."""
+    """Warn of columns that hold ids, judging by their names or consecutive values."""
     for name, column in frame.items():
         whole = pd.api.types.is_integer_dtype(column.dtype) and not column.isna().any()
         if name in kinds or not whole or len(frame) <= _FEW_ROWS:
@@ -214,9 +215,9 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
         named = str(name).lower() in ID_NAMES and column.is_unique
         if named or (steps == 1).all():
             warnings.warn(
-                f"feature column {show(name)} looks like ids of the rows, but counts as a feature: "
-                "make it the index (set_index, --id-column), or drop it; else say what it holds "
-                "(kinds=, --counts)",
+                f"feature column {show(name)} looks like ids of the rows, but is used as a "
+                "feature: make it the index (set_index, --id-column), or drop it; if it is a "
+                "feature, say what it holds (kinds=, --counts)",
                 UserWarning,
                 stacklevel=7,
             )
@@ -244,7 +245,7 @@ def _all_recognized(
 
 
 def _names(frame: pd.DataFrame) -> pd.Index | None:
-    """Names of the columns, as texts; None where they are positions, as of an array."""
+    """Names of the columns, as texts; None where they are positions, as in a table of an array."""
     given = frame.columns.tolist()
     if all(isinstance(name, int) and name == place for place, name in enumerate(given)):
         return None
@@ -254,7 +255,7 @@ def _names(frame: pd.DataFrame) -> pd.Index | None:
 
 
 def _without_blanks(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with texts that are blank taken for missing, as they are in files."""
+    """The table with blank texts as missing values, which is how pandas reads them from files."""
     blank = {place: are_blank(frame.iloc[:, place]) for place in range(frame.shape[1])}
     full = {
         place: frame.iloc[:, place].mask(cells) for place, cells in blank.items() if cells.any()
@@ -266,7 +267,7 @@ def _without_blanks(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_plain(frame: pd.DataFrame) -> bool:
-    """Whether all columns are numbers of NumPy, which makes an array of one dtype of them."""
+    """Whether all columns have numeric NumPy dtypes, so that they convert to one plain array."""
     dtypes = frame.dtypes
     return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes)
 
@@ -279,7 +280,7 @@ def _numbers(column: pd.Series, kind: str) -> Float[np.ndarray, " row"]:
             row = int(odd.argmax())
             raise ValueError(
                 f"features row {row} (index {show(column.index[row])}): {column.name} is "
-                f"{show(column.iloc[row])}, no number, which those of the fit were"
+                f"{show(column.iloc[row])}, but those of the fit were numbers"
             )
         column = values
     numbers = column.to_numpy(np.float64, na_value=np.nan)
@@ -289,7 +290,7 @@ def _numbers(column: pd.Series, kind: str) -> Float[np.ndarray, " row"]:
         raise ValueError(
             f"{where('features', column.index, odd)}: {column.name} is "
             f"{show(numbers[int(odd.argmax())])}, but those of the fit were {HELD[kind]}: correct "
-            "it, or fit anew and say another kind (kinds=, --real)"
+            "it, or fit anew with another kind (kinds=, --real)"
         )
     return numbers
 
@@ -301,7 +302,7 @@ def _codes(column: pd.Series, levels: pd.Index) -> Float[np.ndarray, " row"]:
         row = int(unknown.argmax())
         warnings.warn(
             f"column {show(column.name)} holds {show(column.iloc[row])}, which no item of the fit "
-            f"had ({listed(levels)}): {count(int(unknown.sum()), 'such cell')} taken for empty"
+            f"had ({listed(levels)}): {count(int(unknown.sum()), 'such cell')} treated as empty"
             f"{did_you_mean(column.iloc[row], levels)}",
             UserWarning,
             stacklevel=4,
@@ -317,7 +318,7 @@ def columns_of_array(features: Any, kinds: Mapping[Hashable, str] | None) -> Col
     features
         An array or tensor, a row per item.
     kinds
-        What some columns hold, by position.
+        Kinds of some columns, by position.
 
     Examples
     --------
@@ -329,7 +330,7 @@ def columns_of_array(features: Any, kinds: Mapping[Hashable, str] | None) -> Col
     if features.ndim != 2:
         if kinds:
             raise ValueError(
-                "kinds are of the columns of a table, but items have features of shape "
+                "kinds describe the columns of a table, but items have features of shape "
                 f"{list(features.shape[1:])}: leave kinds out"
             )
         return None
@@ -343,8 +344,8 @@ def columns_of_array(features: Any, kinds: Mapping[Hashable, str] | None) -> Col
     if "category" in every.values():
         column = list(every.values()).index("category")
         raise ValueError(
-            f"kinds say that column {column} of an array is a category: pass a data frame, which "
-            "keeps what its codes stand for"
+            f"kinds say that column {column} of an array is a category: pass a data frame, so that "
+            "the names of its categories are known"
         )
     values = features.double().numpy(force=True) if isinstance(features, Tensor) else features
     return Columns.of(pd.DataFrame(values), every)

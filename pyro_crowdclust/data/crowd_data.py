@@ -1,7 +1,7 @@
 """The container for items, their features and what people answered about them.
 
-Everything is validated once, here, so that nothing further in has to check again. Inside, items,
-workers and pages are numbered 0, 1, 2, ...; the user's own ids come back at the way out.
+All input is checked once, here, so that the rest of the library need not check it again. The
+library numbers items, workers and pages 0, 1, 2, ...; its results use the user's own ids.
 """
 
 from __future__ import annotations
@@ -45,51 +45,55 @@ class CrowdData:
     ----------
     features
         Numbers of shape ``[N, ...]``, one row per item: a NumPy array or memory map, a torch
-        tensor, a list of rows, a data frame of pandas (its index becomes the item ids) or of what
-        has ``to_pandas``, such as polars, a map-style ``torch.utils.data.Dataset``, or other
-        ``StoredFeatures``. None where there are no features; ``item_ids``, ``pairs`` or ``labels``
-        then define the items.
+        tensor, a list of rows, a pandas data frame (its index becomes the item ids), a table of
+        another library that has ``to_pandas``, such as polars, a map-style
+        ``torch.utils.data.Dataset``, or other ``StoredFeatures``. None where there are no features;
+        ``item_ids``, ``pairs`` or ``labels`` then define the items.
     pairs
         Answers: a data frame, or whatever ``pandas.DataFrame`` accepts, with the columns ``left``,
         ``right`` (item ids; positions 0 to N-1 where the items have no ids), ``worker`` (any
         hashable id), ``label`` (1, True, "same" or "yes"; 0, False, "different" or "no") and
         optionally ``page`` (the task in which the answer was given). Other columns are ignored.
     grades
-        The labels of ``pairs`` where these are grades, from "different" to "same", at least two;
-        what is none of them, or missing, is "can't tell". A number instead of the grades says that
-        labels are probabilities of "same", which are rounded to so many levels from 0 to 1.
+        If the labels of ``pairs`` are grades: all of them, at least two, from "different" to
+        "same". A label that is missing or is not among them means "can't tell". A whole number
+        instead of the grades means that labels are probabilities of "same"; these are rounded to
+        that many levels from 0 to 1.
     placements
-        Pages that workers sorted into groups, in place of ``pairs``: a table with the columns
+        Pages that workers sorted into groups, instead of ``pairs``: a table with the columns
         ``page`` (any hashable id), ``item``, ``worker`` (one for every page) and ``group`` (any
         hashable name; it means something only on its own page).
     known
-        One partial label per item, integers or names; None, NaN and -1 are unknown. A list or an
-        array is in the order of the items. A series or a mapping says by its index, whatever that
-        is, which item (by its id) each label is of; items without an entry are unknown.
+        Known labels, one per item, integers or names; None, NaN and -1 mean unknown. A list or an
+        array is in the order of the items. The index of a series and the keys of a mapping are
+        always read as item ids; items without an entry are unknown.
     must_link, cannot_link
         Items that must, or cannot, share a cluster: tables with the columns ``left``, ``right``,
         or lists of pairs of ids.
     labels
         Class answers: a table with the columns ``item``, ``worker`` and ``label`` (any hashable
-        class). Workers share their ids with those of ``pairs``. Items need not have an answer.
+        class). A worker with the same id as in ``pairs`` is the same worker. Items need not have
+        an answer.
     classes
-        Every class an item can have, in the order wanted. None takes those in ``labels``, sorted.
+        Every class that an item can have, in the desired order. None uses the classes in
+        ``labels``, sorted.
     likeness
-        How alike the items of pairs are, for clusters from answers alone: a table with the columns
-        ``left``, ``right``, and any others, which are numbers that grow or fall with likeness.
-        Pairs that nobody was asked about are candidates, too.
+        How similar the items of pairs are, for clusters from answers alone: a table with the
+        columns ``left``, ``right``, and others with numbers that grow or fall with the similarity.
+        It may list pairs that nobody was asked about, which may then share a cluster, too.
     item_ids
         One unique id per item.
     kinds
-        What columns of a table hold, by name: "real", "count", "binary" or "category"; others are
-        recognized. New items are read with the ``columns`` of those that a fit was on.
+        What columns of a table hold, by name: "real", "count", "binary" or "category"; the kinds of
+        other columns are recognized from their values. To read new items as a fit read its own,
+        pass the ``columns`` of the data of the fit.
 
     Attributes
     ----------
     features
         The features in their own dtype, not copied: do not write into them afterwards.
     columns
-        What the columns of a table hold; None where all are real numbers told by their position.
+        What the columns of a table hold; None for other features, which are real numbers.
     num_missing
         How many features are missing.
     answers
@@ -104,29 +108,30 @@ class CrowdData:
     likeness, likeness_names
         Numbers of pairs in positions, or None, and the names of these numbers.
     num_contradictions
-        How many things that links and labels say cannot all be true.
+        The number of contradictions among links and known labels.
     grade_ids
         The grades, from "different" to "same"; empty where labels of pairs are yes or no.
     class_labels
         The class answers in positions and codes, or None where there are none.
     item_ids, worker_ids, page_ids, class_ids
-        The user's ids in order of position or code. Workers, pages and classes are sorted, or come
-        as first met where their ids have no order. Empty where there are none.
+        The user's ids in order of position or code. Workers, pages and classes are sorted, or in
+        order of first appearance where their ids cannot be sorted. Empty where there are none.
 
     Raises
     ------
     ValueError
-        Naming the row and the remedy: features that are dates, names, infinite or empty; ids that
-        are missing, repeated or too few; an empty table or a missing column; an item that is
-        unknown or paired with itself; a label of a pair that is not 0 or 1, or one of an item that
-        is none of the classes; an item twice on a page, or a page of several workers.
+        For features that are dates, names, infinite or empty; ids that are missing, repeated or too
+        few; an empty table or a missing column; an item that is unknown or paired with itself; a
+        label of a pair that is not 0 or 1, or a label of an item that is not among the classes; an
+        item twice on a page, or a page of several workers. The message names the row and says what
+        to do.
 
     Warns
     -----
     UserWarning
         Where rows repeat (same items, worker, label and page). They are kept. Answers that
-        contradict each other are data and pass silently. Links and labels that cannot all be true
-        are kept, too, and counted. Also where a class is in no answer.
+        contradict each other are data and pass silently. Where links and labels cannot all be true;
+        these are kept, too, and counted. Where a class is in no answer.
 
     Examples
     --------
@@ -218,12 +223,12 @@ class CrowdData:
 
     @property
     def features_in_memory(self) -> np.ndarray | Tensor | None:
-        """The features, unless they are read from where they are stored; None then, or if none."""
+        """The features if they are in memory; None if they are in storage or there are none."""
         return None if isinstance(self.features, StoredFeatures) else self.features
 
     @property
     def num_features(self) -> int:
-        """Numbers in the features of an item, such as pixels; 0 without features."""
+        """How many numbers, such as pixels, describe an item; 0 without features."""
         return 0 if self.features is None else math.prod(self.features.shape[1:])
 
     @property
@@ -243,7 +248,7 @@ class CrowdData:
 
     @property
     def outcomes(self) -> Outcomes:
-        """What can be said of a pair: yes and no, or the grades and "can't tell"."""
+        """The possible answers about a pair: yes and no, or the grades and "can't tell"."""
         number = len(self.grade_ids)
         return Outcomes(number, number + 1) if number else Outcomes(2, 2)
 
@@ -282,7 +287,7 @@ class CrowdData:
 
     @property
     def has_answers(self) -> bool:
-        """Whether anybody said which items belong together, in pairs or on sorted pages."""
+        """Whether there are answers about which items belong together: pairs or sorted pages."""
         return self.answers is not None or self.placements is not None
 
     @property
@@ -309,8 +314,8 @@ class CrowdData:
     def is_sorted(self) -> bool:
         """Whether all answers are pages that workers sorted into groups.
 
-        So are placements, and pairs with pages where one worker answered all pairs of a page and
-        the answers are transitive: if a, b are the same and b, c are, then a, c are.
+        True of placements. True of pairs that have pages if one worker answered all pairs of each
+        page and the answers are transitive: if a and b are the same, and b and c, so are a and c.
         """
         return isinstance(self._sorted, Placements)
 
@@ -340,30 +345,30 @@ class CrowdData:
         return self.with_answers(pairs_of(self.placements)).with_parts(placements=None)
 
     def with_unshared_pages_as_pairs(self) -> CrowdData:
-        """The same data with sorted pages as pairs where they share no items.
+        """The same data, with sorted pages as pairs where they share no items.
 
-        By an item that is on one page nothing tells whether its sorter looked.
+        An item that is on one page only is no evidence of whether the worker sorted it with care.
         """
         pages = self.placements
         return self if pages is None or pages.share_items else self.as_pairs()
 
     def with_parts(self, **parts: Any) -> CrowdData:
-        """The same data with other values of some fields, which are taken as they are."""
+        """The same data with other values of some fields, which are used without any check."""
         kept = {name: self.__dict__[name] for name in self.__dataclass_fields__}
         return CrowdData.of_parts(**kept | parts)
 
     def with_answers(self, answers: Answers | None) -> CrowdData:
-        """The same data with other answers about pairs, in a table of rows from 0 on."""
+        """The same data with other answers about pairs, whose rows are numbered from 0."""
         index = None if answers is None else pd.RangeIndex(answers.num_pairs)
         return self.with_parts(answers=answers, _pairs_index=index)
 
     def with_class_labels(self, labels: ClassLabels) -> CrowdData:
-        """The same data with other class labels, in a table of rows from 0 on."""
+        """The same data with other class labels, whose rows are numbered from 0."""
         return self.with_parts(class_labels=labels, _labels_index=pd.RangeIndex(len(labels)))
 
     @classmethod
     def of_parts(cls, **parts: Any) -> CrowdData:
-        """Data with these values of all fields, which are taken as they are: no tables are read."""
+        """Data with these values of all fields, which are used as they are, without any check."""
         data = object.__new__(cls)
         data.__dict__.update(parts)
         return data
@@ -444,7 +449,7 @@ class CrowdData:
             rows = self.features[indices]
             return rows if rows.is_floating_point() else rows.to(torch.float32)
         array = np.asarray(self.features[np.asarray(indices)])
-        # torch reads neither foreign byte orders nor extended precision.
+        # torch supports neither foreign byte orders nor extended precision.
         size = min(array.dtype.itemsize, 8) if array.dtype.kind == "f" else 4
         return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 

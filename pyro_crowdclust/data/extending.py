@@ -1,4 +1,4 @@
-"""The same data with more answers, workers and items."""
+"""Extends data by more answers, workers and items."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ def extended(
     classes: Iterable[Hashable] | None = None,
     likeness: Any | None = None,
 ) -> CrowdData:
-    """Data and more of the same, which comes after what is there.
+    """The data followed by new items and answers.
 
-    Pairs and placements are turned into what the data have; each pair without a page is a page of
-    its own where the data have pages. Workers are numbered anew, by their ids; items keep their
-    positions.
+    New pairs become placements where the data have placements, and the reverse; each pair without a
+    page becomes a page of its own where the data have pages. Workers are renumbered by their ids;
+    items keep their positions.
 
     Parameters
     ----------
     data
-        What there is.
+        The data so far.
     items
         New items, with ids and columns like those of the data.
     pairs, placements, labels
         Answers, about old items and new ones, as for ``CrowdData``.
     classes
-        Classes that items can have, after those of the data.
+        More classes that items can have, after those of the data.
     likeness
-        Numbers of more pairs, under the names of the data's.
+        Numbers of more pairs, in columns with the same names as in the data.
 
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, a page or a pair with a likeness that there is already, and
-        new items beside features that are on disk.
+        For input that ``CrowdData`` refuses, for a page or the likeness of a pair that the data
+        already have, and for new items if the features of the data are on disk.
 
     Examples
     --------
@@ -65,18 +65,18 @@ def extended(
     ids = data.item_ids
     if items is not None:
         ids = pd.Index([*ids, *items.item_ids], tupleize_cols=False)
-    grades, of_labels = _grades(data), _classes(data, classes)
+    grades, all_classes = _grades(data), _classes(data, classes)
     tables = {"pairs": pairs, "placements": placements, "labels": labels}
-    new = _new_answers(data, tables, ids, grades, of_labels)
+    new = _new_answers(data, tables, ids, grades, all_classes)
     before = {"pairs": data.pairs, "placements": data.pages, "labels": data.labels}
     after = dict(before)
     for one in new:
         after[one.kind] = one.after(after[one.kind])
-    parts, found = recorded(**after, grades=grades, classes=of_labels, item_ids=ids)
+    parts, found = recorded(**after, grades=grades, classes=all_classes, item_ids=ids)
     if found:
         of_data = {"classes": _classes(data, None), "item_ids": data.item_ids}
-        _, told = recorded(**before, grades=grades, **of_data)
-        found = [message for message in found if message not in told]
+        _, known_messages = recorded(**before, grades=grades, **of_data)
+        found = [message for message in found if message not in known_messages]
     for message in [*_about_rows(data, new, parts), *found]:
         warnings.warn(message, stacklevel=4)  # where Fitted.update was called
     if items is None:
@@ -108,13 +108,13 @@ def _new_answers(
     grades: Any,
     classes: list[Hashable] | None,
 ) -> list[NewAnswers]:
-    """The answers of the tables that are given, as the data have them; those that are so first."""
+    """The answers of the given tables, in the form of the data; those passed in this form first."""
     given = {name: table for name, table in tables.items() if not _is_empty(table)}
     for name, table in given.items():
         check_items(name, table, ids, with_features=data.features is not None)
     if "placements" in given and len(data.grade_ids):
         raise ValueError(
-            "the answers of the fit are grades, and pages say same or different alone: pass "
+            "the answers of the fit are grades, but pages say only same or different: pass "
             "pairs with grades"
         )
     new = {
@@ -129,7 +129,7 @@ def _new_answers(
 
 
 def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -> list[str]:
-    """What there is to warn of the rows of new tables, when all answers are known."""
+    """The warnings about rows of the new tables, given all answers."""
     found = [message for one in new for message in one.warnings]
     repeated = {"pairs": np.zeros(0, dtype=bool), "labels": np.zeros(0, dtype=bool)}
     if parts["answers"] is not None:
@@ -139,45 +139,45 @@ def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -
     for one in new:
         if one.kind in repeated:
             of_one, repeated[one.kind] = np.split(repeated[one.kind], [len(one.table)])
-            found += one.about_repeats(of_one)
+            found += one.messages_about_repeats(of_one)
     return found
 
 
 def _is_empty(table: Any | None) -> bool:
-    """Whether there is no table, or one without rows, as where nobody answered."""
+    """Whether there is no table, or one without rows, as when nobody answered."""
     return table is None or (isinstance(table, pd.DataFrame) and not len(table))
 
 
 def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:
-    """Those of the data and others; None where there are none."""
+    """The classes of the data and others; None where there are none."""
     return [*dict.fromkeys([*data.class_ids, *([] if more is None else more)])] or None
 
 
 def _grades(data: CrowdData) -> pd.Index | int | None:
-    """What says how the labels of the data are read."""
+    """The ``grades`` of ``CrowdData`` with which the labels of the data were read."""
     if not len(data.grade_ids):
         return None
     return len(data.grade_ids) if are_levels(data.grade_ids) else data.grade_ids
 
 
 def _more_likeness(data: CrowdData, table: Any, ids: pd.Index) -> Likeness:
-    """Numbers of the pairs of the data, and of others."""
+    """The likeness of the data, and that of more pairs."""
     before, names = data.likeness, data.likeness_names
     if data.features is not None:
         raise ValueError(
-            "likeness is for answers alone, but there are features, which say how alike items are: "
-            "leave it out"
+            "likeness is for answers without features, but there are features, which show how "
+            "similar items are: leave it out"
         )
     if before is None:
         raise ValueError(
-            "likeness is new here, as the fit heard of none: fit anew to all answers with "
+            "the fit did not use likeness, so none can be added: fit anew to all answers with "
             "likeness= of all pairs"
         )
     found, given = likeness_of(read_likeness(table), ids)
     if {*given} != {*names}:
         raise ValueError(
-            f"likeness has the numbers {[*given]}, but the fit heard {[*names]} of every pair: "
-            "pass these"
+            f"likeness has the columns of numbers {[*given]}, but the fit used {[*names]}: pass "
+            "the same columns"
         )
     both = pd.DataFrame(torch.cat([before.items, found.items]).numpy())
     again = both.duplicated().to_numpy()[before.num_pairs :]
@@ -186,7 +186,7 @@ def _more_likeness(data: CrowdData, table: Any, ids: pd.Index) -> Likeness:
             "likeness",
             as_frame(table, "likeness")["left"],
             again,
-            "beside an item of which the fit knows how alike it is; pass new pairs alone",
+            "in a pair whose likeness the fit already has; pass only new pairs",
         )
     values = found.values[:, torch.from_numpy(given.get_indexer(names))]
     ends = before.left, before.right, before.values

@@ -25,23 +25,24 @@ from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
 _CHUNK_ELEMENTS = 2**22
 # Smaller memory maps are read like arrays, and stay in memory once they have been.
 _IN_MEMORY_BYTES = 2**26
-# Squares of larger numbers, and sums of them, may be infinite.
-_LARGEST = 1e100
-# Integers up to here are floating-point numbers of single precision.
+# Squares of larger numbers, and sums of these, may overflow.
+_MAX_ABSOLUTE = 1e100
+# Single precision holds integers up to this one exactly.
 _SINGLE = 2**24
-# Numbers are rounded away where neighbours differ by more than this share of all their range.
+# Rounding loses integers where neighbouring floating-point numbers differ by more than this share
+# of a column's range.
 _BLUR = 1e-3
 
 
 class ReadFeatures(NamedTuple):
-    """Features as they are read.
+    """Features that were read and checked.
 
     Attributes
     ----------
     values
         A row of numbers per item, NaN where one is missing.
     columns
-        What the columns of a table hold; None of other features, which are real numbers.
+        What the columns of a table hold; None for other features, which are real numbers.
     num_missing
         How many numbers are missing.
     """
@@ -54,18 +55,18 @@ class ReadFeatures(NamedTuple):
 def read_features(
     features: Any, kinds: Mapping[Hashable, str] | None = None, columns: Columns | None = None
 ) -> ReadFeatures:
-    """Features as they are read, with a row per item; a ``ValueError`` if they are not.
+    """Read features, with a row per item, or raise a ``ValueError`` that says what is wrong.
 
-    Numbers in memory are checked here, stored ones when they are read, and these have no gaps.
+    Numbers in memory are checked here, stored ones when they are read; stored ones have no gaps.
 
     Parameters
     ----------
     features
         What a user passed.
     kinds
-        What some columns hold, by name or position, in place of what they look like.
+        Kinds of some columns, by name or position; those of others are recognized.
     columns
-        What the columns of the fit hold, which new items are of.
+        For new items, what the columns of the fit hold.
     """
     are_new = columns is not None
     features = _opened(features)
@@ -74,7 +75,7 @@ def read_features(
         features = columns.encode(features)
     elif columns is not None and any(own is not None for own in columns.levels):
         raise ValueError(
-            f"the fit was on a table with categories ({columns}), but the features are a "
+            f"the fit used a table with categories ({columns}), but the features are a "
             f"{type(features).__name__}: pass a data frame with the same columns"
         )
     features = _checked(features)
@@ -107,19 +108,19 @@ def _opened(features: Any) -> Any:
 
 
 def unmasked(features: np.ma.MaskedArray) -> np.ndarray:
-    """The numbers, and what is masked as missing."""
+    """The numbers of a masked array, with NaN where they are masked."""
     return np.ma.filled(features.astype(np.float64), np.nan)
 
 
 def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
-    """The features, if they are dense numbers and there are any."""
+    """The features, or a ``ValueError`` unless they are dense numbers and not empty."""
     if isinstance(features, StoredFeatures):
         is_numeric = features.dtype.kind in "biuf"
     elif isinstance(features, Tensor):
         if not is_dense(features):
             raise ValueError(
                 f"features are a tensor that is {what_it_is(features)}, and not dense real "
-                "numbers: convert them, with .to_dense() or .dequantize() say"
+                "numbers: convert it, for instance with .to_dense() or .dequantize()"
             )
         features, is_numeric = features.detach(), True
     elif isinstance(features, np.ndarray):
@@ -133,7 +134,7 @@ def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
     if not is_numeric:
         raise ValueError(
             f"features of dtype {features.dtype} are not dense real numbers; convert them, or pass "
-            "a data frame, whose columns may hold other things"
+            "a data frame, whose columns may also hold texts or categories"
         )
     if features.ndim == 0 or 0 in features.shape:
         raise ValueError(
@@ -149,13 +150,13 @@ def _rows(features: list | tuple) -> np.ndarray:
         return np.array(features)
     except (ValueError, TypeError, RuntimeError) as error:
         raise ValueError(
-            f"features are a {type(features).__name__} that makes no array ({error}): give every "
-            "row as many numbers, NaN where one is missing"
+            f"features are a {type(features).__name__} that cannot become an array ({error}): give "
+            "every row the same number of values, NaN where one is missing"
         ) from error
 
 
 def _exact(features: np.ndarray) -> np.ndarray:
-    """Integers in double precision where single precision would not tell them apart."""
+    """Integers in double precision where single precision would not distinguish them."""
     if features.dtype.kind not in "iu" or features.dtype.itemsize < 4:
         return features
     least, most = (of(0).reshape(-1) for of in (features.min, features.max))
@@ -168,22 +169,22 @@ def _exact(features: np.ndarray) -> np.ndarray:
         column = int(blurred.argmax())
         raise ValueError(
             f"feature column {column} holds integers around {largest[column]:.3g} that differ by "
-            f"{spread[column]} at most, which floating-point numbers do not tell apart: subtract "
-            f"the least, {least[column]}, from them"
+            f"{spread[column]} at most, which floating-point numbers cannot distinguish: subtract "
+            f"the smallest, {least[column]}, from all of them"
         )
     return features.astype(np.float64)
 
 
 def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
-    """How many numbers are NaN; a ``ValueError`` about those whose squares are infinite."""
+    """How many numbers are NaN; a ``ValueError`` if some are infinite or too large."""
     if isinstance(features, Tensor):
         has_fractions = features.is_floating_point()
     else:
         has_fractions = features.dtype.kind == "f"
     if not has_fractions:
         return 0
-    of_dtype: Any = torch.finfo if isinstance(features, Tensor) else np.finfo
-    largest = min(_LARGEST, float(of_dtype(features.dtype).max))
+    info: Any = torch.finfo if isinstance(features, Tensor) else np.finfo
+    largest = min(_MAX_ABSOLUTE, float(info(features.dtype).max))
     first: tuple[int, ...] = ()
     number = missing = 0
     step = max(1, _CHUNK_ELEMENTS // int(np.prod(features.shape[1:])))
@@ -199,21 +200,21 @@ def _num_missing(features: np.ndarray | Tensor, columns: Columns | None) -> int:
             first = (start + row, *column)
         number += int(bad.sum())
     if first:
-        raise ValueError(_about_number(first, float(features[first]), number, columns))
+        raise ValueError(_about_too_large(first, float(features[first]), number, columns))
     return missing
 
 
-def _about_number(
+def _about_too_large(
     place: tuple[int, ...], value: float, number: int, columns: Columns | None
 ) -> str:
-    """What is wrong with the first of so many numbers that are too large."""
+    """The message about numbers that are too large: the place and value of the first of them."""
     row, *column = place
     names = None if columns is None else columns.names
     name = ", ".join(map(str, column)) if names is None else show(names[column[0]])
-    what = "infinite"
+    what, remedy = "infinite", "replace it"
     if math.isfinite(value):
-        what = f"{value:g}, beyond {_LARGEST:g}, which needs a larger unit,"
+        what, remedy = f"{value:g}, beyond {_MAX_ABSOLUTE:g}", "use a larger unit"
     return (
         f"features row {row}{', column ' if column else ''}{name} is {what} "
-        f"({count(number, 'such value')} in all); fill in, leave empty (NaN) or drop"
+        f"({count(number, 'such value')} in all); {remedy}, leave it empty (NaN) or drop it"
     )

@@ -15,7 +15,7 @@ from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index
 
 
 def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
-    """The items' ids: one for every row of features, no two alike."""
+    """The items' ids: one for every row of features, no two the same."""
     index = to_index(item_ids, "item_ids")
     if len(index) == 0:
         raise ValueError("item_ids are empty; pass at least one item")
@@ -23,7 +23,7 @@ def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
         raise ValueError(f"{len(index)} item_ids for {num_rows} rows of features; pass one per row")
     if isinstance(index, pd.RangeIndex):
         return index
-    checks = (index.isna(), "which is missing"), (index.duplicated(), "once more")
+    checks = (index.isna(), "which is missing"), (index.duplicated(), "which is there already")
     for bad, reason in ((np.asarray(rows), why) for rows, why in checks):
         if bad.any():
             row, rows = int(bad.argmax()), count(int(bad.sum()), "such row")
@@ -47,8 +47,8 @@ def ids_in_tables(
     columns += [table["item"] for table in (labels, placements) if table is not None]
     if not columns:
         raise ValueError(
-            "there are no items: pass features, or answers about some, which are pairs or "
-            "placements; CrowdData takes labels and item_ids, too"
+            "there are no items: pass features, or answers, which are pairs or placements; "
+            "CrowdData also takes labels or item_ids"
         )
     name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
     ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]

@@ -1,4 +1,4 @@
-"""What an expert says about some of the items: partial labels, must-links and cannot-links."""
+"""What an expert knows about some of the items: known labels, must-links and cannot-links."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -53,14 +53,14 @@ class Links:
         return len(self.left)
 
     def among(self, place: Int[Tensor, " item"]) -> Links | None:
-        """The links between items that have a place, below 0 for none; None if none is left."""
+        """The links between items whose place is not negative, there; None if none is left."""
         left, right = place[self.left], place[self.right]
         return self._moved(left, right, (left >= 0) & (right >= 0))
 
     def of_copies(self, first: Int[Tensor, " item"]) -> Links | None:
-        """The links of items of which some are copies: of the first of each; None if none is left.
+        """The links with every item replaced by its first copy; None if none is left.
 
-        Those between copies of one item are left out.
+        Links between copies of the same item are left out.
         """
         left, right = first[self.left], first[self.right]
         return self._moved(left, right, left != right)
@@ -74,7 +74,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """Of a batch, what its items' labels and links mean in all the data.
+    """The known labels and links of a batch, and how they stand for those of all data.
 
     Attributes
     ----------
@@ -87,8 +87,8 @@ class Neighbors:
     pair_weight
         Inverse of the rate at which a pair of items with neighbours is drawn.
     message_scale
-        ``pair_weight`` over the weight of an item: what an item hears from the batch times this
-        estimates what it hears from all data.
+        ``pair_weight`` divided by the weight of an item. The messages to an item from the batch,
+        times this, estimate its messages from all data.
     complete
         Whether the batch holds every item of the data with a label or a link.
     """
@@ -101,7 +101,7 @@ class Neighbors:
     complete: bool = True
 
     def to(self, device: torch.device | str | None) -> Neighbors:
-        """The same on another device; itself where it is there already."""
+        """The same on another device; the object itself if it is there already."""
         if device is None or self.linked.device == torch.device(device):
             return self
         links = self.links
@@ -116,22 +116,22 @@ class Neighbors:
 
 
 def read_known(known: Any, item_ids: pd.Index) -> tuple[Int[Tensor, " item"], pd.Index]:
-    """Codes of partial labels, -1 where unknown, and the label of each code.
+    """Codes of known labels, -1 where unknown, and the label of each code.
 
     Parameters
     ----------
     known
-        One label per item, in the order of the items; None, NaN and -1 are unknown. A series or
-        a mapping says by its index, whatever that is, which item each label is of; items without
-        an entry are unknown.
+        One label per item, in the order of the items; None, NaN and -1 mean unknown. The index of
+        a series and the keys of a mapping are always read as item ids; items without an entry are
+        unknown.
     item_ids
         Ids of the items.
 
     Raises
     ------
     ValueError
-        For another number of labels than items, an index with repeated or unknown ids, a label
-        that is a negative number, and labels that are neither integers nor names.
+        If the number of labels is not that of the items, an index has repeated or unknown ids, a
+        label is a negative number, or labels are neither integers nor names.
 
     Examples
     --------
@@ -172,14 +172,14 @@ def _series(known: Any) -> pd.Series:
     shape = getattr(known, "shape", (0,))
     if len(shape) != 1:
         raise ValueError(
-            f"known has shape {tuple(shape)}: pass one label per item, a flat array (of one-hot "
-            "rows, the argmax)"
+            f"known has shape {tuple(shape)}: pass a flat array with one label per item (the "
+            "argmax of one-hot rows)"
         )
     try:
-        # Of integers in a list, one beside None would make pandas read floats, and lose digits.
+        # With None among the integers of a list pandas would read floats, and lose digits.
         return pd.Series(known, dtype=getattr(known, "dtype", object))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"known is no list of labels ({error}): pass one per item") from error
+        raise ValueError(f"known is not a list of labels ({error}): pass one per item") from error
 
 
 def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
@@ -196,8 +196,8 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
     if (positions < 0).any():
         row = int((positions < 0).argmax())
         raise ValueError(
-            f"known row {row} is of {show(column.index[row])}, "
-            f"{unknown(item_ids, column.index[row])}. A series tells items by its index: for "
+            f"known row {row} has the item id {show(column.index[row])}, "
+            f"{unknown(item_ids, column.index[row])}. The index of a series holds item ids: for "
             "labels in the order of the items pass known.to_numpy()"
         )
     values = np.full(len(item_ids), None, dtype=object)
@@ -206,7 +206,7 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
 
 
 def _is_given(column: pd.Series) -> np.ndarray:
-    """Whether a label is known: neither missing nor blank nor -1."""
+    """Which labels are known: neither missing nor blank nor -1."""
     column = column.reset_index(drop=True)
     missing = column.isna().to_numpy(dtype=bool) | are_blank(column)
     is_minus_one = [not isinstance(value, str) and value == -1 for value in column[~missing]]
@@ -226,7 +226,7 @@ def _integers(given: pd.Series) -> pd.Series:
         given = given.astype(object)
         given[numeric] = [int(value) for value in parts]
     negative = given.map(lambda value: not isinstance(value, str) and _below_zero(value))
-    reject("known", given, negative, "negative; -1 alone means unknown")
+    reject("known", given, negative, "negative; only -1 means unknown")
     if len(set(map(type, given))) == 1:
         given = given.infer_objects()
     return given
@@ -267,7 +267,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
 
 
 def table_of_pairs(table: Any) -> Any:
-    """A list of pairs, or an array of two columns, as a table; any other as it is."""
+    """A list of pairs, or an array of two columns, as a table; anything else as it is."""
     rows = table.tolist() if isinstance(table, (np.ndarray, Tensor)) else table
     if not isinstance(rows, (list, tuple)):
         return table
@@ -276,10 +276,10 @@ def table_of_pairs(table: Any) -> Any:
 
 
 def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None) -> int:
-    """How many things links and labels say that cannot all be true.
+    """The number of contradictions among links and known labels.
 
-    A cannot-link contradicts if a chain of must-links and common labels joins its ends. Items
-    joined by must-links contradict as often as they carry different labels, less one.
+    A cannot-link is one if a chain of must-links and common labels joins its ends. Items that
+    must-links join count as many as they have different labels, less one.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def count_contradictions(links: Links | None, known: Int[Tensor, " item"] | None
 
 
 def joined_items(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " item"]:
-    """A number for every item, equal for those that a chain of such pairs joins.
+    """The connected component of every item, in the graph of these pairs.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def joined_items(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " i
 
 
 def warn_about_contradictions(contradictions: int) -> None:
-    """Tell the user that not all links and labels can be true."""
+    """Warn that not all links and labels can be true."""
     if contradictions:
         warnings.warn(
             f"{count(contradictions, 'contradiction')} among must-links, cannot-links and known "

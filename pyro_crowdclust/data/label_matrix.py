@@ -1,8 +1,8 @@
 """Class labels as a sparse matrix, and products with it.
 
-All that a model needs of the answers is two products with the sparse matrix S of counts, one row
-per item and one column per (worker, label): ``S @ E[log gamma]``, the evidence of every item, and
-``S^T q``, the expected counts of every worker. Time and memory are linear in the answers.
+A model needs only two products with the sparse matrix S of counts, with one row per item and one
+column per (worker, label): ``S @ E[log gamma]``, the evidence about every item, and ``S^T q``, the
+expected counts of every worker. Time and memory are linear in the number of answers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -45,7 +45,7 @@ class LabelMatrix:
     num_workers, num_classes
         Sizes of the whole data.
     most_per_item
-        The most answers that an item of the whole data has; None: that one here has.
+        The most answers about an item in the whole data; None: about an item in this matrix.
 
     Examples
     --------
@@ -113,13 +113,13 @@ class LabelMatrix:
         return _Product.apply(log_answers.flatten(0, 1), self)
 
     def votes(self) -> Float[Tensor, "item label"]:
-        """How many answers name each class."""
+        """How many answers about each item name each class."""
         cells = self.item * self.num_classes + self.label
         count = torch.bincount(cells, minlength=self.num_items * self.num_classes)
         return count.double().reshape(self.num_items, self.num_classes)
 
     def padded(self) -> PaddedLabels:
-        """The answers as tables with a column per item, as long as the longest of all data.
+        """The answers as tables: a column per item, as many rows as one may have in the whole data.
 
         Examples
         --------
@@ -174,5 +174,5 @@ class _Product(torch.autograd.Function):
 
 
 def _times(matrix: scipy.sparse.spmatrix, dense: Tensor) -> Tensor:
-    """A product on the CPU, where it takes less time than torch's; for a tensor anywhere."""
+    """A product by SciPy on the CPU, which is faster than torch's; for a tensor on any device."""
     return torch.from_numpy(matrix @ dense.numpy(force=True)).to(dense)

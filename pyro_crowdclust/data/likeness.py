@@ -1,4 +1,4 @@
-"""How alike the two items of a pair are: numbers of pairs, asked about or not."""
+"""How similar the two items of a pair are: numbers of pairs, which may never have been asked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDS = ["left", "right"]
 
 @dataclass(frozen=True, eq=False)
 class Likeness:
-    """Numbers of pairs of items, each of which grows or falls with their likeness.
+    """Numbers that grow or fall with the similarity of the two items of a pair.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Likeness:
         return torch.stack([self.left, self.right], 1)
 
     def among(self, place: Int[Tensor, " item"]) -> Likeness | None:
-        """Of the pairs of items that have a place, below 0 for none; None if none is left."""
+        """The pairs of items whose places are not negative, there; None if none is left."""
         left, right = place[self.left], place[self.right]
         kept: Bool[Tensor, " pair"] = (left >= 0) & (right >= 0)
         if not bool(kept.any()):
@@ -63,7 +63,7 @@ def read_likeness(table: Any) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        For a table without numbers, and columns that do not hold them.
+        If there is no other column, or another column does not hold finite numbers.
     """
     whole = as_frame(table, "likeness")
     names = [name for name in whole.columns if name not in _ENDS]
@@ -77,13 +77,13 @@ def read_likeness(table: Any) -> pd.DataFrame:
         if not pd.api.types.is_numeric_dtype(found[name]):
             raise ValueError(
                 f"likeness column {show(name)} holds {found[name].dtype}, but must hold numbers: "
-                "turn it into some, or drop it"
+                "convert it, or drop the column"
             )
     values = found[names].to_numpy(dtype=np.float64, na_value=np.nan)
     bad = ~np.isfinite(values)
     if bad.any():
         name = names[int(bad.any(0).argmax())]
-        reason = "which is no finite number: fill it, or drop the pair"
+        reason = "which is not a finite number: fill it in, or drop the pair"
         reject("likeness", found[name], bad[:, names.index(name)], reason)
     return found
 
@@ -94,17 +94,18 @@ def likeness_of(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Likeness, pd.I
     Raises
     ------
     ValueError
-        For an unknown item, one beside itself, and a pair that is there twice.
+        For an unknown item, an item paired with itself, and a pair that is there twice.
     """
     left, right = (item_positions("likeness", table[end], item_ids) for end in _ENDS)
-    reject("likeness", table["left"], left == right, "an item beside itself; drop the row")
+    reject("likeness", table["left"], left == right, "an item paired with itself; drop the row")
     ends = torch.stack([left, right], 1).sort(dim=1).values
     again = pd.DataFrame(ends.numpy()).duplicated().to_numpy()
     if again.any():
         row = int(again.argmax())
         pair = ", ".join(show(table[end].iloc[row]) for end in _ENDS)
         raise ValueError(
-            f"{where('likeness', table.index, again)} is ({pair}) once more: give every pair once"
+            f"{where('likeness', table.index, again)} repeats the pair ({pair}): give every pair "
+            "once"
         )
     names = table.columns.drop(_ENDS)
     values = torch.tensor(table[names].to_numpy(dtype=np.float64))

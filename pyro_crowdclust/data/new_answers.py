@@ -1,4 +1,4 @@
-"""Tables of more answers, turned into what the data have; errors name rows as they were passed."""
+"""New answers in the form that the data have; errors name the rows of the tables as passed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pandas as pd
 from jaxtyping import Bool, Int
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answer_table
-from pyro_crowdclust.data.class_labels import about_repeated_labels
+from pyro_crowdclust.data.class_labels import message_about_repeated_labels
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.pair_answers import about_repeats, labels_of, repeated_answers
+from pyro_crowdclust.data.pair_answers import labels_of, message_about_repeats, repeated_answers
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.reading import read_parts
 from pyro_crowdclust.data.tables import (
@@ -31,7 +31,7 @@ from pyro_crowdclust.data.tables import (
 
 @dataclass(frozen=True, eq=False)
 class NewAnswers:
-    """Answers in a table of the kind that the data have, and the table that they were passed in.
+    """New answers in the form that the data have, and the rows of the user's table they come from.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class NewAnswers:
     table
         The answers.
     given
-        What the user calls the table that was passed.
+        Name of the table that the user passed.
     index
         The index of its rows.
     row
-        Which of these rows every answer is of.
+        The row of that table from which every answer comes.
     warnings
-        What there is to say of them alone.
+        Warnings about these answers alone.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class NewAnswers:
     def read(
         cls, given: str, table: Any, ids: pd.Index, grades: Any, classes: Iterable[Hashable] | None
     ) -> NewAnswers:
-        """Answers in a table as it was passed.
+        """The answers of a table as the user passed it.
 
         Parameters
         ----------
@@ -84,14 +84,14 @@ class NewAnswers:
         parts, found = recorded(**{given: table}, **options)
         frame = answer_table(given, table, may_lack)
         assert frame is not None
-        if given == "pairs":  # as they were read: what is none of the grades is said once
+        if given == "pairs":  # as they were read, so that a label that is no grade warns once
             frame = frame.assign(label=labels_of(parts["answers"], parts["grade_ids"]))
-        # What is wrong with workers and classes all answers together say.
+        # Warnings about workers and classes come when all answers are read together.
         of_rows = tuple(message for message in found if message.startswith(f"{given} row "))
         return cls(given, frame, given, frame.index, np.arange(len(frame)), of_rows)
 
     def as_pairs(self, ids: pd.Index) -> NewAnswers:
-        """Sorted pages as answers about all their pairs, each of the later of its two rows."""
+        """Sorted pages as answers about all their pairs, each from the later of its two rows."""
         data = _alone("placements", self.table, item_ids=ids).as_pairs()
         answers, pairs = data.answers, data.pairs
         assert answers is not None
@@ -99,7 +99,7 @@ class NewAnswers:
         assert pairs is not None
         page, _ = codes_and_ids(self.table["page"], "placements")
         item = item_positions("placements", self.table["item"], ids)
-        # An item is on a page once, so that both tell the row.
+        # An item is on a page only once, so page and item determine the row.
         places = pd.Index((page * len(ids) + item).numpy())
         rows = [
             places.get_indexer((answers.page * len(ids) + end).numpy())
@@ -108,9 +108,9 @@ class NewAnswers:
         return replace(self, kind="pairs", table=pairs, row=np.maximum(*rows))
 
     def as_placements(self, taken: Iterable[Hashable]) -> NewAnswers:
-        """Answers about pairs as the pages that people sorted.
+        """Answers about pairs as sorted pages.
 
-        Pairs that were asked one by one are pages of two items, with ids that are not taken.
+        Pairs without a page become pages of two items, with ids that are not in ``taken``.
         """
         table = _paged(self.table, {*taken})
         data = _alone("pairs", table)
@@ -119,31 +119,31 @@ class NewAnswers:
             pages = data.as_placements().pages
         except ValueError as error:
             raise ValueError(
-                f"the fit was of sorted pages, but {error}; ask for pages, or fit anew to all "
+                f"the fit used sorted pages, but {error}; ask for pages, or fit anew to all "
                 "answers as pairs (data.as_pairs().pairs are those of the fit)"
             ) from error
         assert pages is not None
-        # Where an answer is on its page nobody knows any more, and copies of it are gone.
+        # Placements show neither the rows that they come from nor repeated answers.
         repeated = repeated_answers(data.answers)
-        found = [about_repeats("pairs", self.index, repeated)] if repeated.any() else []
-        nowhere, said = np.full(len(pages), -1), (*self.warnings, *found)
-        return replace(self, kind="placements", table=pages, row=nowhere, warnings=said)
+        found = [message_about_repeats("pairs", self.index, repeated)] if repeated.any() else []
+        no_row, messages = np.full(len(pages), -1), (*self.warnings, *found)
+        return replace(self, kind="placements", table=pages, row=no_row, warnings=messages)
 
     def after(self, before: pd.DataFrame | None) -> pd.DataFrame:
-        """Earlier answers and then these, which have pages if those have.
+        """The earlier answers followed by these, which have pages if the earlier ones have.
 
         Raises
         ------
         ValueError
-            For a page that there is already.
+            If a page was answered before.
         """
         table = self.table
         if before is None:
             return table
         if "page" in table and "page" not in before:
-            table = table.drop(columns="page")  # the model is of answers without pages
+            table = table.drop(columns="page")  # the model ignores pages
         if "page" in before:
-            table = _paged(table, {*before["page"]})  # those without were asked one by one
+            table = _paged(table, {*before["page"]})  # rows without a page were asked one by one
             again = are_among(table["page"], before["page"])
             if again.any():
                 raise ValueError(
@@ -152,19 +152,19 @@ class NewAnswers:
                 )
         return pd.concat([before, table], ignore_index=True)
 
-    def about_repeats(self, repeated: Bool[np.ndarray, " answer"]) -> list[str]:
-        """What there is to say of answers that repeat earlier ones."""
+    def messages_about_repeats(self, repeated: Bool[np.ndarray, " answer"]) -> list[str]:
+        """The warning about those of the answers that repeat earlier ones, if there are any."""
         rows = np.zeros(len(self.index), dtype=bool)
         rows[self.row[repeated]] = True
         if not rows.any():
             return []
         if self.kind == "labels":
-            return [about_repeated_labels(self.index, rows)]
-        return [about_repeats(self.given, self.index, rows)]
+            return [message_about_repeated_labels(self.index, rows)]
+        return [message_about_repeats(self.given, self.index, rows)]
 
 
 def recorded(**tables: Any) -> tuple[dict[str, Any], list[str]]:
-    """The parts of data of these answers, and what there is to warn of."""
+    """The fields of ``CrowdData`` for these tables, and the warnings that reading them gave."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         parts = read_parts(**tables)
@@ -172,7 +172,7 @@ def recorded(**tables: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _alone(name: str, table: pd.DataFrame, **options: Any) -> CrowdData:
-    """Data of answers that were read before."""
+    """Data of one table of answers, which was read before: the warnings are not repeated."""
     return CrowdData.of_parts(**recorded(**{name: table}, **options)[0])
 
 
@@ -184,7 +184,7 @@ def _paged(table: pd.DataFrame, taken: set[Hashable]) -> pd.DataFrame:
 
 
 def check_items(name: str, table: Any, ids: pd.Index, with_features: bool) -> None:
-    """Raise a ``ValueError`` for answers about items that are none, and say how to add some."""
+    """Raise a ``ValueError`` about unknown items in answers, which says how to add them."""
     table = read_table(table, name, *COLUMNS[name], may_lack=["label"])
     for column in [one for one in ("left", "right", "item") if one in table]:
         missing = ids.get_indexer(to_index(table[column], f"{name} column '{column}'")) < 0

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.tables import (
-    OF_GRADES,
+    GRADES_REMEDY,
     are_blank,
     codes_and_ids,
     item_positions,
@@ -28,12 +28,12 @@ from pyro_crowdclust.data.tables import (
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
-_OF_MARKS = (
+_GRADES_ADVICE = (
     """if labels are grades, pass them from "different" to "same" as grades=, such as """
     "grades=[1, 2, 3, 4, 5]"
 )
 _NO_GRADES = pd.Index([], dtype=object)
-# "Yes" is an answer to whether two are the same, as "true" is.
+# "Yes" and "true" answer the question whether two items are the same.
 _WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0, "yes": 1.0}
 _WORDS |= {"different": 0.0, "0": 0.0, "0.0": 0.0, "false": 0.0, "no": 0.0}
 
@@ -80,7 +80,7 @@ class Answers:
 
 
 def _number(label: Any) -> float:
-    """What a label that is no plain number says, perhaps in words; NaN for anything else."""
+    """The number that a label stands for, which may be a word; NaN if it stands for none."""
     if isinstance(label, str):
         return _WORDS.get(label.strip().lower(), math.nan)
     return float(label) if isinstance(label, numbers.Real | np.bool_) else math.nan
@@ -92,7 +92,7 @@ def read_answers(
     worker: Int[Tensor, " pair"],
     grades: pd.Index = _NO_GRADES,
 ) -> tuple[Answers, pd.Index]:
-    """The answers in codes, and the page ids; labels are grades where there are some."""
+    """The answers in codes, and the page ids; labels are grades if ``grades`` is not empty."""
     left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
     reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
 
@@ -107,14 +107,14 @@ def read_answers(
     return answers, page_ids
 
 
-def numbers_said(column: pd.Series) -> Float[np.ndarray, " pair"]:
+def labels_as_numbers(column: pd.Series) -> Float[np.ndarray, " pair"]:
     """Labels as numbers: 1 for "same", however that is written, 0 for "different".
 
     Other numbers stay as they are; NaN for other words.
 
     Examples
     --------
-    >>> numbers_said(pd.Series(["same", "no", True, "0", 0.3, "perhaps"])).tolist()
+    >>> labels_as_numbers(pd.Series(["same", "no", True, "0", 0.3, "perhaps"])).tolist()
     [1.0, 0.0, 1.0, 0.0, 0.3, nan]
     """
     labels = column.to_numpy()
@@ -125,26 +125,26 @@ def numbers_said(column: pd.Series) -> Float[np.ndarray, " pair"]:
 
 def yes_or_no(
     column: pd.Series,
-    of_probabilities: str = "if labels are probabilities, say so by grades=5",
-    of_grades: str = _OF_MARKS,
+    of_probabilities: str = "if labels are probabilities, pass grades=5",
+    of_grades: str = _GRADES_ADVICE,
 ) -> Float[np.ndarray, " pair"]:
-    """Labels as 1 and 0.
+    """Labels as 1 for "same" and 0 for "different".
 
     Parameters
     ----------
     column
         The labels.
     of_probabilities
-        What an error advises where all labels are numbers from 0 to 1.
+        Advice of the error if all labels are numbers from 0 to 1.
     of_grades
-        What it advises where all are whole numbers from 0 to 10, of more than two kinds.
+        Its advice if labels are more than two different whole numbers from 0 to 10.
 
     Raises
     ------
     ValueError
         Naming the first row whose label is neither.
     """
-    labels = numbers_said(column)
+    labels = labels_as_numbers(column)
     remedy = "neither 1 nor 0; write 1 or same, 0 or different"
     if ((labels >= 0) & (labels <= 1)).all():
         remedy += f"; {of_probabilities}"
@@ -152,15 +152,15 @@ def yes_or_no(
         remedy += f"; {of_grades}"
     neither = (labels != 0) & (labels != 1)
     if any(map(says_cannot_tell, column[neither])):
-        remedy += f"; leave such rows out, or, {OF_GRADES}"
+        remedy += f"; leave such rows out, or, {GRADES_REMEDY}"
     reject("pairs", column, neither, remedy)
     return labels
 
 
 def alike_written(column: pd.Series) -> pd.Series:
-    """Labels in which "same" and "different" are each written as where they come first.
+    """Labels in which "same" and "different" are each spelled as at their first occurrence.
 
-    Grades, of which some are neither, stay as they are.
+    A column that holds anything else, such as grades, stays as it is.
 
     Examples
     --------
@@ -168,18 +168,18 @@ def alike_written(column: pd.Series) -> pd.Series:
     ['same', 'same', 'no', None, 'no']
     """
     given = column.notna().to_numpy()
-    said = numbers_said(column[given])
-    if pd.api.types.is_numeric_dtype(column.dtype) or not np.isin(said, (0, 1)).all():
+    values = labels_as_numbers(column[given])
+    if pd.api.types.is_numeric_dtype(column.dtype) or not np.isin(values, (0, 1)).all():
         return column
     words = column[given].tolist()
-    first = dict(zip(reversed(said), reversed(words), strict=True))
+    first = dict(zip(reversed(values), reversed(words), strict=True))
     labels = column.astype(object)
-    labels[given] = [first[number] for number in said]
+    labels[given] = [first[number] for number in values]
     return labels
 
 
 def in_one_order(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The same pairs, each with its items in the order in which every row has them.
+    """The same pairs, in which the two items of a pair have the same order in every row.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     Raises
     ------
     ValueError
-        Where they are one text, there are fewer than two, one is missing, or one is there twice.
+        If they are a single text or fewer than two, or one of them is missing or repeated.
     """
     if isinstance(grades, str | bytes):
         raise ValueError(
@@ -228,29 +228,30 @@ def are_levels(grades: pd.Index) -> bool:
 
 
 def _fractions(column: pd.Series, grades: pd.Index) -> Float[np.ndarray, " pair"]:
-    """Where labels stand among the grades, from 0 to 1; NaN for all others."""
-    most = len(grades) - 1
+    """Positions of labels among the grades, from 0 to 1; NaN for labels that are not grades."""
+    last = len(grades) - 1
     if are_levels(grades):
-        of_column = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
-        outside = (of_column < 0) | (of_column > 1)
-        levels = f"a probability from 0 to 1, which grades={len(grades)} cuts into as many levels"
+        probability = pd.to_numeric(column, errors="coerce").to_numpy(np.float64)
+        outside = (probability < 0) | (probability > 1)
+        levels = f"a probability from 0 to 1, which grades={len(grades)} rounds to as many levels"
         advice = "for labels that are grades pass all of them, such as grades=[1, 2, 3, 4]"
         reject("pairs", column, outside, f"not {levels}; {advice}")
-        _tell_of_others(column, np.isnan(of_column), "no probability", "write numbers from 0 to 1")
-        return np.round(of_column * most) / most
+        is_other = np.isnan(probability)
+        _warn_of_other_labels(column, is_other, "not a number", "write numbers from 0 to 1")
+        return np.round(probability * last) / last
     place = grades.get_indexer(pd.Index(column, tupleize_cols=False))
-    what = f"none of the grades {[*grades]}"
-    _tell_of_others(column, place < 0, what, "write labels as the grades are written")
-    return np.where(place < 0, np.nan, place / most)
+    what = f"not among the grades {[*grades]}"
+    _warn_of_other_labels(column, place < 0, what, "write labels as the grades are written")
+    return np.where(place < 0, np.nan, place / last)
 
 
-def _tell_of_others(
+def _warn_of_other_labels(
     column: pd.Series, is_other: Bool[np.ndarray, " pair"], what: str, remedy: str
 ) -> None:
-    """Warn of labels that are no grades, and refuse a column of nothing else.
+    """Warn of labels that are not grades; raise an error if no label is a grade.
 
-    Blank ones are meant for "can't tell", as those that say so; a grade that is written in another
-    way is not.
+    Blank labels and texts such as "unsure" mean "can't tell", and pass silently. Other labels may
+    be grades that are written in another way.
     """
     written = ~(column.isna().to_numpy(bool) | are_blank(column))
     written[is_other] &= ~column[is_other].map(says_cannot_tell).to_numpy(bool)
@@ -261,38 +262,38 @@ def _tell_of_others(
         reject("pairs", column, other, f"{what}, nor is any other label; {remedy}")
     some = ", ".join(show(label) for label in column[other].drop_duplicates()[:3])
     warnings.warn(
-        f"{where('pairs', column.index, other)}: label is {what} (such as {some}), which counts as "
-        f'"can\'t tell"; {remedy}, or leave them empty where that is meant',
+        f"{where('pairs', column.index, other)}: label is {what} (such as {some}), and counts as "
+        f'"can\'t tell"; {remedy}, or leave the cell empty if "can\'t tell" is meant',
         UserWarning,
         stacklevel=7,
     )
 
 
 def grade_places(label: Float[Tensor, " answer"], num_grades: int) -> Int[Tensor, " answer"]:
-    """Which grade a label is, from 0 on; the number of grades where it is NaN.
+    """Which grade each label is, from 0 on; the number of grades where the label is NaN.
 
-    Answers yes and no are two grades.
+    Yes and no are two grades.
     """
     place = (label.nan_to_num() * (num_grades - 1)).round().long()
     return torch.where(label.isnan(), num_grades, place)
 
 
 class Outcomes(NamedTuple):
-    """What can be said of a pair: yes and no, or G grades, and perhaps "can't tell".
+    """The possible answers about a pair: yes and no, or G grades, and perhaps "can't tell".
 
     Attributes
     ----------
     num_grades
         G, 2 for yes and no.
     num_outcomes
-        C: G, or one more.
+        C: G, or G + 1 with "can't tell".
     """
 
     num_grades: int
     num_outcomes: int
 
     def places(self, label: Float[Tensor, " answer"]) -> Int[Tensor, " answer"]:
-        """Which of them every label is, NaN the last."""
+        """Which outcome every label is, from 0 on; NaN is the last."""
         return grade_places(label, self.num_grades)
 
     def labels(self, place: Int[Tensor, "*answer"]) -> Float[Tensor, "*answer"]:
@@ -302,14 +303,14 @@ class Outcomes(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """The pages of each worker that answers about pairs lie on, by page and worker.
+    """Sessions: the distinct combinations of page and worker among answers about pairs.
 
     Attributes
     ----------
     page, worker
-        Codes of both.
+        Code of the page and of the worker of every session, in order.
     of_answer
-        Which of them every answer lies on.
+        The session of every answer.
     """
 
     page: Int[Tensor, " session"]
@@ -318,7 +319,7 @@ class Sessions(NamedTuple):
 
     @classmethod
     def of(cls, page: Int[Tensor, " pair"], worker: Int[Tensor, " pair"]) -> Sessions:
-        """Those of answers on these pages by these workers.
+        """The sessions of answers on these pages by these workers.
 
         Examples
         --------
@@ -332,9 +333,9 @@ class Sessions(NamedTuple):
 
 
 def outcome_names(grades: pd.Index) -> list[str]:
-    """What can be said of a pair: the grades, and "unsure" for who cannot tell.
+    """Names of the possible answers about a pair: the grades, and "unsure" for "can't tell".
 
-    Grades whose names are not told apart by that are numbered.
+    Grades are numbered if two of them have the same name, or one is called "unsure".
 
     Examples
     --------
@@ -375,8 +376,8 @@ def repeated_answers(answers: Answers) -> Bool[np.ndarray, " pair"]:
     return pd.DataFrame(torch.cat(codes, dim=1).numpy()).duplicated().to_numpy()
 
 
-def about_repeats(name: str, index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
-    """What there is to say of rows of a table that repeat earlier answers."""
+def message_about_repeats(name: str, index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
+    """The warning about rows of a table that repeat earlier answers."""
     return (
         f"{where(name, index, repeated)}: repeats an earlier answer (same items, worker and "
         "label); all are kept, remove them if they are copies"
@@ -387,4 +388,4 @@ def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
     """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
     repeated = repeated_answers(answers)
     if repeated.any():
-        warnings.warn(about_repeats("pairs", index, repeated), UserWarning, stacklevel=3)
+        warnings.warn(message_about_repeats("pairs", index, repeated), UserWarning, stacklevel=3)

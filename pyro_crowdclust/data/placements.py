@@ -1,8 +1,8 @@
 """Sorted pages: a worker puts the items of a page into groups, one placement per item.
 
-A page of n items is n placements; as answers about pairs it is n (n - 1) / 2, of which the
-transitive ones follow from the others. Placements and complete, transitive pages of pairs say the
-same, and each can be made of the other.
+A page of n items is n placements, or n (n - 1) / 2 answers about pairs, many of which follow from
+the others by transitivity. Placements and complete, transitive pages of pairs are equivalent, and
+each can be made from the other.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show
 
-# Pages share items if one is on so many, on average.
-_FEWEST_PAGES = 2.0
+# Pages share items if an item is on at least so many of them, on average.
+_MIN_PAGES = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,11 @@ class Placements:
     Attributes
     ----------
     item
-        Position of the item in the data, of every placement.
+        Position in the data of the item of every placement.
     page
         Code of its page, an index into ``CrowdData.page_ids``; sorted.
     group
-        Its group among those of the page: 0, 1, ... without gaps.
+        Number of its group on the page: 0, 1, ... without gaps.
     worker
         Code of the worker of every page, an index into ``CrowdData.worker_ids``.
     num_groups
@@ -60,13 +60,13 @@ class Placements:
 
     @property
     def pages_of_an_item(self) -> float:
-        """On how many pages an item is that is on any, on average."""
+        """The average number of pages of an item, of those that are on any page."""
         return len(self) / max(len(self.item.unique()), 1)
 
     @property
     def share_items(self) -> bool:
         """Whether an item is on two pages or more, on average."""
-        return self.pages_of_an_item >= _FEWEST_PAGES
+        return self.pages_of_an_item >= _MIN_PAGES
 
     @cached_property
     def page_sizes(self) -> Int[Tensor, " page"]:
@@ -92,7 +92,7 @@ class Placements:
         return torch.bincount(cell, minlength=size).view(self.num_pages, -1)
 
     def among(self, place: Int[Tensor, " item"]) -> Placements:
-        """The placements of items that have a place, below 0 for none; all pages stay."""
+        """The placements of items whose place is not negative, there; all pages stay."""
         item = place[self.item]
         kept = item >= 0
         first = self.num_groups.cumsum(0) - self.num_groups
@@ -100,7 +100,7 @@ class Placements:
         return _sorted_by_page(item[kept], self.page[kept], group, self.worker)
 
     def of_copies(self, first: Int[Tensor, " item"]) -> Placements:
-        """Placements of the first copy of every item; of several on a page the first one counts."""
+        """The placements with every item replaced by its first copy; once on a page, the first."""
         item = first[self.item]
         place = torch.stack([self.page, item], 1).numpy()
         is_first = torch.zeros(len(self), dtype=torch.bool)
@@ -113,7 +113,7 @@ class Placements:
         return Placements(*parts, self.worker, self.num_groups)
 
     def of_pages(self, kept: Bool[Tensor, " page"]) -> Placements:
-        """The placements of some pages; all pages stay, those of others without items."""
+        """The placements of some pages; the other pages stay, without items."""
         return self.at(kept[self.page])
 
 
@@ -123,7 +123,7 @@ def _sorted_by_page(
     """Placements in order of their pages; group codes must be 0, 1, ... over all pages."""
     order = page.argsort(stable=True)
     item, page, group = item[order], page[order], group[order]
-    # Over all pages, groups numbered page by page: less the first of its page each starts at 0.
+    # Groups are numbered page after page; less the first of its page, each page starts at 0.
     key = torch.stack([page, group], 1).unique(dim=0, return_inverse=True)
     num_groups = torch.bincount(key[0][:, 0], minlength=len(worker_of_page))
     first = num_groups.cumsum(0) - num_groups
@@ -138,7 +138,7 @@ def read_placements(
     Raises
     ------
     ValueError
-        Naming the row: an unknown item, a page of two workers, an item twice on a page.
+        For an unknown item, a page of two workers, or an item twice on a page; names the row.
     """
     item = item_positions("placements", table["item"], item_ids)
     page, page_ids = codes_and_ids(table["page"], "placements")
@@ -151,25 +151,25 @@ def read_placements(
         "placements",
         table["page"],
         (worker != worker_of_page[page]).numpy(),
-        "a page that another worker sorted, too; a page is what one worker was given at a time, "
-        "so write a page id for every worker",
+        "a page that another worker sorted, too; a page is one task of one worker, so give the "
+        "pages of every worker ids of their own",
     )
     twice = pd.DataFrame({"page": page.numpy(), "item": item.numpy()}).duplicated()
     reject(
         "placements",
         table["item"],
         twice.to_numpy(),
-        "once more on the same page; an item has one place on a page, so drop one of the rows",
+        "which is on this page already; an item has one place on a page, so drop one of the rows",
     )
     return _sorted_by_page(item, page, group, worker_of_page), page_ids
 
 
 def sort_pairs(answers: Answers, page_ids: pd.Index) -> Placements | str:
-    """The placements that say the same as pages of pairs; or why the pages are not sorted.
+    """The placements that are equivalent to pages of pairs, or the reason why there are none.
 
     A page is sorted if one worker answered all pairs of its items and the answers are transitive.
-    Both are seen in one pass: the groups are what "same" connects, and then as many answers must
-    be "same" as there are pairs inside groups, of as many answers as there are pairs in all.
+    The groups of a page are what "same" connects. Answers are transitive if all those about pairs
+    inside a group are "same", and complete if there is one about each of the pairs of a page.
     """
     if answers.page is None:
         return "the answers have no column 'page'"
@@ -223,7 +223,7 @@ def pairs_of(placements: Placements) -> Answers:
 
 
 def pages_of_single_pairs(number: int, taken: Collection[Hashable]) -> list[str]:
-    """Ids for pages of the two items of a pair each, which no other page has.
+    """New ids for pages that hold one pair each, none of them in ``taken``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reading what a user passes to ``CrowdData``: every check, and codes for all ids."""
+"""Reads the arguments of ``CrowdData``: checks them, and replaces all ids by codes."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def read_parts(
 
     Examples
     --------
-    >>> said = {"left": ["ant"], "right": ["bee"], "worker": [7], "label": ["same"]}
-    >>> parts = read_parts(pairs=said)
+    >>> answers = {"left": ["ant"], "right": ["bee"], "worker": [7], "label": ["same"]}
+    >>> parts = read_parts(pairs=answers)
     >>> parts["item_ids"].tolist(), parts["answers"].label.tolist()
     (['ant', 'bee'], [1.0])
     """
@@ -67,7 +67,7 @@ def read_parts(
     refuse_answers(features)
     pairs = answer_table("pairs", pairs, may_lack=() if grades is None else ("label",))
     placements, labels = answer_table("placements", placements), answer_table("labels", labels)
-    alike = None if likeness is None else read_likeness(likeness)
+    numbers = None if likeness is None else read_likeness(likeness)
     if item_ids is None and isinstance(features, pd.DataFrame):
         item_ids = features.index
     num_rows = None
@@ -77,19 +77,19 @@ def read_parts(
         num_rows = len(of_features["features"])
         item_ids = pd.RangeIndex(num_rows) if item_ids is None else item_ids
     elif item_ids is None:
-        item_ids = ids_in_tables(pairs, labels, placements, alike)
+        item_ids = ids_in_tables(pairs, labels, placements, numbers)
     ids = read_item_ids(item_ids, num_rows)
     return {
         **of_features,
         "item_ids": ids,
         **_answers(pairs, placements, labels, ids, grades, classes),
         **_supervision(known, must_link, cannot_link, ids),
-        **_likeness(alike, ids),
+        **_likeness(numbers, ids),
     }
 
 
-def _nobody() -> pd.Index:
-    """Ids where there are none."""
+def _no_ids() -> pd.Index:
+    """An empty index."""
     return pd.Index([], dtype=object)
 
 
@@ -107,10 +107,10 @@ def _answers(
     grades: Iterable[Hashable] | int | None,
     classes: Iterable[Hashable] | None,
 ) -> dict[str, Any]:
-    """What people said, in positions and codes, and their ids."""
+    """The answers in positions and codes, and the ids of the codes."""
     codes, worker_ids = read_workers(pairs, labels, placements)
     answers, class_labels, sorted_pages = None, None, None
-    page_ids, class_ids, grade_ids = _nobody(), _nobody(), _nobody()
+    page_ids, class_ids, grade_ids = _no_ids(), _no_ids(), _no_ids()
     if grades is not None:
         grade_ids = read_grades(grades)
     if pairs is not None:
@@ -133,8 +133,8 @@ def _answers(
 
 
 def _supervision(known: Any, must_link: Any, cannot_link: Any, ids: pd.Index) -> dict[str, Any]:
-    """What an expert is sure of."""
-    codes, known_ids = (None, _nobody()) if known is None else read_known(known, ids)
+    """Known labels and links, and how often they contradict each other."""
+    codes, known_ids = (None, _no_ids()) if known is None else read_known(known, ids)
     links = read_links(must_link, cannot_link, ids)
     return {
         "known": codes,
@@ -144,6 +144,6 @@ def _supervision(known: Any, must_link: Any, cannot_link: Any, ids: pd.Index) ->
     }
 
 
-def _likeness(alike: pd.DataFrame | None, ids: pd.Index) -> dict[str, Any]:
-    compared, names = (None, _nobody()) if alike is None else likeness_of(alike, ids)
-    return {"likeness": compared, "likeness_names": names}
+def _likeness(numbers: pd.DataFrame | None, ids: pd.Index) -> dict[str, Any]:
+    likeness, names = (None, _no_ids()) if numbers is None else likeness_of(numbers, ids)
+    return {"likeness": likeness, "likeness_names": names}

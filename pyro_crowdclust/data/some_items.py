@@ -1,4 +1,4 @@
-"""Some of the items, with what is said of them."""
+"""Parts of data: some of the items with the answers about them, or no features."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 def some_items(
     data: CrowdData, items: Int[Tensor, " item"], answers: Bool[Tensor, " pair"] | None = None
 ) -> CrowdData:
-    """Some of the items, and what is said of them and nobody else.
+    """Some of the items, with the answers, labels and links that are about these items only.
 
-    Workers and pages keep their codes, also those of which nothing is left.
+    Workers and pages keep their codes, even those without any answer left.
 
     Parameters
     ----------
@@ -52,5 +52,5 @@ def some_items(
 
 
 def without_features(data: CrowdData) -> CrowdData:
-    """The same items, of which nothing is known but what is said of them."""
+    """The same items, answers, labels and links, without the features."""
     return data.with_parts(features=None, num_missing=0)

@@ -1,11 +1,11 @@
-"""Features that stay where they are stored, and of which only a window is ever in memory.
+"""Features that stay in storage, such as on disk: only a window of them is in memory at a time.
 
 Stored features come in chunks of consecutive rows. An epoch goes through the chunks in random
-order, ``window`` of them at a time: those are read as a whole, one after the other, and minibatches
+order, ``window`` of them at a time: these are read as a whole, one after the other, and minibatches
 are drawn from all their rows in random order. Every row is in one minibatch of the epoch, and,
 where all chunks have the same size, in each with the same probability, as in a full shuffle. But
-rows of one chunk come near each other in time, so rows that are sorted by kind should be shuffled
-once where they are stored.
+rows of one chunk are drawn at about the same time, so rows that are sorted by kind should be
+shuffled once in storage.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-# A chunk of a memory map holds about so many bytes, and a window so many chunks: 16 MB.
+# Bytes of a chunk of a memory map, roughly, and chunks of a window: 16 MB.
 _CHUNK_BYTES = 2**18
 _WINDOW_CHUNKS = 64
-# So many rows of other stored features are held, or so many row groups if those are larger.
+# Rows in a window of other stored features; no fewer row groups, even if these are larger.
 _WINDOW_ROWS = 2**16
-_FEWEST_GROUPS = 4
+_MIN_GROUPS = 4
 
 
 class StoredFeatures:
-    """Rows of numbers in chunks; other kinds derive from it and read their rows.
+    """Base class of stored features: rows of numbers in chunks, which derived classes read.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class StoredFeatures:
     dtype
         Of the numbers.
     bounds
-        Row at which every chunk starts, and, last, N.
+        First row of every chunk, and N at the end.
     window
-        Rows of how many chunks are shuffled at a time; as many more are held.
+        Number of chunks whose rows are shuffled together; up to twice as many are held.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class StoredFeatures:
         raise NotImplementedError
 
     def hold(self, chunks: Sequence[int]) -> None:
-        """Keep these chunks in memory, in place of those held so far."""
+        """Keep these chunks in memory instead of those held so far."""
         kept = np.sort(np.asarray(chunks, dtype=np.int64))
         starts, stops = self._bounds[kept], self._bounds[kept + 1]
         offsets = np.concatenate([[0], np.cumsum(stops - starts)])
@@ -93,7 +93,7 @@ class StoredFeatures:
         found = np.empty((len(rows), *self.shape[1:]), self.dtype)
         found[held] = self._values[of_held]
         (left,) = np.nonzero(~held)
-        # Rows that follow each other are read at once.
+        # Consecutive rows are read together.
         for run in np.split(left, np.nonzero(np.diff(rows[left]) != 1)[0] + 1):
             if len(run):
                 found[run] = self._checked(rows[run[0]], rows[run[-1]] + 1)
@@ -104,19 +104,19 @@ class StoredFeatures:
         if self.dtype.kind == "f" and not np.isfinite(values).all():
             bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
             raise ValueError(
-                f"features row {start + int(bad.argmax())} holds NaN or infinite numbers: fill in "
-                "or drop"
+                f"features row {start + int(bad.argmax())} holds NaN or infinite numbers, which "
+                "stored features must not: fill them in, or drop the row"
             )
         return values
 
     def windows(
         self, generator: torch.Generator
     ) -> Iterator[tuple[Int[Tensor, " row"], Int[Tensor, " row"]]]:
-        """Go through all chunks in random order; the first and last row of those held now."""
+        """Go through all chunks in random order; yields where those of a window start and stop."""
         order = torch.randperm(len(self._bounds) - 1, generator=generator)
         bounds, before = torch.from_numpy(self._bounds), order[:0]
         for chunks in order.split(self.window):
-            # The last minibatch of a window has rows of two.
+            # A minibatch between two windows has rows of both.
             self.hold(torch.cat([before, chunks]).tolist())
             before = chunks
             chunks = chunks.sort().values
@@ -130,8 +130,8 @@ def _even_bounds(count: int, size: int) -> Int[np.ndarray, " bound"]:
 class MemmapFeatures(StoredFeatures):
     """The rows of a ``numpy.memmap``, read from its file.
 
-    The pages of a mapping count to a process until the machine needs them; rows that are read from
-    the file do not.
+    Rows are read from the file, not from the map, since the pages of a map count as memory of the
+    process until the machine needs them.
 
     Parameters
     ----------
@@ -144,10 +144,10 @@ class MemmapFeatures(StoredFeatures):
         if not self.reads(features):
             if not features.flags.c_contiguous and features.flags.f_contiguous:
                 raise ValueError(
-                    "the file of the memory map holds column after column, as that of a data "
-                    "frame's numbers does: save numpy.ascontiguousarray(array), row after row"
+                    "the file of the memory map holds column after column, as one made from a data "
+                    "frame does: save numpy.ascontiguousarray(array), which is row after row"
                 )
-            raise ValueError("features are a part of a memory map: pass the whole")
+            raise ValueError("features are a part of a memory map: pass the whole map")
         self._file, self._offset = Path(str(features.filename)), features.offset
         self._row_size = math.prod(features.shape[1:])
         row_bytes = max(self._row_size * features.dtype.itemsize, 1)
@@ -156,7 +156,7 @@ class MemmapFeatures(StoredFeatures):
 
     @staticmethod
     def reads(features: np.memmap) -> bool:
-        """Whether it is a whole map in row order: of a part numpy does not say where it starts."""
+        """Whether it is a whole map in row order; NumPy does not say where a part of one starts."""
         return isinstance(features.base, mmap.mmap) and features.flags.c_contiguous
 
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -174,13 +174,13 @@ class IndexedDataset(Protocol):
         """How many items it has."""
 
     def __getitem__(self, row: int) -> Any:
-        """An item, or a tuple that begins with it."""
+        """The features of an item, or a tuple that begins with them."""
 
 
 class DatasetFeatures(StoredFeatures):
     """The items of a map-style ``torch.utils.data.Dataset``, each read when it is needed.
 
-    An item is its features, or a tuple of which they are the first part.
+    ``dataset[i]`` is the features of an item, or a tuple that begins with them.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class DatasetFeatures(StoredFeatures):
         if not isinstance(dataset, IndexedDataset):
             raise ValueError(
                 f"the dataset {type(dataset).__name__} cannot be indexed: pass one with len() and "
-                "[i]; an iterable one can be written to a file first"
+                "[i]; an iterable dataset can be written to a file first"
             )
         self._dataset = dataset
         first = self._item(0)
@@ -212,7 +212,7 @@ class DatasetFeatures(StoredFeatures):
         return np.asarray(item[0] if isinstance(item, tuple | list) else item)
 
     def hold(self, chunks: Sequence[int]) -> None:
-        # Every item is needed once in an epoch, and none is cheaper for its neighbour.
+        # An epoch needs every item once, and reading neighbours together is not faster.
         super().hold([])
 
     def windows(self, generator: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
@@ -228,8 +228,8 @@ class DatasetFeatures(StoredFeatures):
 class ParquetFeatures(StoredFeatures):
     """Numeric columns of a parquet file; its row groups are the chunks. Needs ``pyarrow``.
 
-    Four row groups are held at a time, or as many as have 65,536 rows: write small ones
-    (``row_group_size=10_000``).
+    A window is four row groups, or as many as have 65,536 rows if these are more: write small row
+    groups (``row_group_size=10_000``).
 
     Parameters
     ----------
@@ -255,13 +255,13 @@ class ParquetFeatures(StoredFeatures):
         metadata = self._parquet.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         bounds = np.concatenate([[0], np.cumsum(sizes)])
-        window = max(_WINDOW_ROWS // max(*sizes, 1), _FEWEST_GROUPS)
+        window = max(_WINDOW_ROWS // max(*sizes, 1), _MIN_GROUPS)
         self._last: tuple[int, np.ndarray] | None = None
         shape = metadata.num_rows, len(self._columns)
         super().__init__(shape, np.result_type(*kinds), bounds, window)
 
     def _group(self, group: int) -> np.ndarray:
-        # Predictions go through a group in several steps.
+        # Predictions read a group in several steps, so the last one is kept.
         if self._last is None or self._last[0] != group:
             table = self._parquet.read_row_group(group, columns=self._columns)
             columns = [table[name].to_numpy() for name in self._columns]

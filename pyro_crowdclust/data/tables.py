@@ -1,7 +1,7 @@
-"""Reading the tables that users pass: the same checks and the same errors for every one of them.
+"""Reading the tables that users pass, with the same checks and the same errors for all of them.
 
-Each function is told the name of the table, as the user knows it (``pairs``, ``labels``), so that
-an error says in which table, in which row and under which index the trouble is.
+Most functions take the name by which the user knows the table (``pairs``, ``labels``), so that an
+error can name the table, the row and its index.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torch import Tensor
 
 from pyro_crowdclust.errors import did_you_mean
 
-# Columns of these names hold the ids of the items, if none is named.
+# Columns with these names hold the ids of the items unless the user names another column.
 ID_NAMES = ("item", "id", "item_id")
-_MOST_COMPARED = 10_000
-# How people write that they cannot tell, in small letters.
+_MAX_COMPARED = 10_000
+# Texts that mean "can't tell", in lower case.
 _CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
-# What keyboards and word processors write for an apostrophe.
+# Characters that keyboards and word processors insert for an apostrophe.
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
-# What to do where that is an answer about pairs.
-OF_GRADES = (
+# What to do if "can't tell" is an answer about pairs.
+GRADES_REMEDY = (
     """if "can't tell" is an answer like the others, pass the labels from "different" to "same" """
     "as grades="
 )
-# What makes a row for every answer of a row for every item with a column for every worker.
+# Code that turns a table with a row per item and a column per worker into a row per answer.
 _ROW_PER_ANSWER = (
     "table.rename_axis('item').reset_index().melt('item', var_name='worker', "
     "value_name='label').dropna()"
@@ -40,12 +40,12 @@ _ROW_PER_ANSWER = (
 
 
 def in_pandas(table: Any) -> Any:
-    """A table of a library that knows the way to pandas (polars, pyarrow), all else as it is."""
+    """A table of another library (polars, pyarrow) as a pandas table; anything else as it is."""
     return table.to_pandas() if hasattr(table, "to_pandas") else table
 
 
 def refuse_doubled(owner: str, names: Iterable[Hashable]) -> None:
-    """Raise a ``ValueError`` where two columns have one name, of which readers would drop one.
+    """Raise a ``ValueError`` if two columns have the same name.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def read_table(
     Raises
     ------
     ValueError
-        For what is no table, a missing or repeated column, no rows, or a missing value.
+        If ``table`` is not a table, lacks or repeats a column, has no rows or lacks a value.
 
     Examples
     --------
@@ -92,13 +92,13 @@ def read_table(
     frame = as_frame(table, name)
     columns = _columns_of(frame.columns.tolist(), name, required, optional)
     if len(frame) == 0:
-        raise ValueError(f"{name} have no rows; leave {name} out where there are none")
+        raise ValueError(f"{name} have no rows; leave {name} out if there are none")
     for column in columns:
         if column in may_lack:
             continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
         if (name, column) == ("pairs", "label"):
-            remedy += f"; {OF_GRADES}"
+            remedy += f"; {GRADES_REMEDY}"
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
@@ -110,7 +110,7 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        For what is no table.
+        If ``table`` is not a table.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # pandas still pads rows of unequal length, and warns
             return pd.DataFrame(in_pandas(table))
-    except Exception as error:  # whatever pandas finds wrong in what somebody passed
+    except Exception as error:  # pandas raises errors of many kinds for malformed input
         raise ValueError(
             f"{name} are not a table but {type(table).__name__} ({error}); pass a data frame "
             "(pandas.read_csv of a file)"
@@ -140,7 +140,7 @@ def _columns_of(
     found: list[Any], name: str, required: Sequence[str], optional: Sequence[str]
 ) -> list[str]:
     """The required columns and the optional ones that were found, each of them once."""
-    # Names of other columns may be anything, even what cannot be compared.
+    # Names of other columns may be of any type, even one that cannot be compared.
     times = Counter(column for column in found if isinstance(column, str))
     missing = [column for column in required if not times[column]]
     if missing:
@@ -162,7 +162,7 @@ def _remedy(
     missing: list[str], required: Sequence[str], columns: list[Any], found: set[str]
 ) -> str:
     """What to do about required columns that are missing from a table with these names."""
-    # As pandas numbers columns that nobody named, unless they are as many as workers may be.
+    # pandas numbers the columns of a table without names; each of them may be a worker.
     are_unnamed = columns == [*range(len(columns))]
     may_be_workers = [*required] == ["item", "worker", "label"] and len(columns) != len(required)
     if are_unnamed and not (columns and may_be_workers):
@@ -171,11 +171,11 @@ def _remedy(
         return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
     if {"left", "right"} <= {*missing} and "item" in found:
         other = "placements" if "group" in found else "labels"
-        return f"what is said of single items is {other}, not pairs: pass the table as such"
+        return f"answers about single items are {other}, not pairs: pass the table as {other}"
     if hint := did_you_mean(missing[0], found - {*required}):
         return f"rename columns so that there is one{hint}"
     if missing == ["worker"]:
-        return "add it, with one and the same name where nobody knows who answered"
+        return "add it, with the same name in every row if nobody knows who answered"
     return "rename columns, or add them"
 
 
@@ -188,7 +188,7 @@ def reject(name: str, column: pd.Series, bad: ArrayLike, reason: str) -> None:
 
 
 def where(name: str, index: pd.Index, bad: np.ndarray) -> str:
-    """Say which row of a table is the first of the ``bad`` ones, and how many there are."""
+    """The beginning of a message: the first of the ``bad`` rows, and how many there are."""
     row, number = int(bad.argmax()), int(bad.sum())
     more = f", {number} such rows" if number > 1 else ""
     return f"{name} row {row} (index {show(index[row])}{more})"
@@ -215,7 +215,7 @@ def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tens
 
 
 def are_among(ids: pd.Series | pd.Index, others: pd.Series | pd.Index) -> Bool[np.ndarray, " row"]:
-    """Which ids are among others; pandas compares a column of texts with no tuples.
+    """Which ids are among others, which may be tuples where these are texts.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def are_among(ids: pd.Series | pd.Index, others: pd.Series | pd.Index) -> Bool[n
 
 
 def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd.Index]:
-    """Codes 0, 1, ... of the values and the value of each code, sorted where they have an order."""
+    """Codes 0, 1, ... of the values and the value of each code, sorted if they can be."""
     if _is_integer(column) and len(column):
         values = column.to_numpy()
         lowest, highest = int(values.min()), int(values.max())
@@ -245,7 +245,7 @@ def codes_and_ids(column: pd.Series, name: str) -> tuple[Int[Tensor, " row"], pd
 def _codes_of_near_integers(
     values: Integer[np.ndarray, " row"], lowest: int
 ) -> tuple[Int[Tensor, " row"], pd.Index]:
-    """The same for integers close to each other, which a table finds faster than a hash."""
+    """The same for integers close to each other: a lookup table is faster than hashing."""
     codes = _offsets(values, lowest)
     found = np.zeros(int(codes.max()) + 1, dtype=bool)
     found[codes] = True
@@ -256,8 +256,8 @@ def _codes_of_near_integers(
 
 
 def _offsets(values: Integer[np.ndarray, " row"], first: int) -> Int[np.ndarray, " row"]:
-    """``values - first``; in the integers' own type a narrow one would overflow."""
-    # A wide unsigned one wraps back.
+    """``values - first`` in 64 bits, as it may overflow in a narrower type."""
+    # Unsigned 64-bit integers wrap around twice, which leaves the difference right.
     return values.astype(np.int64, copy=False) - np.array(first).astype(np.int64)
 
 
@@ -282,20 +282,20 @@ def to_index(ids: Any, name: str) -> pd.Index:
     if is_one or getattr(ids, "ndim", 1) == 0:
         raise ValueError(
             f"{name} must be a flat list of strings or integers, but is {show(ids)}: pass a list, "
-            "also of one"
+            "even for a single one"
         )
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
         if index.dtype == object:
-            set(index)  # an id that has no hash fails here
+            set(index)  # raises for an id that is not hashable
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
     return index
 
 
 def numbers_of(tensor: Tensor, name: str) -> np.ndarray:
-    """The numbers of a tensor, wherever it is, and without its gradients.
+    """The numbers of a tensor as an array, from any device and without gradients.
 
     Raises
     ------
@@ -308,12 +308,12 @@ def numbers_of(tensor: Tensor, name: str) -> np.ndarray:
             ".to_dense() or .dequantize() of it, or an array"
         )
     tensor = tensor.detach().cpu()
-    # NumPy does not know this precision, every number of which is one of the next.
+    # NumPy has no bfloat16; float32 holds every bfloat16 number exactly.
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Whether a tensor holds a real number, in memory, at every place."""
+    """Whether a tensor is dense, real and in memory."""
     return (
         tensor.layout == torch.strided
         and not tensor.is_nested
@@ -322,7 +322,7 @@ def is_dense(tensor: Tensor) -> bool:
 
 
 def what_it_is(tensor: Tensor) -> str:
-    """What keeps a tensor from being dense real numbers."""
+    """In a word, why a tensor is not dense real numbers."""
     if tensor.is_nested:
         return "nested"
     if tensor.is_meta:
@@ -333,12 +333,12 @@ def what_it_is(tensor: Tensor) -> str:
 
 
 def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
-    """Say that an id is none of the items, and what to do."""
-    # Of very many ids the likest is not worth the seconds that it takes to find.
-    hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MOST_COMPARED else ""
-    # Rows of a sliced table have ids that are a range, too, and are no positions.
+    """The end of a message: the id is not among those of the items, and what to do."""
+    # Among very many ids, finding the most similar one would take seconds.
+    hint = did_you_mean(wanted, item_ids) if len(item_ids) <= _MAX_COMPARED else ""
+    # The ids of a sliced table are a range, too, but they are not positions.
     if isinstance(item_ids, pd.RangeIndex) and item_ids.equals(pd.RangeIndex(len(item_ids))):
-        hint = hint if isinstance(wanted, str) else ""  # a text that is a number
+        hint = hint if isinstance(wanted, str) else ""  # such as "7" for 7
         remedy = remedy or "pass item_ids"
         return f"not a position from 0 to {len(item_ids) - 1}; correct it or {remedy}{hint}"
     some = ", ".join(show(known) for known in item_ids[:3])
@@ -347,12 +347,12 @@ def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
 
 
 def show(value: Any) -> str:
-    """A value as the user wrote it."""
+    """A value as the user would write it in Python."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def listed(values: Sequence[Any] | pd.Index, most: int = 5) -> str:
-    """The first of some values, as the user wrote them.
+    """The first few values, as the user would write them in Python.
 
     Examples
     --------
@@ -363,7 +363,7 @@ def listed(values: Sequence[Any] | pd.Index, most: int = 5) -> str:
 
 
 def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
-    """Which cells hold a text of nothing but spaces, as empty cells do that no file was read of.
+    """Which cells hold an empty or blank text, as empty cells may in tables not read from files.
 
     Examples
     --------
@@ -376,7 +376,7 @@ def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
 
 
 def says_cannot_tell(value: Any) -> bool:
-    """Whether a cell holds a text that says "can't tell", however that is written.
+    """Whether a cell holds a text that means "can't tell", in any spelling.
 
     Examples
     --------
@@ -389,7 +389,7 @@ def says_cannot_tell(value: Any) -> bool:
 
 
 def count(number: int, noun: str) -> str:
-    """A number and its noun.
+    """A number and its noun, in the plural unless the number is 1.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from pyro_crowdclust.data.tables import count
 
 
 def features_in_words(features: Any | None, columns: Columns | None, num_missing: int) -> list[str]:
-    """What items have, and how many values are missing.
+    """The kind of features that items have, and how many values are missing.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def features_in_words(features: Any | None, columns: Columns | None, num_missing
 
 
 def class_labels_in_words(labels: ClassLabels) -> str:
-    """How many labels there are, of what and by whom."""
+    """How many labels there are, of how many classes, on how many items and by how many workers."""
     items, workers = count(len(labels.labelled_items), "item"), count(labels.num_workers, "worker")
     return f"{count(len(labels), 'label')} of {labels.num_classes} classes on {items} by {workers}"
 
@@ -54,5 +54,5 @@ def answers_in_words(
 
 
 def known_in_words(known: Int[Tensor, " item"], known_ids: pd.Index) -> str:
-    """How many labels are known, and of how many kinds."""
+    """How many labels are known, and how many different ones."""
     return f"{count(int((known >= 0).sum()), 'known label')} of {count(len(known_ids), 'kind')}"

@@ -1,11 +1,11 @@
-"""Annotators who fail together answer once: families, such as copies or prompts of one model.
+"""One answer per family of workers who err together, such as copies or prompts of one model.
 
     a_if = argmax_k sum_{j in f} [a_ij = k], and nothing where two labels have the most votes
 
-Every model of annotators takes their answers as independent given what it knows of the item. Four
-who copy one are then four witnesses, and the model follows them: of seven judges four are a
-majority. One answer of the four leaves four independent judges, about whom all that models say
-holds again. What is lost where the four are independent in truth is little.
+Every model of annotators treats answers as independent, given what it knows about the item. Four
+copies of one worker then count as four witnesses, and if there are seven workers the model follows
+this majority. With one joint answer of the four there are four independent workers, and the
+assumptions of the models hold again. If the four are in truth independent, little is lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENDS = ["left", "right"]
 def one_answer_per_family(
     answers: Any, family: str | Mapping[Hashable, Hashable] | pd.Series
 ) -> pd.DataFrame:
-    """The answers in which every family says once what most of its workers say.
+    """The answers, with those of every family replaced by the majority of its workers.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ def one_answer_per_family(
 
     Returns
     -------
-    A table of the same kind, in which a family is a worker. An item about which a family is split
-    has no answer of it.
+    A table of the same kind, in which a family is a worker. A family that is split about an item
+    gives no answer about it.
 
     Raises
     ------
     ValueError
-        If a column is missing, families are no such thing, a worker has two of them, or a family
-        has the name of a worker who is not in it.
+        If a column is missing, ``family`` has another type or names no worker of the answers, a
+        worker has two families, or a family has the name of a worker who is not in it.
 
     Examples
     --------
-    >>> said = {"item": [0] * 4 + [1] * 3, "worker": list("abcdabd"), "label": list("xxyyxyy")}
-    >>> one_answer_per_family(said, {"a": "llama", "b": "llama", "c": "llama"})
+    >>> labels = {"item": [0] * 4 + [1] * 3, "worker": list("abcdabd"), "label": list("xxyyxyy")}
+    >>> one_answer_per_family(labels, {"a": "llama", "b": "llama", "c": "llama"})
        item worker label
     0     0      d     y
     1     0  llama     x
@@ -83,15 +83,15 @@ def one_answer_per_family(
 
 
 def read_voices(answers: Any, others: Sequence[str] = ()) -> tuple[pd.DataFrame, list[str]]:
-    """Class labels or pairs, and the columns that name items.
+    """Read class labels or pairs; the second result names the columns that hold items.
 
-    Pairs are in one order of their items, labels of one meaning are written in one way, and blank
-    ones are missing.
+    The two items of a pair have the same order in every row, labels with the same meaning are
+    spelled in one way, and blank labels are missing.
 
     Raises
     ------
     ValueError
-        As of ``read_table``, and for a class that is a number in one row and a text in another.
+        As ``read_table`` does, and for a class that is a number in one row and a text in another.
     """
     named = answers.keys() if isinstance(answers, (pd.DataFrame, Mapping)) else ()
     items = _ENDS if _ENDS[0] in named else ["item"]
@@ -116,5 +116,6 @@ def _check_families(workers: pd.Series, families: pd.Series) -> None:
     outside = members.loc[members["family"].isna(), "worker"]
     if taken := {*outside} & {*members["family"]}:
         raise ValueError(
-            f"{show(taken.pop())} is a family and a worker who is not in it; rename the family"
+            f"{show(taken.pop())} is the name of a family and of a worker who is not in it; rename "
+            "the family"
         )

@@ -1,4 +1,4 @@
-"""Answers as tables with the user's own ids, as they were read."""
+"""Answers as tables with the user's own ids, like those that were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions of items of which only answers about pairs are known."""
+"""Partitions of items from answers alone, without features: priors, Gibbs sweeps and starts."""
 
 from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs

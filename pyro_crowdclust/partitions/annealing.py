@@ -1,13 +1,13 @@
-"""Partitions into few clusters by annealing: several chains at once, and the evidence of each.
+"""Partitions into few clusters by annealing: several chains at once, each with its log evidence.
 
     p_b(z) propto prod_k Gamma(n_k + a) / Gamma(a)  exp( b sum_ij w_ij [z_i = z_j] )
 
 is the prior of a mixture of K clusters at b = 0, and the posterior at b = 1. A chain that goes from
-one to the other in small steps finds clusters that a chain from anywhere else does not, and the
-mean of the sum along its way is the derivative of the log normalizer (Gelman and Meng 1998):
-``log sum_z p(z) exp(...) = int_0^1 E_b[ sum_ij w_ij [z_i = z_j] ] db``. By that numbers of
-clusters are compared. A bound of a single partition, which leaves out how many others there are
-beside it, would compare them wrongly where answers are few.
+one to the other in small steps finds clusters that chains with other starts miss, and the mean of
+the sum along its way is the derivative of the log normalizer (Gelman and Meng 1998):
+``log sum_z p(z) exp(...) = int_0^1 E_b[ sum_ij w_ij [z_i = z_j] ] db``. This is how numbers of
+clusters are compared. The bound of a single partition ignores how many others are nearly as good,
+and would compare them wrongly where answers are few.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# Sweeps that lead to b = 1, as many as so many visits of items take; and those after them.
-_VISITS, _FEWEST, _MOST = 40_000, 20, 60
+# Sweeps on the way to b = 1: about this many visits of items, between limits. Sweeps at b = 1.
+_VISITS, _MIN_SWEEPS, _MAX_SWEEPS = 40_000, 20, 60
 _LAST = 10
 
 
 class Annealed(NamedTuple):
-    """What chains have found.
+    """The results of annealed chains.
 
     Attributes
     ----------
     labels
         The last partition of every chain.
     together
-        Of every pair the share of the last sweeps in which its items were together.
+        For every pair, the share of the last sweeps in which its items were together.
     log_evidence
-        ``log sum_z p(z) exp(sum_ij w_ij [z_i = z_j])`` as each chain estimates it: exact of one
-        cluster, of more too low while chains are short.
+        Estimate of ``log sum_z p(z) exp(sum_ij w_ij [z_i = z_j])`` by each chain: exact for one
+        cluster, too low for more while chains are short.
     """
 
     labels: Int[Tensor, "chain item"]
@@ -52,12 +52,12 @@ def anneal(
     concentration: float,
     generator: torch.Generator,
 ) -> Annealed:
-    """Draw a partition of every chain, by Gibbs sweeps from b near 0 to b = 1, and some more.
+    """Draw a partition in every chain, by Gibbs sweeps from b near 0 to b = 1 and some at b = 1.
 
     Parameters
     ----------
     evidence
-        w, what the answers about every pair say for "same", in nats.
+        w, the evidence of the answers about every pair for "same", in nats.
     pairs
         The pairs.
     numbers
@@ -65,35 +65,36 @@ def anneal(
     concentration
         a of every cluster.
     generator
-        Source of chance.
+        Random generator.
     """
     rng = np.random.default_rng(int(torch.randint(2**31, (), generator=generator)))
     num_chains, num_items, most = len(numbers), pairs.num_items, int(numbers.max())
     first, others, pair = (part.numpy() for part in pairs.edges)
     weights = np.ascontiguousarray(evidence.numpy().T)
-    said, left, right = weights[pair], pairs.left.numpy(), pairs.right.numpy()
+    of_edges, left, right = weights[pair], pairs.left.numpy(), pairs.right.numpy()
     start = most * np.arange(num_chains)
-    # Clusters of all chains are numbered through; those that a chain does not have are never drawn.
+    # Clusters have numbers of their own in every chain; those beyond its K are never drawn.
     z = start + (rng.random((num_items, num_chains)) * numbers.numpy()).astype(int)
     absent = np.where(np.arange(most) < numbers.numpy()[:, None], 0.0, -np.inf)
     sizes = np.bincount(z.ravel(), minlength=num_chains * most)
     log_join = np.log(np.arange(num_items + 1) + concentration)
     log_evidence, together = np.zeros(num_chains), np.zeros(weights.shape)
     power_before = 0.0
-    steps = min(max(_VISITS // num_items, _FEWEST), _MOST)
+    steps = min(max(_VISITS // num_items, _MIN_SWEEPS), _MAX_SWEEPS)
     for power in [*np.arange(1, steps + 1) / steps, *np.ones(_LAST)]:
         for i in rng.permutation(num_items):
             edges = slice(first[i], first[i + 1])
-            sums = np.bincount(z[others[edges]].ravel(), said[edges].ravel(), num_chains * most)
+            clusters = z[others[edges]].ravel()
+            sums = np.bincount(clusters, of_edges[edges].ravel(), num_chains * most)
             sizes[z[i]] -= 1
             score = (power * sums + log_join[sizes]).reshape(num_chains, most) + absent
-            # A Gumbel race: the largest is a draw with log odds the scores.
+            # With Gumbel noise, the largest is a draw with these scores as log odds.
             race = score - np.log(rng.standard_exponential((num_chains, most)))
             z[i] = race.argmax(1) + start
             sizes[z[i]] += 1
         is_together = z[left] == z[right]
         energy = (weights * is_together).sum(0)
-        # A chain lags behind: after a step it is where it would be in the middle of that.
+        # A chain lags behind: the energy after a step is about that in the middle of the step.
         log_evidence += (power - power_before) * energy
         power_before = power
         together += is_together * (power == 1) / (_LAST + 1)

@@ -1,4 +1,4 @@
-"""The graph of the pairs that were compared: sparse, whatever the number of items."""
+"""The graph of pairs that were compared, in sparse form."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch import Tensor
 class AskedPairs:
     """Distinct pairs of items, and which answers are about each.
 
-    Pairs of which nobody was asked are among them where they are candidates: looked at, by whoever
-    computed how alike their items are.
+    Pairs that nobody was asked about are included if they are candidates, which are pairs whose
+    ``likeness`` is known.
 
     Attributes
     ----------
     num_items
-        N, asked about or not.
+        N, the number of all items, asked about or not.
     left, right
         Positions of the two items, the smaller first.
     pair
-        Of every answer the number of its pair.
+        The number of the pair that every answer is about.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class AskedPairs:
         num_items: int,
         candidates: Int[Tensor, "candidate 2"] | None = None,
     ) -> AskedPairs:
-        """The pairs of answers, of which each is about two items, and others that could be one."""
+        """The distinct pairs that answers are about, and candidates for sharing a cluster."""
         every = items if candidates is None else torch.cat([items, candidates])
         ends = every.sort(dim=1).values.cpu()
         codes, pair = torch.unique(ends[:, 0] * num_items + ends[:, 1], return_inverse=True)
@@ -58,7 +58,7 @@ class AskedPairs:
     def places(
         self, items: Int[Tensor, "other 2"]
     ) -> tuple[Int[Tensor, " found"], Bool[Tensor, " other"]]:
-        """The numbers of those of some pairs that are among these, and which ones are."""
+        """The numbers here of the given pairs that are among these, and which of them are."""
         ends = items.sort(dim=1).values.cpu()
         wanted = ends[:, 0] * self.num_items + ends[:, 1]
         codes = self.left * self.num_items + self.right
@@ -88,16 +88,16 @@ class AskedPairs:
 
     @cached_property
     def asked(self) -> Int[Tensor, " asked"]:
-        """Items that anybody was asked about."""
+        """The items in at least one of the pairs."""
         return torch.cat([self.left, self.right]).unique()
 
     def sizes(self, labels: Int[Tensor, " item"]) -> Float[Tensor, " cluster"]:
-        """How many items that were asked about each cluster has, of those that have any."""
+        """Sizes of the clusters, counting only asked items; empty clusters are left out."""
         sizes = torch.bincount(labels[self.asked])
         return sizes[sizes > 0].double()
 
     def together(self, labels: Int[Tensor, "*draw item"]) -> Bool[Tensor, "*draw pair"]:
-        """Whether the ends of every pair are in one cluster."""
+        """Whether the two items of every pair are in one cluster."""
         return labels[..., self.left] == labels[..., self.right]
 
     def num_within(self, labels: Int[Tensor, " item"]) -> int:
@@ -107,7 +107,7 @@ class AskedPairs:
 
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        """First place of every item's edges, their other ends, and their pairs."""
+        """Edges sorted by item: where those of every item begin, their other ends and pairs."""
         ends = torch.cat([self.left, self.right])
         order = ends.argsort(stable=True)
         first = torch.searchsorted(ends[order], torch.arange(self.num_items + 1))
@@ -116,7 +116,7 @@ class AskedPairs:
 
     @cached_property
     def part(self) -> Int[Tensor, " item"]:
-        """The connected part of every item: chains of pairs lead to all others of it."""
+        """The connected component of every item in the graph of pairs."""
         from scipy import sparse
         from scipy.sparse.csgraph import connected_components
 
@@ -126,7 +126,7 @@ class AskedPairs:
         return torch.as_tensor(part, dtype=torch.int64)
 
     def split(self, labels: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
-        """The clusters, each of several where no chain of pairs connects its items."""
+        """The clusters, split where no chain of pairs connects their items."""
         codes = self.part * (int(labels.max()) + 1) + labels
         return torch.unique(codes, return_inverse=True)[1]
 

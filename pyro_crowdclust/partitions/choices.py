@@ -1,4 +1,4 @@
-"""What items could choose in a sweep."""
+"""The clusters that items could choose in a sweep, and those they chose."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def _none() -> Int[np.ndarray, " none"]:
 
 @dataclass(frozen=True)
 class Choices:
-    """What every item of a sweep could choose, and what it chose: from this priors learn.
+    """What every item of a sweep could choose, and what it chose, from which priors learn.
 
     Attributes
     ----------
     sizes
-        The sizes of the clusters that items could join, of one item after the other.
+        The sizes of the clusters that items could join, item after item.
     compared
-        With how many of each of these clusters the item was compared.
+        How many items of each of these clusters the item was compared with.
     number
-        How many of them are of each item.
+        How many clusters each item could join.
     chosen
-        The size of the one that it joined, 0 where it is alone.
+        The size of the cluster that it joined, 0 if it is alone.
     """
 
     sizes: Int[np.ndarray, " offered"] = field(default_factory=_none)

@@ -1,4 +1,4 @@
-"""One partition that stands for many draws."""
+"""The consensus of many draws: one partition that represents them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ROUNDS = 10
 def consensus(draws: Int[Tensor, "draw item"]) -> Int[Tensor, " item"]:
     """The partition in which every item is where it is in most draws.
 
-    From the last draw on, items move to the cluster in which they are most often, or are alone if
-    they are in none of the clusters more often than in any of them; the clusters' names in every
-    draw are found anew after each round. Its cost is that of the draws, whatever the number of
-    clusters.
+    Beginning with the last draw, items move to the cluster in which they are most often, or become
+    alone if they are more often in none of the clusters than in any single one. After each round
+    the clusters of every draw are matched anew. The cost is linear in the size of the draws,
+    whatever the number of clusters.
 
     Examples
     --------

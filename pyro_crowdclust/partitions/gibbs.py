@@ -1,6 +1,6 @@
-"""Loops over items one after the other, each of which depends on all before: compiled by Numba.
+"""Gibbs loops over items, compiled by Numba since each visit depends on all earlier ones.
 
-Their callers say what they draw, and make the arrays.
+See ``sweep``, ``sweep_pages`` and ``sweep_hard`` for what they draw; these also make the arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 
 def _compiled(function: Callable) -> Callable:
-    """The function, compiled when it is first called, and kept on disk where there is a place."""
+    """The function, compiled at its first call and, where possible, cached on disk."""
     try:
         return njit(cache=True)(function)
     except RuntimeError:  # no folder can be written to
@@ -24,18 +24,20 @@ def _compiled(function: Callable) -> Callable:
 
 
 class Clusters(NamedTuple):
-    """What is kept of the clusters of some items while these move.
+    """Running totals about the clusters while items move between them.
+
+    A part is a connected component of the graph of pairs.
 
     Attributes
     ----------
     sizes, part_of
-        Of every cluster, its size and part.
+        Size and part of every cluster.
     total, number_of
-        Of every part, ``sum_k exp log_join(n_k)`` and the number of its clusters.
+        ``sum_k exp log_join(n_k)`` and number of clusters of every part.
     free
-        The clusters that there are not.
+        Numbers of clusters that are not in use.
     num_free, num_clusters
-        How many these are, and how many clusters there are; arrays of one.
+        How many numbers are free and how many clusters are in use; arrays with one element.
     """
 
     sizes: np.ndarray
@@ -53,13 +55,13 @@ class Chain(NamedTuple):
     Attributes
     ----------
     order
-        Items that were compared with anybody, as they are visited.
+        Items that were compared with others, in the order of the visits.
     z, part
         Cluster of every item, which changes in place, and its part.
     clusters
-        Those of these, which change in place.
+        The clusters, which change in place.
     chance
-        Two uniform numbers for every item.
+        Two uniform random numbers for every item.
     """
 
     order: np.ndarray
@@ -70,18 +72,18 @@ class Chain(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What a prior says of clusters.
+    """The weights of a prior of partitions.
 
     Attributes
     ----------
     log_join, join
-        By size, ``log_join`` and its exponential, 0 of an empty cluster.
+        ``log_join`` and its exponential by cluster size, where the latter is 0 for size 0.
     closure
-        That of the prior.
+        ``closure`` of the prior.
     joins_strangers
         Whether an item may join a cluster without evidence.
     log_alone, fewest
-        Of so many clusters and more, those beside which an item may be alone.
+        ``log_alone`` for ``fewest`` other clusters, and for one more each.
     """
 
     log_join: np.ndarray
@@ -93,7 +95,7 @@ class Weights(NamedTuple):
 
 
 class Comparisons(NamedTuple):
-    """First place of every item's edges, their other ends, and what each adds to the score."""
+    """Where the edges of every item begin, their other ends, and what each adds to the score."""
 
     first: np.ndarray
     others: np.ndarray
@@ -106,11 +108,11 @@ class SortedItems(NamedTuple):
     Attributes
     ----------
     first, page_of, group_of
-        First place of every item's placements, their pages and groups.
+        Placements sorted by item: where those of every item begin, their pages and groups.
     first_on, item_on, group_on
-        First place of every page's placements, their items and groups.
+        Placements sorted by page: where those of every page begin, their items and groups.
     each, spread
-        Of every page ``c / G_p`` and c.
+        ``c / G_p`` and c of every page.
     """
 
     first: np.ndarray
@@ -124,15 +126,15 @@ class SortedItems(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """What items could choose; all is written.
+    """Output arrays for the clusters that items could choose.
 
     Attributes
     ----------
     num_offered, chosen
-        By visit, how many clusters the item could join, and the size of that which it joined.
+        For every visit, how many clusters the item could join, and the size of the one it joined.
     offered, compared
-        Of all of them, one after the other, the sizes and how many items of each it was compared
-        with.
+        For all these clusters in turn, the size and how many of its items the visited item was
+        compared with.
     """
 
     num_offered: np.ndarray
@@ -146,20 +148,20 @@ class ClusterEvidence(NamedTuple):
 
     Attributes
     ----------
-    said, is_seen
-        By cluster, its score, and whether there is evidence.
+    score, is_seen
+        For every cluster, the sum of the evidence, and whether there is any.
     seen
-        Those with evidence, first.
+        The clusters with evidence, in the first places.
     """
 
-    said: np.ndarray
+    score: np.ndarray
     is_seen: np.ndarray
     seen: np.ndarray
 
 
 @_compiled
 def place_of(scores: np.ndarray, number: int, chance: float) -> int:
-    """One of the first so many places, with log odds the scores."""
+    """Draw one of the first ``number`` places, with the scores as log odds."""
     largest = scores[:number].max()
     total = 0.0
     for place in range(number):
@@ -183,9 +185,9 @@ def clusters_of(z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.nda
     asked
         Items with evidence.
     part
-        Of every item.
+        Part of every item.
     join
-        ``exp log_join``, 0 of an empty cluster.
+        ``exp log_join`` by cluster size, 0 for size 0.
     """
     most = len(z) + 1
     sizes, part_of = np.zeros(most, dtype=np.int64), np.zeros(most, dtype=np.int64)
@@ -215,9 +217,9 @@ def _no_evidence(chain: Chain) -> ClusterEvidence:
 
 @_compiled
 def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
-    """The item that is visited, out of its cluster; -1 at too few or too many clusters."""
+    """Take the visited item out of its cluster; -1 if ``log_alone`` lacks the cluster number."""
     clusters = chain.clusters
-    # One fewer when the item is out.
+    # There may be one fewer without the item.
     number = clusters.num_clusters[0]
     if not weights.fewest < number < weights.fewest + len(weights.log_alone):
         return -1
@@ -234,13 +236,12 @@ def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
 
 
 @_compiled
-def _put_in(i: int, num_seen: int, heard: ClusterEvidence, chain: Chain, weights: Weights) -> None:
-    """An item joins a cluster: one of those with evidence, or another.
-
-    Those with evidence are no longer seen.
-    """
+def _put_in(
+    i: int, num_seen: int, evidence: ClusterEvidence, chain: Chain, weights: Weights
+) -> None:
+    """Draw the cluster that an item joins, and reset ``evidence.is_seen``."""
     sizes, part_of, total, number_of, free, num_free, num_clusters = chain.clusters
-    said, is_seen, seen = heard
+    score, is_seen, seen = evidence
     p, chance = chain.part[i], chain.chance[:, i]
     scores = np.empty(max(num_seen, number_of[p]) + 2)
     scores[0], scores[1] = weights.log_alone[num_clusters[0] - weights.fewest], -math.inf
@@ -248,7 +249,7 @@ def _put_in(i: int, num_seen: int, heard: ClusterEvidence, chain: Chain, weights
     for place in range(num_seen):
         size = sizes[seen[place]]
         known += weights.join[size]
-        scores[place + 2] = said[seen[place]] + weights.log_join[size] + weights.closure * size
+        scores[place + 2] = score[seen[place]] + weights.log_join[size] + weights.closure * size
     if weights.joins_strangers and num_seen < number_of[p]:
         scores[1] = math.log(max(total[p] - known, SMALLEST_PROBABILITY))
     place = place_of(scores, num_seen + 2, chance[0])
@@ -279,28 +280,28 @@ def _put_in(i: int, num_seen: int, heard: ClusterEvidence, chain: Chain, weights
 def visit_items(
     pairs: Comparisons, offers: Offers, begin: int, chain: Chain, weights: Weights
 ) -> int:
-    """Draw the clusters of items in some order, from a place on, as ``sweep`` says.
+    """Draw the clusters of items in the order of a chain, from ``begin`` on; see ``sweep``.
 
     Parameters
     ----------
     pairs
-        Evidence about items.
+        The evidence about items.
     offers
-        What they could choose, which is written.
+        Where to write what the items could choose.
     begin
         The first place of the order to visit.
     chain
         The partition, which changes in place.
     weights
-        What the prior says.
+        The weights of the prior.
 
     Returns
     -------
-    The next place to visit: the number of items, unless there came to be fewer or more clusters
-    than ``log_alone`` is of.
+    The next place to visit: the number of items, unless ``log_alone`` does not cover the number of
+    clusters any more.
     """
     sizes = chain.clusters.sizes
-    heard, edges_to = _no_evidence(chain), np.zeros(len(sizes), dtype=np.int64)
+    evidence, edges_to = _no_evidence(chain), np.zeros(len(sizes), dtype=np.int64)
     end = offers.num_offered[:begin].sum()
     for visit in range(begin, len(chain.order)):
         i = _taken_out(visit, chain, weights)
@@ -309,15 +310,16 @@ def visit_items(
         num_seen = 0
         for edge in range(pairs.first[i], pairs.first[i + 1]):
             k = chain.z[pairs.others[edge]]
-            if not heard.is_seen[k]:
-                heard.is_seen[k], heard.said[k], edges_to[k], heard.seen[num_seen] = True, 0.0, 0, k
+            if not evidence.is_seen[k]:
+                evidence.is_seen[k], evidence.seen[num_seen] = True, k
+                evidence.score[k], edges_to[k] = 0.0, 0
                 num_seen += 1
-            heard.said[k] += pairs.evidence[edge]
+            evidence.score[k] += pairs.evidence[edge]
             edges_to[k] += 1
         for place in range(num_seen):
-            offers.offered[end + place] = sizes[heard.seen[place]]
-            offers.compared[end + place] = edges_to[heard.seen[place]]
-        _put_in(i, num_seen, heard, chain, weights)
+            offers.offered[end + place] = sizes[evidence.seen[place]]
+            offers.compared[end + place] = edges_to[evidence.seen[place]]
+        _put_in(i, num_seen, evidence, chain, weights)
         offers.num_offered[visit], offers.chosen[visit] = num_seen, sizes[chain.z[i]] - 1
         end += num_seen
     return len(chain.order)
@@ -325,22 +327,22 @@ def visit_items(
 
 @_compiled
 def visit_paged_items(pages: SortedItems, begin: int, chain: Chain, weights: Weights) -> int:
-    """The same of items on sorted pages, as ``sweep_pages`` says.
+    """The same for items on sorted pages; see ``sweep_pages``.
 
     Parameters
     ----------
     pages
         The pages.
     begin, chain, weights
-        As of ``visit_items``.
+        As in ``visit_items``.
 
     Returns
     -------
-    As of ``visit_items``.
+    As ``visit_items`` does.
     """
     first, page_of, group_of, first_on, item_on, group_on, each, spread = pages
     most = len(chain.clusters.sizes)
-    heard, held, on_page = _no_evidence(chain), np.zeros(most), np.zeros(most)
+    evidence, held, on_page = _no_evidence(chain), np.zeros(most), np.zeros(most)
     for visit in range(begin, len(chain.order)):
         i = _taken_out(visit, chain, weights)
         if i < 0:
@@ -351,20 +353,24 @@ def visit_paged_items(pages: SortedItems, begin: int, chain: Chain, weights: Wei
             for other in range(first_on[page], first_on[page + 1]):
                 if item_on[other] != i:
                     k = chain.z[item_on[other]]
-                    if not heard.is_seen[k]:
-                        heard.is_seen[k], heard.said[k], heard.seen[num_seen] = True, 0.0, k
+                    if not evidence.is_seen[k]:
+                        evidence.is_seen[k], evidence.score[k], evidence.seen[num_seen] = (
+                            True,
+                            0.0,
+                            k,
+                        )
                         num_seen += 1
                     on_page[k] += 1
                     held[k] += group_on[other] == group
-            # Beside a cluster that has nothing on the page.
+            # Relative to a cluster without items on the page.
             silent = math.log(each[page] / spread[page])
             for place in range(num_seen):
-                k = heard.seen[place]
+                k = evidence.seen[place]
                 if on_page[k]:
                     found = (held[k] + each[page]) / (on_page[k] + spread[page])
-                    heard.said[k] += math.log(found) - silent
+                    evidence.score[k] += math.log(found) - silent
                     on_page[k] = held[k] = 0.0
-        _put_in(i, num_seen, heard, chain, weights)
+        _put_in(i, num_seen, evidence, chain, weights)
     return len(chain.order)
 
 
@@ -377,21 +383,21 @@ def visit_hard_items(
     chance: np.ndarray,
     counts: tuple[float, float],
 ) -> None:
-    """Draw of items in some order whether each is hard, as ``sweep_hard`` says.
+    """Draw whether each item is hard, in some order; see ``sweep_hard``.
 
     Parameters
     ----------
     order
-        Items that were compared with anybody.
+        Items that were compared with others.
     hard
-        1 of every item that is hard; changes in place.
+        1 for every item that is hard; changes in place.
     edges
-        First place of every item's edges, and their other ends.
+        Where the edges of every item begin, and their other ends.
     gain
-        Of every edge what the pair says for the item being hard, if its other end is clear and if
-        that is hard.
+        For every edge, the evidence of the pair that the item is hard, if the other end is clear
+        and if it is hard.
     chance
-        The log odds of a uniform number for every item.
+        The log odds of a uniform random number for every item.
     counts
         Pseudo-counts of hard items and of clear ones.
     """

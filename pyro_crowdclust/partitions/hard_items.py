@@ -1,9 +1,9 @@
-"""Items that are hard to recognize, of which people say other things than of clear ones.
+"""Items that are hard to recognize, about which people give other answers than about clear ones.
 
     share ~ Beta(a, b),    h_i | share ~ Bern(share)
 
-How a pair looks depends on whether its items are one cluster and on how many of the two are hard:
-0, 1 or 2. The share is summed out.
+How a pair looks depends on whether its items are in one cluster, and on how many of the two are
+hard: 0, 1 or 2. The share is summed out.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from torch import Tensor
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# One pair may have none, one or two of them.
+# A pair may have none, one or two hard items.
 NUM_KINDS = 3
 # Pseudo-counts of hard items and of clear ones.
 _HARD, _CLEAR = 1.0, 9.0
 
 
 class HardItems(StatisticValued):
-    """p(h) of the items that anybody was asked about: 1 where an item is hard, ``[N]``.
+    """p(h) for the items that anybody was asked about: 1 where an item is hard, ``[N]``.
 
         p(h) = B(a + n_hard, b + n_clear) / B(a, b)
 
     Parameters
     ----------
     pairs
-        Who was compared with whom.
+        The pairs that were compared.
 
     Examples
     --------
@@ -73,10 +73,10 @@ def num_hard_ends(hard: Int[Tensor, "*draw item"], pairs: AskedPairs) -> Int[Ten
 def sweep_hard(
     hard: Int[Tensor, " item"],
     pairs: AskedPairs,
-    said: Float[Tensor, "pair kind"],
+    log_likelihood: Float[Tensor, "pair kind"],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " item"]:
-    """Draw of every asked item whether it is hard, given all others, in random order.
+    """Draw whether every asked item is hard, given all others, in random order.
 
         log odds = sum_j log p(answers_ij | 1 + h_j hard) / p(answers_ij | h_j hard)
                    + log (a + n_hard) / (b + n_clear),     n of all other items
@@ -86,19 +86,19 @@ def sweep_hard(
     hard
         1 where an item is hard.
     pairs
-        Who was compared with whom.
-    said
-        Of every pair ``log p(answers)`` if none, one or two of its items are hard, given whether
-        they are one cluster.
+        The pairs that were compared.
+    log_likelihood
+        ``log p(answers)`` for every pair if none, one or two of its items are hard, given whether
+        they are in one cluster.
     generator
-        Source of chance; default torch's own.
+        Random generator; default torch's own.
     """
     from pyro_crowdclust.partitions.gibbs import visit_hard_items
 
     h = hard.numpy().copy()
     first, others, pair = (part.numpy() for part in pairs.edges)
-    # What pairs say for an item being hard, if their other ends are clear and if these are hard.
-    gain = said.diff(dim=1).numpy()[pair]
+    # Evidence of pairs that an item is hard, if the other item is clear and if it is hard.
+    gain = log_likelihood.diff(dim=1).numpy()[pair]
     uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
     order = torch.randperm(pairs.num_items, generator=generator).numpy()
     order = order[np.diff(first)[order] > 0]

@@ -1,4 +1,4 @@
-"""What the likeness of two items says of how their pair looks."""
+"""Logistic regression of what a pair looks like on the likeness of its two items."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyro_crowdclust.files.parts import described
 # Prior precision of a coefficient of a standardized number. The intercept has next to none.
 _RIDGE, _FREE = 1.0, 1e-6
 _NEWTON_STEPS = 50
-# A step in the log odds above this leaves the range in which the curvature holds.
-_LONGEST_STEP = 2.0
-# Where Newton's steps begin, no share is smaller.
-_RAREST = 1e-6
-# Before anything is learned: pseudo-pairs, the same and not.
+# Longer steps in the log odds leave the range in which the curvature holds.
+_MAX_STEP = 2.0
+# Smallest share of "same" at which Newton's steps begin.
+_MIN_SHARE = 1e-6
+# Pseudo-pairs of each kind in the share of "same".
 _PSEUDO_PAIRS = 1.0
 
 
@@ -37,13 +37,13 @@ def logistic_regression(
     precision = torch.full((x.shape[1],), _RIDGE, dtype=torch.float64)
     precision[-1] = _FREE
     beta = torch.zeros_like(precision)
-    beta[-1] = target.mean().clamp(_RAREST, 1 - _RAREST).logit()
+    beta[-1] = target.mean().clamp(_MIN_SHARE, 1 - _MIN_SHARE).logit()
     for _ in range(_NEWTON_STEPS):
         p = (x @ beta).sigmoid()
         gradient = x.mT @ (target - p) - precision * beta
         curvature = x.mT @ ((p * (1 - p)).unsqueeze(1) * x) + torch.diag(precision)
         step = torch.linalg.solve(curvature, gradient)
-        beta += step * min(1.0, _LONGEST_STEP / max(float((x @ step).abs().max()), 1e-12))
+        beta += step * min(1.0, _MAX_STEP / max(float((x @ step).abs().max()), 1e-12))
         if float(step.abs().max()) < 1e-8:
             break
     return beta
@@ -51,21 +51,21 @@ def logistic_regression(
 
 @described
 class LikenessRegression(nn.Module):
-    """``g(x) = log p(x | same) / p(x | different)`` of the numbers x of a pair that looks so.
+    """``g(x) = log p(x | same) / p(x | different)`` for the numbers x of a pair that looks so.
 
         log p(same | x) / p(different | x) = x^T beta + beta_0
         g(x) = x^T beta + beta_0 - log r / (1 - r) ,      r the share of "same"
 
-    by Bayes' theorem: the ratio of the densities is the logistic regression of "same" on x, less
-    what is known without x. beta is learned from pairs that people were asked about, given what
-    these look like, under N(0, 1) of every coefficient of a standardized number. Until then g is 0.
-    Which pairs were chosen to be asked by their x makes no difference to beta; g is of pairs that
-    were chosen as these were.
+    by Bayes' theorem: the ratio of the densities is the logistic regression of "same" on x, without
+    the log odds before x is known. beta is learned from pairs that people were asked about, given
+    what these look like, with a prior N(0, 1) for every coefficient of a standardized number. Until
+    then g is 0. If pairs were chosen for questions by their x, this does not change beta; g is for
+    pairs that were chosen in the same way.
 
     Parameters
     ----------
     num_numbers
-        How many numbers there are of a pair.
+        How many numbers describe a pair.
 
     Examples
     --------
@@ -91,12 +91,12 @@ class LikenessRegression(nn.Module):
         self.register_buffer("scale", torch.ones_like(zeros))
 
     def log_ratio(self, values: Float[Tensor, "pair number"]) -> Float[Tensor, " pair"]:
-        """g of pairs with these numbers."""
+        """g for pairs with these numbers."""
         return (values - self.location) / self.scale @ self.coefficients + self.intercept
 
     @torch.no_grad()
     def learn(self, values: Float[Tensor, "pair number"], same: Float[Tensor, " pair"]) -> None:
-        """beta of pairs that look the same with these probabilities."""
+        """Learn beta from pairs that look the same with these probabilities."""
         if not len(values):
             return
         self.location.copy_(values.mean(0))

@@ -1,4 +1,4 @@
-"""Draws of a partition, read against one partition of reference."""
+"""Draws of a partition, matched to the clusters of a reference partition."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 class Memberships(NamedTuple):
-    """In how many draws items are in which cluster of a reference: entries that are not zero.
+    """How often items are in each cluster of a reference, as a sparse matrix.
 
     Attributes
     ----------
     item, cluster
-        Which entries.
+        Item and cluster of every entry that is not zero.
     share
-        The share of the draws.
+        The share of draws in which the item is in the cluster.
     alone
-        Of every item the share of draws in which it is in none of the clusters.
+        For every item, the share of draws in which it is in none of the clusters.
     """
 
     item: Int[Tensor, " entry"]
@@ -29,11 +29,11 @@ class Memberships(NamedTuple):
 
     @classmethod
     def of(cls, draws: Int[Tensor, "draw item"], reference: Int[Tensor, " item"]) -> Memberships:
-        """Every draw's clusters by the names of the reference.
+        """Match the clusters of every draw to those of the reference.
 
-        A cluster of a draw is that of the reference of which it has more than half of the items; if
-        there are several, the one of which it has most. Numbers of clusters mean nothing from one
-        draw to the next.
+        A cluster of a draw is the cluster of the reference of which it has more than half of the
+        items; if there are several such, the one of which it has most items. Numbers of clusters
+        are not comparable between draws.
 
         Examples
         --------
@@ -53,11 +53,11 @@ class Memberships(NamedTuple):
         return cls(item, codes % num_clusters, share, alone.clamp_min(0.0))
 
     def likeliest(self) -> tuple[Int[Tensor, " item"], Float[Tensor, " item"]]:
-        """The cluster in which each item is most often, and its share; -1 if in none oftener."""
+        """The cluster in which each item is most often, or -1 for none of them, and its share."""
         order = self.share.argsort(stable=True)
         cluster = torch.full((len(self.alone),), -1)
         share = self.alone.clone()
-        # Of entries of one item the last that is written is the largest.
+        # Entries are written in order of their shares, so that the largest of an item remains.
         cluster[self.item[order]] = self.cluster[order]
         share[self.item[order]] = self.share[order]
         is_alone = self.alone > share
@@ -67,15 +67,15 @@ class Memberships(NamedTuple):
 def _names(
     draw: Int[Tensor, " item"], reference: Int[Tensor, " item"], num_clusters: int
 ) -> Int[Tensor, " drawn"]:
-    """The reference's name of every drawn cluster; -1 for those that it does not have."""
+    """The cluster of the reference for every drawn cluster; -1 for those without a match."""
     codes, shared = torch.unique(draw * num_clusters + reference, return_counts=True)
     drawn, named = codes // num_clusters, codes % num_clusters
-    # More than half of a cluster is in one place at most.
+    # At most one drawn cluster can have more than half of a cluster of the reference.
     is_most = 2 * shared > torch.bincount(reference, minlength=num_clusters)[named]
     drawn, named, shared = drawn[is_most], named[is_most], shared[is_most]
     order = shared.argsort(stable=True)
     names = torch.full((int(draw.max()) + 1,), -1)
-    # Of clusters of the reference that are one in the draw the largest part is written last.
+    # If a drawn cluster matches several of the reference, the one with most items is written last.
     names[drawn[order]] = named[order]
     return names
 
@@ -85,7 +85,8 @@ def share_together(
 ) -> Float[Tensor, " pair"]:
     """Probability that two items are in one cluster, from S draws: ``(count + 1/2) / (S + 1)``.
 
-    Half a draw for either keeps a probability from being more certain than the draws can tell.
+    Half a pseudo-draw for either outcome keeps probabilities from being more certain than S draws
+    can be.
     """
     counts = torch.zeros(len(left), dtype=torch.float64)
     for draw in draws:

@@ -1,4 +1,4 @@
-"""Numbers of clusters that leave none out."""
+"""Renumbers clusters without gaps."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jaxtyping import Int
 def without_gaps(
     group: Int[np.ndarray, "#row #column"], number: Int[np.ndarray, "row column"]
 ) -> Int[np.ndarray, "row column"]:
-    """The numbers that are used in every group, from 0 on.
+    """Renumber the numbers that each group uses as 0, 1, 2, ...
 
     Parameters
     ----------
     group
         From 0 on.
     number
-        Any numbers from 0 on, of which the order is kept.
+        Any numbers from 0 on; their order is kept.
 
     Examples
     --------

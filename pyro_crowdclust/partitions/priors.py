@@ -1,8 +1,8 @@
-"""What is known of a partition before anybody has answered: which sizes its clusters have.
+"""Priors of partitions: how likely cluster sizes are before anybody has answered.
 
-All priors say with which odds an item joins a cluster of so many others against being alone, and
-whether this may be one in which it was compared with nobody. Those that have parameters learn them
-from the partitions that the answers lead to.
+All priors give the odds that an item joins a cluster of a given size rather than being alone, and
+say whether it may join a cluster without any item that it was compared with. Priors with parameters
+learn these from the partitions that the answers lead to.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pyro_crowdclust.partitions.settling import annealed, settled
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
 _NEWTON_STEPS = 30
-# As if so many more pairs of a cluster had been asked about, and not asked about.
+# Pseudo-counts of pairs in a cluster that were asked about, and that were not.
 _ASKED, _NOT_ASKED = 1.9, 0.1
-# So many more clusters than items are thought of.
+# The sum over numbers of clusters ends at this many more than there are items.
 _MORE = 1000
-# Replicas among large clusters: where answers count half, chains go from mode to mode.
+# Powers of replicas for large clusters: at half the evidence chains move from mode to mode.
 _POWERS = (1 / 2, 2 / 3, 5 / 6, 1.0)
 
 
@@ -40,7 +40,7 @@ class PitmanYor(nn.Module):
                prod_k prod_{s=1}^{n_k - 1} (s - d)
 
     (Pitman 1995, eq. 16.) d = 0 is the Dirichlet process. Discount d and concentration theta are
-    points, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
+    point estimates, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class PitmanYor(nn.Module):
 
         def loss(point: Tensor) -> Tensor:
             discount, concentration = point[0].sigmoid(), point[1].exp()
-            # Densities of the unconstrained coordinates, whose mode does not run away.
+            # Densities of the unconstrained coordinates, whose mode is finite.
             log_prior = discount.log() + 4 * torch.log1p(-discount)
             log_prior = log_prior + 1.1 * concentration.log() - 0.1 * concentration
             return -_log_pitman_yor(sizes, discount, concentration) - log_prior
@@ -115,7 +115,7 @@ class PitmanYor(nn.Module):
 
 
 def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
-    """``log p(z)`` of the Pitman-Yor process, of clusters of these sizes."""
+    """``log p(z)`` of the Pitman-Yor process, for clusters of these sizes."""
     others = torch.arange(1, len(sizes), dtype=torch.float64)
     total = (concentration + discount * others).log().sum()
     total = total - torch.lgamma(concentration + sizes.sum()) + torch.lgamma(concentration + 1)
@@ -132,21 +132,21 @@ def _log_number_weight(num_clusters: int, num_items: int, concentration: float) 
     of_sizes = numbers * concentration
     terms = terms + torch.lgamma(of_sizes) - torch.lgamma(of_sizes + num_items)
     terms = terms - numbers.log() - torch.log1p(numbers)
-    # The odds of all numbers add up to most / (most + 1).
+    # 1 / K (K + 1) adds up to most / (most + 1).
     return float(terms.logsumexp(0)) + math.log1p(1 / most)
 
 
 @described
 class FewClusters(nn.Module):
-    """Few clusters, none larger than another a priori: a mixture of a finite number K of clusters.
+    """Few clusters of the same size a priori: a mixture of a finite number K of clusters.
 
         p(z) = V_N(T) prod_{k=1}^T Gamma(a + n_k) / Gamma(a) ,
         V_N(T) = sum_{K >= T} p(K) K! / (K - T)! Gamma(K a) / Gamma(K a + N) ,
         p(K) propto 1 / K (K + 1)
 
-    of partitions into T clusters (Miller and Harrison 2018, eq. 3.2): given K that is the
-    Pitman-Yor process with discount -a and concentration K a, and K is summed out, up to a
-    thousand more than there are items.
+    for a partition into T clusters (Miller and Harrison 2018, eq. 3.2). Given K, this is the
+    Pitman-Yor process with discount -a and concentration K a; K is summed out, up to a thousand
+    more than there are items.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class FewClusters(nn.Module):
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
     ) -> list[Start]:
-        """The best of annealed chains of several numbers of clusters."""
+        """The best of annealed chains with several numbers of clusters."""
         return annealed(self.concentration, workers, pairs, generator)
 
     def log_join(self, num_items: int) -> list[float]:
@@ -190,7 +190,7 @@ class FewClusters(nn.Module):
         return math.log(self.concentration) + one_more - as_many
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
-        """Nothing: there is no number to learn."""
+        """Do nothing: this prior has no parameters to learn."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
@@ -205,12 +205,12 @@ class ManySmall(nn.Module):
 
         p(z) propto prod_k exp( sum_{s=1}^{n_k - 1} rho_s + closure u_k + asked a_k )
 
-    rho_s are the log odds with which an item joins a cluster of s others rather than being alone;
-    of the pairs of cluster k a_k were asked about and u_k were not. Where pairs were chosen to be
-    asked because the items look alike, two items of one cluster are rarely among the others. The
-    odds are learned by Besag's (1975) pseudo-likelihood, ``sum_i log p(z_i | rest)``, which also
-    stands for the constant of ``log_prob``. rho is one number for all sizes of a range, which grow
-    like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
+    rho_s are the log odds with which an item joins a cluster of s others rather than being alone.
+    Of the pairs of cluster k, a_k were asked about and u_k were not. Where pairs were chosen to be
+    asked because their items look similar, two items of one cluster are rarely an unasked pair. The
+    odds are learned by Besag's (1975) pseudo-likelihood, ``sum_i log p(z_i | rest)``, which is also
+    what ``log_prob`` returns, since the constant of p(z) is unknown. rho is one number for all
+    sizes of a range, which grow like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
 
     With a fixed closure ``asked`` is 0. A closure of None is learned, so that clusters may be
     large: with s the share of pairs in one cluster that were asked about, and d that of others,
@@ -219,16 +219,17 @@ class ManySmall(nn.Module):
         s = (A - (N - K) + 1.9) / (P - (N - K) + 2)
 
     where A of the P pairs in one of the K clusters of N items were asked about; the N - K that hold
-    clusters together had to be. A closure alone would tell against every cluster of which some pair
-    was not asked about; so nothing is said by one in which as many were as in others.
+    clusters together had to be. With a closure but no ``asked``, every unasked pair would be
+    evidence against its cluster; as it is, a cluster in which the average share was asked about has
+    no evidence against it.
 
     Parameters
     ----------
     log_odds
-        rho at the start, of all sizes.
+        rho at the start, for all sizes.
     closure
-        What a pair that nobody was asked about adds, by default so much that few clusters have any;
-        None learns it, from 0 on.
+        What every pair that nobody was asked about adds, by default so low that few clusters have
+        any; None learns it, beginning with 0.
     """
 
     joins_strangers = False
@@ -241,7 +242,7 @@ class ManySmall(nn.Module):
     def __init__(self, log_odds: float = -2.0, closure: float | None = -12.0) -> None:
         super().__init__()
         self._learns_closure, self._mean = closure is None, log_odds
-        # A large cluster that is in two parts is not joined by moves of single items.
+        # Moves of single items do not join a large cluster that is split in two.
         self.powers = _POWERS if closure is None else (1.0,)
         self.register_buffer("of_unasked", torch.tensor(closure or 0.0, dtype=torch.float64))
         self.register_buffer("of_asked", torch.tensor(0.0, dtype=torch.float64))
@@ -250,16 +251,16 @@ class ManySmall(nn.Module):
 
     @property
     def closure(self) -> float:
-        """What a pair that nobody was asked about adds."""
+        """What every pair in a cluster that nobody was asked about adds."""
         return float(self.of_unasked)
 
     @property
     def asked(self) -> float:
-        """What a pair adds that somebody was asked about."""
+        """What every pair in a cluster that somebody was asked about adds."""
         return float(self.of_asked)
 
     def _range(self, sizes: Tensor) -> Int[Tensor, " size"]:
-        """Which number of ``log_odds`` holds for clusters of so many."""
+        """Which entry of ``log_odds`` is for clusters of these sizes."""
         of_size = torch.where(sizes <= 4, sizes.double() - 1, 2 * (sizes.double().log2() - 0.5))
         return of_size.floor().long().clamp(0, self._RANGES - 1)
 
@@ -273,7 +274,7 @@ class ManySmall(nn.Module):
 
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
-        """The odds under which the choices are likeliest, near to those of the ranges beside."""
+        """Newton steps on the likelihood of the choices, with a prior that smooths over ranges."""
         self._learn_closure(labels, pairs)
         if not len(choices.chosen):
             return
@@ -300,13 +301,13 @@ class ManySmall(nn.Module):
         held_together = num_items - len(pairs.sizes(labels))
         unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)
         between = num_items * (num_items - 1) / 2 - within
-        # Those of different clusters that were not asked about, of at least one.
+        # The unasked share of pairs of different clusters, with one pseudo-pair.
         others = (between - (pairs.num_pairs - asked) + 1) / (between + 1)
         self.of_unasked.fill_(min(math.log(unasked / others), 0.0))
         self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))
 
     def _offered(self, choices: Choices) -> tuple[Tensor, Tensor]:
-        """Odds of the clusters of every range but for rho, by item; how often each was joined."""
+        """Odds, without rho, of the clusters in every range by item; how often each was joined."""
         number, sizes, compared, chosen = map(
             torch.as_tensor, (choices.number, choices.sizes, choices.compared, choices.chosen)
         )
@@ -328,7 +329,7 @@ class ManySmall(nn.Module):
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
     ) -> list[Start]:
-        """From everybody alone, with the odds of an asked pair."""
+        """From items that are all alone, with rho from ``workers.same``."""
         same = workers.same
         self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)
         return [settled(self, [torch.arange(pairs.num_items)], workers, pairs)]
@@ -337,7 +338,7 @@ class ManySmall(nn.Module):
         """Besag's pseudo-likelihood of the partition, ``sum_i log p(z_i | rest)``."""
         num_clusters = int(labels.max()) + 1
         item, other = torch.cat([pairs.left, pairs.right]), torch.cat([pairs.right, pairs.left])
-        # Every cluster that an item could join, and with how many of it the item was compared.
+        # Every cluster that an item could join, and how many of its items it was compared with.
         codes, asked = torch.unique(item * num_clusters + labels[other], return_counts=True)
         item, cluster = codes // num_clusters, codes % num_clusters
         is_own = labels[item] == cluster

@@ -1,4 +1,4 @@
-"""What a prior of partitions must do, and what it can ask of the workers where training begins."""
+"""The protocols of priors of partitions, and of the workers at the start of training."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pyro_crowdclust.partitions.choices import Choices
 
 
 class Heard(NamedTuple):
-    """What answers say by workers who have learned from a partition.
+    """The evidence of the answers, after the workers have learned from a partition.
 
     Attributes
     ----------
     different, same
         ``log p(answers | different)`` and ``log p(answers | same)`` of every pair.
     divergence
-        KL of the workers from their prior.
+        KL divergence of the workers' posterior from their prior.
     state
         Natural parameters of the workers' sites, by name.
     """
@@ -32,24 +32,24 @@ class Heard(NamedTuple):
 
 
 class StartingWorkers(Protocol):
-    """Workers of whom as much is known as can be before there is a partition.
+    """Workers before there is a partition, with what is known about them and the pairs.
 
     Attributes
     ----------
     shares
         Share of "same" among the answers about every pair.
     same
-        How many of the asked pairs are the same, as far as is known.
+        Estimated share of the asked pairs that are the same.
     """
 
     shares: Float[Tensor, " pair"]
     same: float
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
-        """What the answers say for "same", in nats, in the several ways in which one may begin."""
+        """The evidence of the answers for "same", in nats, by each of several ways to begin."""
 
     def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
-        """Learn from pairs that are one cluster with these probabilities."""
+        """Learn from pairs whose items are in one cluster with these probabilities."""
 
 
 class Start(NamedTuple):
@@ -65,21 +65,21 @@ class PartitionPrior(Protocol):
     Attributes
     ----------
     closure, asked
-        What a pair in a cluster adds that nobody, or somebody, was asked about.
+        What every pair in a cluster adds to ``log p(z)``, if nobody or somebody was asked about it.
     joins_strangers
-        Whether an item may join a cluster in which it was compared with nobody.
+        Whether an item may join a cluster without any item that it was compared with.
     powers
-        How much answers count for each of the replicas that draw partitions side by side, 1 for
-        the last.
+        The powers of the likelihood in the replicas that draw partitions side by side, 1 for the
+        last.
     """
 
     @property
     def closure(self) -> float:
-        """What a pair in a cluster adds that nobody was asked about."""
+        """What every pair in a cluster adds to ``log p(z)`` if nobody was asked about it."""
 
     @property
     def asked(self) -> float:
-        """What a pair in a cluster adds that somebody was asked about."""
+        """What every pair in a cluster adds to ``log p(z)`` if somebody was asked about it."""
 
     joins_strangers: bool
     powers: tuple[float, ...]
@@ -87,16 +87,16 @@ class PartitionPrior(Protocol):
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
     ) -> list[Start]:
-        """Where chains begin, each elsewhere; the prior itself may begin elsewhere, too."""
+        """The starts of the chains. The parameters of the prior may be changed to fit them, too."""
 
     def log_join(self, num_items: int) -> list[float]:
-        """Log weight of joining a cluster of 0, 1, ..., num_items others."""
+        """Log weights of joining a cluster of 0, 1, ..., num_items other items."""
 
     def log_alone(self, num_clusters: int, num_items: int) -> float:
-        """Log weight of being alone beside so many clusters, of so many items in all."""
+        """Log weight of being alone beside that number of clusters, with all items counted."""
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
-        """A step towards the prior that suits clusters and the choices that led to them."""
+        """A step of the prior's parameters towards these clusters and the choices behind them."""
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """``log p(z)``, perhaps up to a constant."""

@@ -1,4 +1,4 @@
-"""Where training begins: the best of several partitions, after the workers have learned."""
+"""Chooses where training begins: the best of several partitions, after the workers have learned."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.protocols import PartitionPrior, Start, StartingWorkers
 from pyro_crowdclust.partitions.sweeps import sweep
 
-# Rounds of the workers, and sweeps, of every partition that training could begin with.
+# Rounds of learning by the workers, each with a sweep, for every partition to begin with.
 _SETTLING = 4
-# Numbers of clusters that chains are annealed with, and chains of each.
+# Numbers of clusters that chains are annealed with, and number of chains for each.
 _NUMBERS, _CHAINS = [2, 3, 4, 5, 6, 8, 10, 14, 20], 2
-# Replicas beside the best chain begin at chains of so many clusters or more.
+# Other replicas begin at the best chains with at least this many clusters; number of replicas.
 _MANY, _REPLICAS = 8, 3
 
 
@@ -32,13 +32,13 @@ def settled(
     Parameters
     ----------
     prior
-        What sizes clusters have.
+        Prior of the partition.
     candidates
-        Partitions, each of which is settled.
+        Partitions at which the sweeps begin.
     workers
-        They learn from every partition.
+        The workers, who learn from every partition.
     pairs
-        The pairs that they were asked about.
+        The pairs that were compared.
     """
     best, largest = None, -torch.inf
     for labels in candidates:
@@ -59,28 +59,28 @@ def annealed(
     pairs: AskedPairs,
     generator: torch.Generator,
 ) -> list[Start]:
-    """Where draws begin: the best of annealed chains, and the best of those of many clusters.
+    """Where draws begin: the best of annealed chains, and the best of those with many clusters.
 
-    Chains of every number of clusters are annealed by each kind of evidence, and then again by that
-    of the workers to whom this led. The best have the largest bounds, those with ``q(z) propto p(z)
-    exp E[log p(L | z)]``, whose normalizer annealing estimates, times p(K). Where answers are few,
-    chains that differ are about as good. Moves of single items join clusters that are one sooner
-    than they divide a cluster, so that other replicas begin with many.
+    Chains with every number of clusters are annealed with each kind of evidence, and then again
+    with that of the workers who learned from the first result. The best have the largest bounds,
+    those of ``q(z) propto p(z) exp E[log p(L | z)]``, whose normalizer annealing estimates, times
+    p(K). Where answers are few, chains that differ are about equally good. Moves of single items
+    join clusters more easily than they divide one, so that the other replicas begin with many.
 
     Parameters
     ----------
     concentration
         a of every cluster.
     workers
-        They learn from every chain.
+        The workers, who learn from every chain.
     pairs
-        The pairs that they were asked about.
+        The pairs that were compared.
     generator
-        Source of chance.
+        Random generator.
 
     Returns
     -------
-    The best comes last.
+    The starts; the best comes last.
     """
     numbers = [number for number in _NUMBERS if number < pairs.num_items] or [1]
     evidence = workers.evidence()

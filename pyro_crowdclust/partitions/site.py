@@ -13,7 +13,7 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import sweep
 
-# Sweeps from items that are all alone to a draw from the prior.
+# A draw from the prior takes this many sweeps, which begin with all items alone.
 _SWEEPS = 20
 
 
@@ -23,9 +23,9 @@ class AskedPartition(StatisticValued):
     Parameters
     ----------
     prior
-        What sizes clusters have.
+        Prior of the partition.
     pairs
-        Who was compared with whom.
+        The pairs that were compared.
     """
 
     has_rsample = False
@@ -35,7 +35,7 @@ class AskedPartition(StatisticValued):
         super().__init__(torch.Size(), torch.Size([pairs.num_items]))
 
     def sample(self, sample_shape: Any = ()) -> Int[Tensor, " item"]:
-        """A draw by Gibbs sweeps from items that are all alone."""
+        """A draw by Gibbs sweeps, which begin with all items alone."""
         self._one_draw(sample_shape)
         labels = torch.arange(self.pairs.num_items)
         silent = torch.zeros(self.pairs.num_pairs, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""First partitions into few large clusters, by the spectrum of the answers."""
+"""First partitions into few large clusters, by spectral clustering of the answers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# Eigenvectors that are looked at, which is also the largest number of clusters; of so many gaps,
-# and all numbers up to this one.
-_MOST, _GAPS, _SMALL = 20, 3, 6
-# Arnoldi's iteration ends, or misses some, where eigenvalues are equal: so little keeps them apart.
-# It looks no closer, as many are near zero: relative to one, which is added to all of them.
-_APART = 1e-6
+# Number of eigenvectors, which is also the largest number of clusters; how many gaps between
+# eigenvalues give a number of clusters; and up to where all numbers are tried.
+_MAX_CLUSTERS, _GAPS, _SMALL = 20, 3, 6
+# Arnoldi's iteration ends early, or misses some, where eigenvalues are equal, so this small noise
+# is added. It is also the tolerance, relative to the one that is added to all eigenvalues, many of
+# which are near zero.
+_NOISE = 1e-6
 
 
 def spectral_partitions(
     shares: Float[Tensor, " pair"], pairs: AskedPairs, generator: torch.Generator
 ) -> list[Int[Tensor, " item"]]:
-    """Spectral clusterings of shares of "same", by several numbers of clusters.
+    """Spectral clusterings of shares of "same", into several numbers of clusters.
 
-    The eigenvectors of ``D^-1/2 A D^-1/2`` (Ng, Jordan and Weiss 2001), with A the share of "same"
-    of every pair, 0 where nobody was asked, and D its row sums, to which a tenth of their mean is
-    added for items of which little is known (Amini et al. 2013). The graph is sparse. The numbers
-    are those at the largest gaps between eigenvalues, and all small ones.
+    k-means on the eigenvectors of ``D^-1/2 A D^-1/2`` (Ng, Jordan and Weiss 2001), with A the share
+    of "same" of every pair, 0 where nobody was asked, and D its row sums, to which a tenth of their
+    mean is added for items with few answers (Amini et al. 2013). The graph is sparse. The numbers
+    of clusters are those at the largest gaps between eigenvalues, and all small ones.
 
     Parameters
     ----------
@@ -40,14 +41,14 @@ def spectral_partitions(
     -------
     Labels of every partition; first that of the largest gap.
     """
-    # They take long to load.
+    # Imported here, as they take long to load.
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import eigsh
     from sklearn.cluster import KMeans
 
     num_items = pairs.num_items
-    most = min(_MOST + 1, num_items - 1)
+    most = min(_MAX_CLUSTERS + 1, num_items - 1)
     if most < 3:
         return [torch.zeros(num_items, dtype=torch.int64)]
     ends = pairs.left.numpy(), pairs.right.numpy()
@@ -59,13 +60,13 @@ def spectral_partitions(
     )
     seed = int(torch.randint(2**31, (), generator=generator))
     rng = np.random.default_rng(seed)
-    first, apart = rng.normal(size=num_items), _APART * rng.random(num_items)
-    matrix = scale @ affinity @ scale + sparse.diags_array(1 + apart)
-    values, vectors = eigsh(matrix, k=most, which="LA", v0=first, tol=_APART)
+    first, noise = rng.normal(size=num_items), _NOISE * rng.random(num_items)
+    matrix = scale @ affinity @ scale + sparse.diags_array(1 + noise)
+    values, vectors = eigsh(matrix, k=most, which="LA", v0=first, tol=_NOISE)
     values, vectors = values[::-1], vectors[:, ::-1]
-    # A cluster more is a gap of the values; the first value is that of all items together.
+    # K clusters are at the gap after the K-th value; the first value is that of all items together.
     by_gap = 2 + np.argsort(values[2:] - values[1:-1], kind="stable")
-    # What no chain of pairs connects is apart, whatever k-means says.
+    # Items that no chain of pairs connects are separated, whatever k-means says.
     part = torch.as_tensor(connected_components(affinity)[1], dtype=torch.int64)
     numbers = dict.fromkeys([*by_gap[:_GAPS].tolist(), *range(2, _SMALL + 1)])
     found = []

@@ -1,15 +1,15 @@
-"""One Gibbs sweep over the items, at a cost of the answered pairs and not of items times clusters.
+"""One Gibbs sweep over the items, whose cost is that of the pairs, not of items times clusters.
 
     p(z_i = k | rest) propto exp( sum_{j asked with i, z_j = k} w_ij + log_join(n_k)
                                   + asked a_ik + closure (n_k - a_ik) )
 
-w is what the answers about a pair say for "same", n_k the size of cluster k without i, a_ik how
-many of it i was compared with. Clusters in which an item was compared with nobody have the weight
-of their sizes alone, so that their sum is known without going through them, ``sum_k exp
-log_join(n_k)`` less that of the others; which of them it is is drawn where one is chosen. Items
-that no chain of pairs connects stay apart, since nothing could ever tell, and a single draw would
-have to say. Under priors whose ``joins_strangers`` is false an item joins only clusters in which it
-was compared with somebody.
+w is the evidence of the answers about a pair for "same", n_k the size of cluster k without i, and
+a_ik the number of its items that i was compared with. Clusters without any item that i was compared
+with have a weight that depends on their sizes only, so that the sum of these weights is known
+without a loop: ``sum_k exp log_join(n_k)`` less that of the other clusters. If the draw is one of
+them, a second draw chooses which. Items that no chain of pairs connects stay apart, since there can
+be no evidence that they are together. Under priors whose ``joins_strangers`` is false, an item
+joins only clusters with an item that it was compared with.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyro_crowdclust.partitions.protocols import PartitionPrior
 if TYPE_CHECKING:
     from pyro_crowdclust.partitions.gibbs import Chain, Weights
 
-# Of so many clusters fewer, and more, the weight of being alone is known to a sweep beforehand.
+# The weight of being alone is computed in advance for up to this many clusters fewer, and more.
 _WINDOW = 16
 
 
@@ -41,23 +41,23 @@ def sweep(
     prior: PartitionPrior,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, " item"], Choices]:
-    """Draw the cluster of every asked item given all others, in random order.
+    """Draw the cluster of every asked item given all other items, in random order.
 
     Parameters
     ----------
     labels
         Cluster of every item, any numbers.
     pairs, weights
-        Who was compared, and what the answers say, in nats.
+        The pairs that were compared, and the evidence of their answers for "same", in nats.
     prior
-        What sizes clusters have.
+        Prior of the partition.
     generator
-        Source of chance; default torch's own.
+        Random generator; default torch's own.
 
     Returns
     -------
     labels, choices
-        New labels, numbered without gaps.
+        New labels, numbered without gaps, and what the items could choose.
     """
     of_chains, choices = sweep_chains(labels[None], pairs, weights[None], prior, generator)
     return of_chains[0], choices
@@ -70,12 +70,12 @@ def sweep_chains(
     prior: PartitionPrior,
     generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "chain item"], Choices]:
-    """The same in every chain.
+    """A sweep in every chain.
 
     Parameters
     ----------
     labels, pairs, weights, prior, generator
-        As of ``sweep``; of every chain its own labels and weights.
+        As in ``sweep``, with labels and weights for every chain.
 
     Returns
     -------
@@ -105,21 +105,22 @@ def visited(
     visit: Callable[..., int],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "chain item"]:
-    """Draw the cluster of every connected item given all others, in every chain.
+    """Draw the cluster of every connected item given all other items, in every chain.
 
     Parameters
     ----------
     labels
         Cluster of every item, any numbers.
     connections
-        Who has anything to do with whom.
+        Pairs of items that can have evidence about each other.
     prior
-        What sizes clusters have.
+        Prior of the partition.
     visit
-        Goes through the items of a chain, by the number of the chain, the place to begin at, the
-        chain and the weights of the prior: ``visit_items``, or another, with evidence about them.
+        A function that goes through the items of a chain, given the number of the chain, the place
+        to begin at, the chain and the weights of the prior: ``visit_items`` or another one, with
+        the evidence bound to it.
     generator
-        Source of chance; default torch's own.
+        Random generator; default torch's own.
 
     Returns
     -------
@@ -135,15 +136,15 @@ def visited(
     of_sizes = log_join, join, prior.closure, prior.joins_strangers
     chance = torch.rand(num_chains, 2, num_items, generator=generator, dtype=torch.float64).numpy()
     order = torch.rand(num_chains, len(asked), generator=generator).argsort(1).numpy()
-    # Clusters of one part each.
+    # Split clusters, so that each lies in one connected part.
     number = np.arange(num_chains)[:, None]
     z = without_gaps(number, part * (int(labels.max()) + 1) + labels.numpy())
     for each in range(num_chains):
         clusters, place = clusters_of(z[each], asked, part, join), 0
         chain = Chain(asked[order[each]], z[each], part, clusters, chance[each])
         while place < len(asked):
-            beside = int(clusters.num_clusters[0])
-            window = range(max(beside - _WINDOW, 0), beside + _WINDOW)
+            number_now = int(clusters.num_clusters[0])
+            window = range(max(number_now - _WINDOW, 0), number_now + _WINDOW)
             log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
             place = visit(each, place, chain, Weights(*of_sizes, log_alone, window.start))
     return torch.from_numpy(without_gaps(number, z))

@@ -1,4 +1,4 @@
-"""Whether people were asked about random pairs, as far as the pairs themselves tell."""
+"""A test of whether people were asked about random pairs, from the pairs alone."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import numpy as np
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
-# So many times the triangles of random pairs are more than chance makes, at this level.
+# Pairs are not random if they have significantly more than this many times the triangles of random
+# pairs, at this level.
 _TIMES, _LEVEL = 2.0, 0.01
 
 
 def closes_triangles(pairs: AskedPairs) -> bool:
-    """Whether items that were compared with a third were compared far more often than others.
+    """Whether two items that were compared with the same third one were often compared themselves.
 
-    Of N items that were compared with k_i others each, random pairs have
+    For N items that were compared with k_i others each, random pairs have
 
         C = (mean k^2 - mean k)^2 / (N mean(k)^3)
 
-    closed triangles for every two pairs that share an item (Newman 2010, 13.4). There are more
-    where pairs were chosen since their items look alike, which two that look like a third do, too,
-    or within blocks.
+    closed triangles for every two pairs that share an item (Newman 2010, 13.4). There are more if
+    pairs were chosen because their items look similar, as two that look like a third one do, too,
+    or if they were chosen within blocks.
 
     Parameters
     ----------
     pairs
-        Who was compared with whom.
+        The pairs that were compared.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The Pyro site of the groups into which the items of pages are put, by a partition."""
+"""The Pyro site of the groups into which workers put the items of pages, given a partition."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from pyro_crowdclust.partitions.urns import ANYWHERE, PagedItems
 
 
 class UrnGroups(StatisticValued):
-    """The groups of all placements, ``[placement]``, where the spread of a worker is not known.
+    """The groups of all placements, ``[placement]``, with the spreads of the workers summed out.
 
         log p(g | z) = sum_m log sum_c share_c prod_{p of m} p(g_p | z, c)
 
-    with the urns of every page (``urns``). At expected log-shares it is the bound under the best
-    q(c_m), and its gradient in these has the expected number of workers of every spread.
+    with the urns of every page (``urns``). At expected log shares it is the bound at the optimal
+    q(c_m), and its gradient with respect to these is the expected number of workers of every
+    spread.
 
     Parameters
     ----------
     paged
-        The pages; their groups are not looked at.
+        The pages; their groups are ignored.
     labels
         z, the cluster of every item.
     spreads
-        c, the spreads that there are.
+        The values that c can have.
     log_shares
         How common each is among workers.
     """
@@ -46,7 +47,7 @@ class UrnGroups(StatisticValued):
         super().__init__(torch.Size(), torch.Size([len(paged.item)]))
 
     def sample(self, sample_shape: Any = ()) -> Int[Tensor, " placement"]:
-        """Groups of the items one after the other, each drawn from its urn."""
+        """The groups of the items, drawn one after the other from their urns."""
         self._one_draw(sample_shape)
         pages, spreads = self.paged.pages, torch.tensor(self.spreads, dtype=torch.float64)
         number = int(pages.worker.max()) + 1

@@ -1,17 +1,17 @@
-"""Sorted pages of a partition: every cluster has an urn on every page, from which groups are drawn.
+"""Sorted pages given a partition: on every page, groups are drawn from an urn for each cluster.
 
     phi_pk ~ Dir(c / G_p, ..., c / G_p)                shares of the groups of page p in cluster k
     g_i | z_i = k ~ Cat(phi_pk)                        where item i of page p is put
 
-With the shares summed out the groups of a cluster's items are those of a Polya urn,
+With the shares summed out, the groups of a cluster's items follow a Polya urn,
 
     p(g | z, c) = prod_pk Gamma(c) / Gamma(c + n_pk)
                   prod_g Gamma(c / G_p + n_pkg) / Gamma(c / G_p)
     p(g_i = g | z_i = k, rest) = (n_pkg + c / G_p) / (n_pk + c)
 
-with n the numbers of other items. The spread c says how much the items of a cluster are strewn over
-the groups: near 0 they all share one group, which other clusters may share, and where c is infinite
-they lie anywhere. Groups have no names.
+with n the numbers of other items. The spread c says how widely the items of a cluster are scattered
+over the groups: near 0 they all share one group, which other clusters may share, and if c is
+infinite they lie anywhere. Names of groups mean nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pyro_crowdclust.partitions.sweeps import visited
 if TYPE_CHECKING:
     from pyro_crowdclust.partitions.gibbs import Chain, Weights
 
-# A finite spread beside which no number of items counts.
+# A finite spread that is as good as infinite, for any number of items.
 ANYWHERE = 1e12
 
 
@@ -60,14 +60,14 @@ class PagedItems:
 
     @cached_property
     def connections(self) -> AskedPairs:
-        """Neighbors on a page, of which each connects two items: as many as there are placements.
+        """Pairs of successive items of every page, which connect all items of a page.
 
-        Two pages with an item in common are one part. Of items that are alone on their pages
-        nothing is said.
+        Two pages with an item in common are one part. There is no evidence about items that are
+        alone on their pages.
         """
         page = self.pages.page
-        alike = page[1:] == page[:-1]
-        ends = torch.stack([self.item[:-1][alike], self.item[1:][alike]], 1)
+        on_one_page = page[1:] == page[:-1]
+        ends = torch.stack([self.item[:-1][on_one_page], self.item[1:][on_one_page]], 1)
         return AskedPairs.of(ends, self.num_items)
 
     def with_groups(self, group: Int[Tensor, " placement"]) -> PagedItems:
@@ -76,14 +76,14 @@ class PagedItems:
 
     @cached_property
     def by_item(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First place of every item's placements, their pages and groups."""
+        """Placements sorted by item: where those of every item begin, their pages and groups."""
         order = self.item.argsort(stable=True)
         first = torch.searchsorted(self.item[order], torch.arange(self.num_items + 1))
         return first.numpy(), self.pages.page[order].numpy(), self.pages.group[order].numpy()
 
     @cached_property
     def by_page(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First place of every page's placements, their items and groups."""
+        """Placements sorted by page: where those of every page begin, their items and groups."""
         pages = self.pages
         first = torch.searchsorted(pages.page.contiguous(), torch.arange(pages.num_pages + 1))
         return first.numpy(), pages.item.numpy(), pages.group.numpy()
@@ -91,7 +91,7 @@ class PagedItems:
     def counts(self, labels: Int[Tensor, "chain item"]) -> UrnCounts:
         """How many items of every cluster are on every page and in each of its groups.
 
-        Pages are numbered through, those of one chain after those of another.
+        Pages of different chains have different numbers, chain after chain.
         """
         pages, number = self.pages, int(labels.max()) + 1
         chain = torch.arange(len(labels)).unsqueeze(1)
@@ -120,7 +120,7 @@ class PagedItems:
         of_urn = torch.lgamma(spread) - torch.lgamma(found.size.unsqueeze(1) + spread)
         log_page = num_groups.new_zeros(len(num_groups), len(spread))
         log_page = log_page.index_add(0, page_of_cell, of_cell).index_add(0, found.page, of_urn)
-        # Anywhere: every item in one group as soon as in another.
+        # Infinite spread: every group is equally likely.
         anywhere = torch.zeros_like(num_groups).index_add(0, found.page, -found.size)
         columns = iter(log_page.unbind(1))
         at = [next(columns) if math.isfinite(c) else anywhere * num_groups.log() for c in spreads]
@@ -129,7 +129,7 @@ class PagedItems:
     def log_workers(
         self, labels: Int[Tensor, "chain item"], spreads: tuple[float, ...], num_workers: int
     ) -> Float[Tensor, "chain worker spread"]:
-        """The same of all pages of every worker."""
+        """``log p(g | z, c)`` of all pages of every worker, at every spread."""
         of_pages = self.log_groups(labels, spreads)
         zeros = of_pages.new_zeros(len(labels), num_workers, len(spreads))
         return zeros.index_add(1, self.pages.worker, of_pages)
@@ -137,12 +137,14 @@ class PagedItems:
     def pair_counts(
         self, labels: Int[Tensor, "chain item"], num_workers: int
     ) -> Float[Tensor, "chain worker relation outcome"]:
-        """Pairs on the pages of every worker, as if each item of a page told one thing.
+        """Wrong and right pairs on the pages of every worker, as if each item was one answer.
 
-        Rows are pairs of one cluster and of different ones, columns what is wrong of them and what
-        is right: shares of the pairs, times how many things a page tells. An item that is out of
-        place spoils pairs on both sides of a cluster, so that these are, for one cluster, half of
-        all items but the first of every cluster; for different ones all but the first of the page.
+        Rows are pairs of one cluster and of different ones, columns are wrong and right pairs:
+        their shares, times the effective number of answers on a page. This is smaller than the
+        number of pairs, since an item out of place spoils many at once, on both sides of a cluster.
+        For pairs of one cluster it is half the number of items, not counting the first of every
+        cluster; for pairs of different clusters the number of items, not counting the first of the
+        page.
         """
         found, pages = self.counts(labels), self.pages
 
@@ -168,9 +170,9 @@ class PagedItems:
         return units.unsqueeze(3) * pairs / pairs.sum(3, keepdim=True).clamp_min(1)
 
     def faults(self, labels: Int[Tensor, "chain item"]) -> Float[Tensor, "chain page fault"]:
-        """Of every page the items out of place, and the pairs of clusters that share a group.
+        """For every page, the items out of place, and the pairs of clusters that share a group.
 
-        The place of a cluster is the group with most of its items, the first of several.
+        The place of a cluster is the group with most of its items, or the first of several such.
         """
         found, pages = self.counts(labels), self.pages
         most = found.held.new_zeros(len(found.page)).scatter_reduce(
@@ -195,14 +197,14 @@ def _pairs(number: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 @dataclass(frozen=True, eq=False)
 class UrnCounts:
-    """Items of clusters on pages: a row for each cluster on a page, an urn, and each of its groups.
+    """Numbers of items of clusters on pages. An urn is a cluster on a page.
 
     Attributes
     ----------
     page, size
-        Of every urn its page and number of items.
+        Page and number of items of every urn.
     urn, group, held
-        Of every group that an urn has items in: the urn, the group, and how many.
+        For every group in which an urn has items: the urn, the group, and how many items.
     """
 
     page: Int[Tensor, " urn"]
@@ -218,13 +220,14 @@ def sweep_pages(
     spreads: Float[Tensor, "chain page"],
     prior: PartitionPrior,
 ) -> Int[Tensor, "chain item"]:
-    """Draw the cluster of every item given all others, in random order, in every chain.
+    """Draw the cluster of every item given all other items, in random order, in every chain.
 
         p(z_i = k | rest) propto exp( log_join(n_k) )
                                  prod_p (n_pkg + c / G_p) / (n_pk + c)
 
-    over the pages p of the item, in group g. Beside clusters that have nothing on them that is
-    ``1 / G_p`` each, so that they are strangers (see ``sweep``), and the cost is the items on them.
+    over the pages p of the item, in group g. For clusters without items on a page the factor is
+    ``1 / G_p``, so that they need no loop (as in ``sweep``), and the cost is the number of items on
+    the item's pages.
 
     Parameters
     ----------
@@ -235,7 +238,7 @@ def sweep_pages(
     spreads
         c of every page, in every chain.
     prior
-        What sizes clusters have; one under which items join strangers.
+        Prior of the partition, whose ``joins_strangers`` must be true.
 
     Returns
     -------
@@ -244,7 +247,7 @@ def sweep_pages(
     from pyro_crowdclust.partitions.gibbs import SortedItems, visit_paged_items
 
     spread = spreads.clamp(max=ANYWHERE).contiguous().numpy()
-    # Nothing is on a page without groups.
+    # A page without groups has no items.
     each = spread / paged.pages.num_groups.clamp_min(1).numpy()
 
     def visit(number: int, begin: int, chain: Chain, weights: Weights) -> int:

@@ -1,9 +1,9 @@
-"""Data with a known truth: the Pinwheel, and crowds that answer about items of known classes.
+"""Simulated data with a known truth: the Pinwheel, and crowds that answer about known classes.
 
-Every crowd comes as a frame with one answer per row: ``left`` and ``right`` are positions of two
-different items (``left < right``), ``worker`` a number from 0, ``label`` 1 for "same" and 0 for
-"different", or a grade, and ``page``, where there is one, the number of the task in which the
-answer was given.
+Crowds that answer about pairs come as a data frame with one answer per row: ``left`` and ``right``
+are positions of two different items (``left < right``), ``worker`` is a number from 0, ``label`` is
+1 for "same" and 0 for "different", or a grade, and ``page``, where there are pages, is the number
+of the task in which the answer was given.
 """
 
 from pyro_crowdclust.simulation.grades import simulate_grades

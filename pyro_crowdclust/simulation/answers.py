@@ -1,4 +1,4 @@
-"""Answers to drawn pairs, and the frame that holds them."""
+"""Draws answers about pairs, and puts them into a data frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def two_coin_answers(
     specificity: float | Float[np.ndarray, " pair"],
     rng: np.random.Generator,
 ) -> Int[np.ndarray, " pair"]:
-    """1 for "same", with the probability that the worker's rates give the pair."""
+    """1 for "same", 0 for "different", drawn with the rates of the worker."""
     says_same = np.where(same, sensitivity, 1 - specificity)
     return (rng.random(len(same)) < says_same).astype(np.int64)
 
@@ -23,6 +23,6 @@ def answer_frame(
     worker: int | Int[np.ndarray, " pair"],
     label: Int[np.ndarray, " pair"],
 ) -> pd.DataFrame:
-    """One answer a row, the smaller position to the left."""
+    """One answer per row, with the smaller position as ``left``."""
     left, right = np.sort(pairs, axis=1).T
     return pd.DataFrame({"left": left, "right": right, "worker": worker, "label": label})

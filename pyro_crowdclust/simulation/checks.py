@@ -1,4 +1,4 @@
-"""What is asked of the arguments of a simulation."""
+"""Checks of the arguments of a simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyro_crowdclust.metrics import label_codes
 
 
 def worker_rates(**rates: ArrayLike) -> list[Float[np.ndarray, " worker"]]:
-    """Check that every rate gives one probability per worker, for the same workers."""
+    """Check that every rate has one probability per worker, for the same number of workers."""
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in rates.items()}
     for name, array in arrays.items():
         if array.ndim != 1 or array.size == 0:
@@ -21,7 +21,7 @@ def worker_rates(**rates: ArrayLike) -> list[Float[np.ndarray, " worker"]]:
         check_probabilities(name, array, ": rows are workers")
     if len({array.size for array in arrays.values()}) > 1:
         sizes = " and ".join(f"{name} has {array.size}" for name, array in arrays.items())
-        raise ValueError(f"the rates must be about the same workers, but {sizes}")
+        raise ValueError(f"the rates must have one probability for each worker, but {sizes}")
     return list(arrays.values())
 
 
@@ -39,7 +39,7 @@ def asked_items(
 
 
 def positions(values: ArrayLike, num_items: int, name: str) -> Int[np.ndarray, " item"]:
-    """Positions of so many items, at least one."""
+    """Positions of items, at least one and all below ``num_items``."""
     array = np.asarray(values)
     if array.size == 0:
         raise ValueError(f"{name} is empty; pass at least one position")
@@ -58,7 +58,7 @@ def positions(values: ArrayLike, num_items: int, name: str) -> Int[np.ndarray, "
 
 
 def require_pages(pages_per_worker: int, page_size: int, num_items: int) -> None:
-    """Check that there are pages, and items to fill them."""
+    """Check that each worker has pages, and that there are enough items to fill a page."""
     check_whole("pages_per_worker", pages_per_worker, least=1)
     check_whole("page_size", page_size, least=2)
     if page_size > num_items:

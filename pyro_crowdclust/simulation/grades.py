@@ -1,4 +1,4 @@
-"""Crowds that grade how alike two items are."""
+"""Crowds that grade how similar two items are."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def simulate_grades(
 ) -> pd.DataFrame:
     """``e ~ N(+-d_m / 2, 1)``, graded by how many of the worker's thresholds lie below e.
 
-    Signal detection (Green and Swets 1966): worker m sees evidence e, around ``+d_m / 2`` of pairs
-    that are the same and ``-d_m / 2`` of others, and cannot tell if it is within ``u_m`` of the
-    middle one of the thresholds. Pairs are drawn as by ``simulate_pairs``.
+    Signal detection (Green and Swets 1966): worker m sees evidence e, around ``+d_m / 2`` for pairs
+    that are the same and ``-d_m / 2`` for others, and cannot tell if it is within ``u_m`` of the
+    median of the thresholds. Pairs are drawn as in ``simulate_pairs``.
 
     Parameters
     ----------
     labels
         True class of every item, integers or strings, shape ``[N]``.
     sharpness
-        d of every worker, shape ``[M]``; 0 grades by chance.
+        d of every worker, shape ``[M]``; with 0, grades are independent of the truth.
     thresholds
-        Ascending, of every worker, shape ``[M, G - 1]``.
+        Thresholds of every worker, in ascending order, shape ``[M, G - 1]``.
     doubt
-        u of every worker, or one of all.
+        u of every worker, or one number for all.
     pairs_per_worker, items, balanced, seed
-        As of ``simulate_pairs``.
+        As in ``simulate_pairs``.
 
     Returns
     -------
@@ -46,8 +46,8 @@ def simulate_grades(
     Raises
     ------
     ValueError
-        Where the thresholds are not those of every worker, or not ascending, the doubt is neither
-        one number nor one of every worker, or a number is missing; and as ``simulate_pairs``
+        If the thresholds do not have a row for every worker or do not ascend, the doubt is neither
+        one number nor one for every worker, or a number is missing; and as ``simulate_pairs``
         does.
 
     Examples
@@ -62,8 +62,8 @@ def simulate_grades(
     cuts = np.asarray(thresholds, dtype=np.float64)
     if cuts.ndim != 2 or sharp.shape != cuts.shape[:1] or not cuts.size:
         raise ValueError(
-            "thresholds must hold one row per worker, as many as sharpness, but their shapes are "
-            f"{cuts.shape} and {sharp.shape}"
+            "thresholds must have one row and sharpness one number per worker, but their shapes "
+            f"are {cuts.shape} and {sharp.shape}"
         )
     if not np.isfinite(sharp).all():
         raise ValueError(f"sharpness must be finite, but is {sharp}")
@@ -74,7 +74,7 @@ def simulate_grades(
     doubts = np.asarray(doubt, dtype=np.float64)
     if doubts.shape not in ((), sharp.shape) or not (doubts >= 0).all():
         raise ValueError(
-            f"doubt must be one number, or one of each of {len(sharp)} workers, and not negative, "
+            f"doubt must be one number, or one for each of {len(sharp)} workers, and not negative, "
             f"but is {doubts}"
         )
     right = np.ones(len(sharp))

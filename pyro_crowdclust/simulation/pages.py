@@ -83,7 +83,7 @@ def simulate_partitions(
     """``L_ij = [c_i = c_j]``, with ``c_i`` the true class, or with ``error_rate`` any other class.
 
     The worker sorts a page into groups, one item at a time: each item goes with its own class with
-    probability ``1 - e`` and else with one of the other ``K - 1`` classes of the asked items,
+    probability ``1 - e``, and otherwise with one of the other ``K - 1`` classes of the asked items,
     uniformly, whether or not that class is on the page. Answers inside a page are transitive, as
     those of real workers are, and one misplaced item makes a burst of wrong answers. Over pairs,
 
@@ -151,12 +151,12 @@ def simulate_placements(
     items: ArrayLike | None = None,
     seed: int,
 ) -> pd.DataFrame:
-    """Sorted pages: an item goes with its own class with probability ``a_m``, else with another.
+    """``P(g_i = y_i) = a_m``: sorted pages as placements, with another class in all other cases.
 
-    As ``simulate_partitions``, of which the accuracy is ``1 - error_rate``, but as placements, and
-    with pages that are not as the worker's others. On a lumped page classes share groups: each of
-    the K classes belongs to one of ``max(K // 2, 2)`` groups, drawn anew. On a careless page every
-    item goes with a class drawn at random.
+    As ``simulate_partitions`` with ``error_rate = 1 - accuracy``, but as placements, and some pages
+    are in another state. On a lumped page classes share groups: each of the K classes belongs to
+    one of ``max(K // 2, 2)`` groups, drawn anew. On a careless page every item goes with a class
+    drawn at random.
 
     Parameters
     ----------
@@ -196,8 +196,8 @@ def simulate_placements(
     require_pages(pages_per_worker, page_size, len(items))
     if not (lumped >= 0 and careless >= 0 and lumped + careless <= 1):
         raise ValueError(
-            f"lumped and careless are {lumped} and {careless}, but must be probabilities of a sum "
-            "of at most 1"
+            f"lumped and careless are {lumped} and {careless}, but must be probabilities that add "
+            "up to at most 1"
         )
     num_classes = _num_classes(truth)
     rng = np.random.default_rng(seed)
@@ -220,12 +220,12 @@ def simulate_placements(
 
 
 def _num_classes(truth: Int[np.ndarray, " asked"]) -> int:
-    """How many classes the asked items are of; two at least."""
+    """The number of classes of the asked items, which must be at least two."""
     number = int(truth.max()) + 1
     if number < 2:
         raise ValueError(
-            "all asked items are of one class, so a worker has no other group to misplace an item "
-            "in; pass items of at least two classes"
+            "all asked items are of one class, so there is no other group in which a worker could "
+            "misplace an item; pass items of at least two classes"
         )
     return number
 
@@ -233,6 +233,6 @@ def _num_classes(truth: Int[np.ndarray, " asked"]) -> int:
 def _draw_pages(
     num_items: int, num_pages: int, page_size: int, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, "page slot"], Int[np.ndarray, "pair 2"]]:
-    """Distinct items of every page, and the two slots of every pair of a page."""
+    """The distinct items of every page, and the two slots on a page of each of its pairs."""
     pages = [rng.choice(num_items, page_size, replace=False) for _ in range(num_pages)]
     return np.stack(pages), np.stack(np.triu_indices(page_size, k=1), axis=1)

@@ -67,8 +67,8 @@ def simulate_pairs(
     check_whole("pairs_per_worker", pairs_per_worker, least=1)
     if balanced and pairs_per_worker % 2:
         raise ValueError(
-            f"pairs_per_worker must be even where balanced, but is {pairs_per_worker}: half of the "
-            "pairs are of the same class and half of different ones"
+            f"pairs_per_worker must be even if balanced=True, but is {pairs_per_worker}: half of "
+            "the pairs are of the same class and half of different ones"
         )
 
     # With the items sorted by class, the earlier ones of the same class as item j are the positions
@@ -106,8 +106,8 @@ def _draw_pairs(
     available = int(cumulative[-1])
     if size > available:
         raise ValueError(
-            f"each worker is to answer {size} {kind} pairs, but the items make only {available}; "
-            "lower pairs_per_worker or pass more items"
+            f"each worker needs {size} {kind} pairs, but the items have only {available}; lower "
+            "pairs_per_worker or pass more items"
         )
     drawn = rng.choice(available, size, replace=False)
     j = np.searchsorted(cumulative, drawn, side="right")

@@ -1,4 +1,4 @@
-"""Features of known classes."""
+"""Features of items whose classes are known: the Pinwheel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pinwheel(
 
     With ``r ~ N(1, radial_std^2)`` along arm ``k``, ``s ~ N(0, tangential_std^2)`` across it and
     the angle ``t = 2 pi k / num_clusters + rate exp(r)``, as in Johnson et al. 2016: arms bend more
-    the further out they reach. The items are shuffled.
+    further out. The items are shuffled.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the rates of a crowd were, where the truth is known."""
+"""The true rates of workers in a crowd, computed from their answers and the true classes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyro_crowdclust.simulation.checks import positions
 
 
 def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:
-    """``weight_m = log a_m / (1 - a_m) + log b_m / (1 - b_m)``, from each worker's true hit rates.
+    """``weight_m = log a_m / (1 - a_m) + log b_m / (1 - b_m)``, from each worker's observed rates.
 
     ``a_m`` is the share of "same" among the worker's answers about pairs of the same class, and
     ``b_m`` the share of "different" among those about pairs of different classes. The weight is
-    that of Luo et al. 2018, section 5.2: what an answer of this worker counts, in nats; 0 for a
+    that of Luo et al. 2018, section 5.2: the evidence in an answer of this worker, in nats; 0 for a
     worker who guesses.
 
     Parameters
@@ -72,7 +72,7 @@ def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:
     rates = by_worker.mean()
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, as documented
         rates["weight"] = logit(rates["sensitivity"]) + logit(rates["specificity"])
-    # A NaN of the other kind of pair is not counted.
+    # NaN, which marks pairs of the other kind, is not counted.
     counts = by_worker.count()
     rates["same_pairs"] = counts["sensitivity"]
     rates["different_pairs"] = counts["specificity"]

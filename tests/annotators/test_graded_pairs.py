@@ -162,9 +162,9 @@ def test_who_may_be_unsure_has_one_more_thing_to_say(unsure):
 
 def test_other_grades_than_those_of_the_data_are_refused():
     _, data = graded_items()
-    with pytest.raises(ValueError, match="of 3 grades, but the answers have 4"):
+    with pytest.raises(ValueError, match="have 3 grades, but the answers have 4"):
         check_annotators(GradedPairs(3, 3), data)
-    with pytest.raises(ValueError, match="some workers could not tell"):
+    with pytest.raises(ValueError, match="some answers are .can't tell."):
         check_annotators(GradedPairs(3, 4, unsure=False), data)
     with pytest.raises(ValueError, match="num_grades is 1"):
         GradedPairs(1, num_grades=1)

@@ -91,10 +91,10 @@ def test_the_state_of_a_page_is_by_bayes_rule():
     # What is heard of a careless page is next to nothing.
     weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.label)
     of_answer = found[batch.sessions.of_answer]
-    torch.testing.assert_close(coupling.heard(z), weight * of_answer)
+    torch.testing.assert_close(coupling.weights(z), weight * of_answer)
     weighing = dataclasses.replace(batch, pair_weight=1 + torch.rand(len(weight)).double())
     weighted = sites_of(annotators).coupling(rates, weighing, torch.float64, weighted=True)
-    torch.testing.assert_close(weighted.heard(z), weighing.pair_weight * weight * of_answer)
+    torch.testing.assert_close(weighted.weights(z), weighing.pair_weight * weight * of_answer)
     for last, heard in ((False, weight), (True, weight * of_answer)):
         messages = coupling.messages(z, last=last)
         by_hand = torch.zeros_like(messages)
@@ -214,7 +214,7 @@ def test_what_does_not_go_with_it_is_refused():
     model = model_of(LapsingWorkers(TwoCoin(NUM_WORKERS)))
     with pytest.raises(ValueError, match="give the pairs a column 'page'"):
         fit_plain(model, MessagePassingGuide(model), without_pages, epochs=1)
-    with pytest.raises(ValueError, match="wants to know which items"):
+    with pytest.raises(ValueError, match="needs the items that answers are about"):
         LapsingWorkers(WithHardItems(2, torch.ones(3)))
     alone = AnsweredPartition(LapsingWorkers(TwoCoin(3)), PitmanYor())
     with pytest.raises(ValueError, match="partitions without features"):
@@ -222,7 +222,7 @@ def test_what_does_not_go_with_it_is_refused():
     workers = LapsingWorkers(TwoCoin(3))
     emission = BernoulliEmission(SkipMLP((2, 4, 5)))
     deep = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 2), emission, workers)
-    with pytest.raises(ValueError, match="points do not know on which pages"):
+    with pytest.raises(ValueError, match="a guide of points cannot infer on which pages"):
         AmortizedGuide(deep, AmortizedRecognition((5, 4, 4), 2, 3))
 
 

@@ -26,5 +26,5 @@ def test_points_of_rates_start_where_they_are_told_and_shares_at_the_priors_mean
 
 
 def test_workers_who_lapse_have_no_points():
-    with pytest.raises(ValueError, match="points do not know on which pages workers lapse"):
+    with pytest.raises(ValueError, match="points cannot infer on which pages workers lapse"):
         sites_of(LapsingWorkers(TwoCoin(2))).first_points(0.8)

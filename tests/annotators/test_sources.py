@@ -155,9 +155,9 @@ def test_a_fit_comes_back_from_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (lambda: [Truth(2, 3)], "1 sources: give two or more"),
+        (lambda: [Truth(2, 3)], "sources has 1: give two or more"),
         (lambda: [Truth(2, 3), Habit(2, 4)], "give them the same numbers"),
-        (lambda: [Habit(2, 3), Habit(2, 3)], "sources share a site of"),
+        (lambda: [Habit(2, 3), Habit(2, 3)], "the sources have the same site, of"),
     ],
 )
 def test_bad_sources(parts, message):

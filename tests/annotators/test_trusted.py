@@ -99,7 +99,7 @@ def test_a_start_takes_the_crowd_as_those_know_it_who_are_trusted():
 
 
 def test_what_cannot_be_trusted():
-    with pytest.raises(ValueError, match="under ClassStates classes have states"):
+    with pytest.raises(ValueError, match="in ClassStates classes have states"):
         TrustedWorkers(ClassStates(3, 2), [0])
     with pytest.raises(ValueError, match="trusted has 3, but must hold codes .* from 0 to 2"):
         TrustedWorkers(ConfusionMatrices(3, 2), [0, 3])

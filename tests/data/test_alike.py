@@ -60,21 +60,25 @@ def test_workers_of_two_tables():
 @pytest.mark.parametrize("pair", [("Ann", "ann "), ("a  b", "a b"), ("1", "1.0")], ids=repr)
 @pytest.mark.parametrize("what", ["workers", "labels", "known labels", "item"])
 def test_texts_that_are_nearly_the_same_are_told_of(what, pair):
-    message = rf"^{what}s? '.*' and '.*' differ in case, spaces or a final .0 alone"
+    message = rf"^{what}s? '.*' and '.*' differ only in case, spaces or a final .0"
     with pytest.warns(UserWarning, match=message) as told:
         TABLES[what](pair)
     assert all(repr(one) in str(told[0].message) for one in pair)
 
 
 def test_categories_that_are_nearly_the_same_are_told_of():
-    with pytest.warns(UserWarning, match="column 'x': 'Yes' and 'yes ' differ in case, spaces"):
+    with pytest.warns(
+        UserWarning, match="column 'x': 'Yes' and 'yes ' differ only in case, spaces"
+    ):
         TABLES["feature column 'x':"](["Yes", "yes "])
 
 
 def test_all_that_are_nearly_the_same_are_counted():
     workers = ["ann", "Ann", "ben", "ben ", "cem", "ANN"]
     answers = {"left": [0] * 6, "right": [1] * 6, "worker": workers, "label": [1] * 6}
-    with pytest.warns(UserWarning, match="workers 'ANN' and 'Ann', and 2 more pairs, differ in"):
+    with pytest.warns(
+        UserWarning, match="workers 'ANN' and 'Ann', and 2 more pairs, differ only in"
+    ):
         CrowdData(np.eye(2), answers)
 
 

@@ -31,7 +31,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_that_are_no_dense_numbers(kind):
-    with refuses(f"features are a tensor that is .*{kind}.*: convert them"):
+    with refuses(f"features are a tensor that is .*{kind}.*: convert it"):
         CrowdData(KINDS[kind]())
 
 
@@ -93,7 +93,9 @@ def test_a_series_tells_items_by_its_index():
         assert data.known.tolist() == [0, 1, 2, -1]
     in_order = CrowdData(np.eye(4), known=labels.to_numpy(), **by_id)
     assert in_order.known.tolist() == [0, 1, 2, -1]
-    with refuses(r"known row 0 is of 0, not among .*in the order of the items pass known.to_numpy"):
+    with refuses(
+        r"known row 0 has the item id 0, not among .*in the order of the items pass known.to_numpy"
+    ):
         CrowdData(np.eye(4), known=labels, item_ids=list("wxyz"))
     few = CrowdData(np.eye(4), known=labels[:2])
     assert few.known.tolist() == [0, 1, -1, -1]

@@ -104,9 +104,7 @@ def test_a_class_that_nobody_chose_is_kept_with_a_warning():
 
 def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
     labels = frame(label=["no", "yes", "Can\u2019t tell", "unsure", "unsure"])
-    message = (
-        r"labels that are 'Can\u2019t tell' or 'unsure' are taken for a class: drop their rows"
-    )
+    message = r"labels that are 'Can\u2019t tell' or 'unsure' count as a class: drop their rows"
     with pytest.warns(UserWarning, match=message) as told:
         data = CrowdData(None, labels=labels)
     assert len(told) == 1
@@ -122,9 +120,9 @@ def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
         (
             {},
             {"classes": ["yes", "no"]},
-            r"labels row 4 \(index 'r4'\): label is 'maybe', none of the classes \('yes', 'no'\)",
+            r"labels row 4 \(index 'r4'\): label is 'maybe', not among the classes \('yes', 'no'\)",
         ),
-        ({}, {"classes": ["yes", "yes"]}, "classes row 1 is 'yes', once more"),
+        ({}, {"classes": ["yes", "yes"]}, "classes row 1 is 'yes', which is there already"),
         ({}, {"classes": ["yes", None]}, "classes row 1 is (nan|None), which is missing"),
         ({}, {"classes": []}, "classes are empty"),
         ({}, {"classes": 3}, "classes is 3, but must name every class .* as a list"),
@@ -162,9 +160,7 @@ def test_items_numbered_in_a_row_are_found_and_others_named(items):
 def test_bad_tables():
     with pytest.raises(ValueError, match="labels have no column 'worker'"):
         CrowdData(None, labels=frame().drop(columns="worker"))
-    with pytest.raises(
-        ValueError, match="labels have no rows; leave labels out where there are none"
-    ):
+    with pytest.raises(ValueError, match="labels have no rows; leave labels out if there are none"):
         CrowdData(np.eye(3), labels=frame()[:0])
     with pytest.raises(ValueError, match="classes are given without labels"):
         CrowdData(np.eye(3), classes=["yes", "no"])
@@ -191,7 +187,9 @@ def test_three_columns_without_names_are_to_be_named():
 
 
 def test_labels_that_look_like_probabilities_are_told_of():
-    with pytest.warns(UserWarning, match="labels such as 0.2 are numbers between 0 and 1, and are"):
+    with pytest.warns(
+        UserWarning, match="labels such as 0.2 are numbers between 0 and 1, and count"
+    ):
         CrowdData(None, labels=frame(label=[0.2, 0.9, 0.2, 1.0, 0.0]))
     data = CrowdData(None, labels=frame(label=[0.5, 1.5, 0.5, 1.0, 2.0]))  # stars
     assert data.num_classes == 4

@@ -88,30 +88,38 @@ def test_what_a_column_holds_can_be_said():
 @pytest.mark.parametrize(
     ("values", "kinds", "message"),
     [
-        (pd.to_datetime(["2020-01-01", "2021-05-06"]), {}, "column 'x' holds dates: say what"),
+        (pd.to_datetime(["2020-01-01", "2021-05-06"]), {}, "column 'x' holds dates: turn what"),
         (pd.to_timedelta([1, 2], unit="D"), {}, "'x' holds spans of time: .*total_seconds"),
         (["2020-01-01", "2021-05-06 10:00"], {}, "column 'x' holds dates"),
         (["3/4/99", "12/11/01"], {}, "column 'x' holds dates"),
         ([datetime.date(2020, 1, 1), None], {}, r"column 'x' holds date \(dtype object\)"),
         ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 cells, which looks like"),
         (["1.5", "2", "unknown"], {}, "numbers written as texts, and 'unknown' among them"),
-        (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: make it numbers"),
-        (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: make it"),
+        (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: convert them to"),
+        (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: convert"),
         (["$1,200", "$300"], {}, "numbers written as texts"),
-        ([1.5, "n/a", 2], {}, "holds numbers, and 'n/a' among them: make it numbers, and empty"),
+        ([1.5, "n/a", 2], {}, "holds numbers, and 'n/a' among them: make all of them numbers"),
         (["-", 1.5], {}, "column 'x' holds numbers, and '-' among them"),
         ([True, 2.5], {}, "column 'x' holds numbers, and True among them"),
         (["a", {1, 2}], {}, r"column 'x' holds set \(dtype object\): encode it as numbers or tex"),
-        ([[1.0, 2.0], [3.0, 4.0]], {}, r"list \(dtype object\): make every number of a row a"),
+        (
+            [[1.0, 2.0], [3.0, 4.0]],
+            {},
+            r"list \(dtype object\): make a column of every number in a cell",
+        ),
         (list(np.eye(2)), {}, r"column 'x' holds ndarray .* as numpy.stack\(frame\[name\]\) does"),
         ([1 + 2j, 1.0], {}, "column 'x' holds complex"),
         ([1.0, np.inf], {}, "column 'x' holds infinite numbers"),
-        ([1, 2], {"y": "real"}, "kinds name the column 'y', which the features have not"),
-        ([1, 2], {"x": "number"}, "column 'x' holds 'number', but must say one of real, count"),
+        ([1, 2], {"y": "real"}, "kinds name the column 'y', which the features do not have"),
+        (
+            [1, 2],
+            {"x": "number"},
+            "column 'x' holds 'number', but a kind must be one of real, count",
+        ),
         ([1, 2], {"x": "reel"}, "did you mean 'real'"),
         ([1, 2], {"x": "binary"}, "said to hold 0 and 1, but holds 2.0: say another kind"),
         ([1, -2], {"x": "count"}, "said to hold counts 0, 1, 2, ..., but holds -2.0"),
-        (["a", "b"], {"x": "count"}, "said to be count, but holds no numbers .such as 'a'."),
+        (["a", "b"], {"x": "count"}, "said to be count, but holds values .* .such as 'a'."),
         (["a", "b", "c"], {"x": "binary"}, "said to be binary, but holds 3 different values"),
     ],
 )
@@ -160,11 +168,13 @@ def test_new_tables():
     with pytest.warns(UserWarning, match=r"'town' holds 'Roma', which .*: 1 such cell .* 'Rome'"):
         found = columns.encode(pd.DataFrame({"a": [1.0], "town": ["Roma"]}))
     np.testing.assert_array_equal(found, [[1.0, NAN]])
-    with pytest.raises(ValueError, match="features row 0 .index 0.: a is 'x', no number"):
+    with pytest.raises(
+        ValueError, match="features row 0 .index 0.: a is 'x', but those of the fit were numbers"
+    ):
         columns.encode(pd.DataFrame({"a": ["x"], "town": ["Rome"]}))
     with pytest.raises(ValueError, match="lack 1 column .*: 'town'"):
         columns.encode(pd.DataFrame({"a": [1.0]}))
-    with pytest.raises(ValueError, match="fit was on a table with categories .*pass a data frame"):
+    with pytest.raises(ValueError, match="fit used a table with categories .*pass a data frame"):
         CrowdData(np.ones((1, 2)), kinds=columns)
     flags = Columns.of(pd.DataFrame({"x": [0, 1]}))
     message = r"row 1 \(index 1\): x is 2.0, but those of the fit were 0 and 1: correct it, or fit"
@@ -219,7 +229,7 @@ def test_all_columns_that_cannot_be_read_are_named_at_once():
             "born": ["1990-01-02"] * 30,
         }
     )
-    with pytest.raises(ValueError, match="and empty what is missing") as caught:
+    with pytest.raises(ValueError, match="leave missing ones empty") as caught:
         CrowdData(frame)
     assert "'pulse' holds numbers written as texts, and '.' among them" in str(caught.value)
     assert str(caught.value).endswith("2 other columns cannot be read either: 'name', 'born'")
@@ -240,7 +250,7 @@ def test_names_that_are_no_texts_tell_columns_apart(names):
     data = CrowdData(frame)
     assert data.feature_names.tolist() == [*map(str, names)]
     np.testing.assert_array_equal(data.columns.encode(frame.iloc[:, ::-1]), data.features)
-    with pytest.raises(ValueError, match="lack 1 column that the fit was on"):
+    with pytest.raises(ValueError, match="lack 1 column that the fit used"):
         data.columns.encode(frame.iloc[:, [0, 0]].set_axis([names[0], "other"], axis=1))
 
 

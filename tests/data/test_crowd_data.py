@@ -151,7 +151,7 @@ def test_item_positions_without_ids():
 
 @pytest.mark.parametrize("one", [3, "3", b"3", None, np.int64(3), np.array(3)])
 def test_item_positions_of_an_id_in_no_list(one):
-    with pytest.raises(ValueError, match=r"ids must be a flat list of .*: pass a list, also of on"):
+    with pytest.raises(ValueError, match=r"ids must be a flat list of .*: pass a list, even for"):
         CrowdData(features()).item_positions(one)
 
 
@@ -162,10 +162,14 @@ def test_answers_in_the_place_of_features():
     labels = pd.DataFrame({"item": [0], "worker": ["a"], "label": ["x"]})
     with pytest.raises(ValueError, match="as labels do: pass the table as labels=labels"):
         CrowdData(labels, labels=np.eye(2))
-    with pytest.raises(ValueError, match="said of single items is labels, not pairs: pass the tab"):
+    with pytest.raises(
+        ValueError, match="about single items are labels, not pairs: pass the table as"
+    ):
         CrowdData(np.eye(2), labels)
     pages = pd.DataFrame({"page": ["p"], "item": [0], "worker": ["a"], "group": ["x"]})
-    with pytest.raises(ValueError, match="said of single items is placements, not pairs: pass the"):
+    with pytest.raises(
+        ValueError, match="answers about single items are placements, not pairs: pass"
+    ):
         CrowdData(np.eye(2), pages)
 
 

@@ -37,10 +37,10 @@ def test_more_pairs_come_after_those_of_the_data_whatever_the_order_of_their_col
     ("changed", "message"),
     [
         ({"left": ["d", "e"]}, "likeness row 1 .*left is 'e', not among the item ids"),
-        ({"left": ["b", "a"], "right": ["a", "d"]}, "likeness row 0 .*pass new pairs alone"),
-        ({"left": ["d", "b"], "right": ["b", "d"]}, r"\('b', 'd'\) once more"),
-        ({"colours": [1.0, 2.0]}, r"'colours'\], but the fit heard \['texts', 'prices'\]"),
-        ({"texts": [0.75, np.nan]}, "likeness row 1 .*texts is nan, which is no finite number"),
+        ({"left": ["b", "a"], "right": ["a", "d"]}, "likeness row 0 .*pass only new pairs"),
+        ({"left": ["d", "b"], "right": ["b", "d"]}, r"repeats the pair \('b', 'd'\)"),
+        ({"colours": [1.0, 2.0]}, r"'colours'\], but the fit used \['texts', 'prices'\]"),
+        ({"texts": [0.75, np.nan]}, "likeness row 1 .*texts is nan, which is not a finite number"),
     ],
     ids=["nobody", "again", "twice", "others", "missing"],
 )
@@ -50,7 +50,7 @@ def test_pairs_that_cannot_be_heard(changed, message):
 
 
 def test_a_fit_that_heard_of_no_likeness_hears_of_none():
-    with pytest.raises(ValueError, match="the fit heard of none: fit anew"):
+    with pytest.raises(ValueError, match="the fit did not use likeness, .*: fit anew"):
         extended(CrowdData(None, SAID, item_ids=list("abcd")), likeness=MORE)
     with pytest.raises(ValueError, match="there are features, .*: leave it out"):
         extended(CrowdData(np.eye(4), SAID, item_ids=list("abcd")), likeness=MORE)
@@ -109,7 +109,7 @@ CLASSES = {"item": ["a", "b"], "worker": ["w", "w"], "label": [1, 0]}
         (
             {"pairs": SAID, "grades": [0, 1]},
             {"pairs": {"left": ["c", "c"], "right": ["d", "b"], "worker": "w", "label": [1, "x"]}},
-            "pairs row 1 (index 'two'): label is none of the grades [0, 1]",
+            "pairs row 1 (index 'two'): label is not among the grades [0, 1]",
         ),
     ],
     ids=["pairs", "pages as pairs", "pairs as pages", "labels", "grades"],

@@ -86,7 +86,7 @@ def test_every_kind_of_missing_number_is_a_gap(dtype):
         (torch.eye(2).to_sparse(), "not dense real numbers"),
         (pd.DataFrame({"x": [1, 2], "sets": [{1}, {2}]}), "column 'sets' holds set"),
         (pd.Series([1.0, 2.0]), r"`\.to_frame\(\)`"),
-        ([[1.0], [2.0, 3.0]], "features are a list that makes no array .*: give every row as"),
+        ([[1.0], [2.0, 3.0]], "features are a list that cannot become an array .*: give every row"),
         ([["a", 1.0], ["b", 2.0]], "not dense real numbers"),
         ({"x": [1.0]}, "features are a dict; pass an array, a tensor, a data frame"),
         ("table.csv", r"features are a str; .* `pandas.read_csv` of a file"),

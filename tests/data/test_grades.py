@@ -36,11 +36,11 @@ def test_numbers_missing_are_unsure():
     [
         (["", "far", "Near", " "], ["far", "near"], r"row 2 .* 'near'\] \(such as 'Near'\)"),
         ([1, 0, 0, 7], [1, 2, 3], r"row 1 .*, 3 such rows.*\[1, 2, 3\] \(such as 0, 7\)"),
-        (["0.5", None, "same", "1"], 5, r"row 2 .* is no probability \(such as 'same'\)"),
+        (["0.5", None, "same", "1"], 5, r"row 2 .* is not a number \(such as 'same'\)"),
     ],
 )
 def test_labels_that_are_no_grades_are_told_of(labels, grades, message):
-    with pytest.warns(UserWarning, match=rf"pairs {message}, which counts as \"can't tell\""):
+    with pytest.warns(UserWarning, match=rf"pairs {message}, and counts as \"can't tell\""):
         data = with_labels(labels, grades=grades)
     assert 0 < data.answers.label.isnan().sum() < 4
 
@@ -98,7 +98,7 @@ def test_grades_without_pairs_are_refused():
 
 def test_models_of_yes_and_no_refuse_grades():
     data = with_labels([1, 4, 2, None], grades=[1, 2, 3, 4])
-    with pytest.raises(ValueError, match="TwoCoin is of answers yes and no"):
+    with pytest.raises(ValueError, match="TwoCoin needs answers yes and no"):
         check_annotators(TwoCoin(2), data)
 
 
@@ -116,5 +116,5 @@ def test_more_grades_are_read_as_those_before():
     assert extended(levels, pairs=more | {"label": [0.7]}).pairs["label"].iloc[-1] == 0.75
     assert extended(names, pairs=more | {"label": ["near"]}).pairs["label"].iloc[-1] == "near"
     page = {"page": [9, 9], "item": ["a", "b"], "worker": [0, 0], "group": [0, 1]}
-    with pytest.raises(ValueError, match="pages say same or different alone"):
+    with pytest.raises(ValueError, match="pages say only same or different"):
         extended(names, placements=page)

@@ -14,12 +14,18 @@ from .animals import features
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (["ant", "bee", "ant", "bee"], r"item_ids row 2 is 'ant', once more \(2 such rows\)"),
+        (
+            ["ant", "bee", "ant", "bee"],
+            r"item_ids row 2 is 'ant', which is there already \(2 such rows\)",
+        ),
         (["ant", "bee", None, "dog"], "item_ids row 2 is .*, which is missing"),
         (["ant", "bee"], "2 item_ids for 4 rows"),
         ([], "item_ids are empty"),
         ([["ant"], ["bee"], ["cat"], ["dog"]], "item_ids must be a flat list"),
-        ("ants", "item_ids must be a flat list of .*, but is 'ants': pass a list, also of one"),
+        (
+            "ants",
+            "item_ids must be a flat list of .*, but is 'ants': pass a list, even for a single one",
+        ),
     ],
 )
 def test_item_ids_that_are_rejected(ids, message):
@@ -28,15 +34,15 @@ def test_item_ids_that_are_rejected(ids, message):
 
 
 def test_a_data_frame_with_a_repeated_index():
-    with pytest.raises(ValueError, match="row 1 is 'a', once more"):
+    with pytest.raises(ValueError, match="row 1 is 'a', which is there already"):
         CrowdData(pd.DataFrame({"x": [1, 2]}, index=["a", "a"]))
 
 
 def test_no_items():
     """Of the arguments that the message names, pairs and placements are those of ``cluster``."""
     message = (
-        "there are no items: pass features, or answers about some, which are pairs or placements; "
-        "CrowdData takes labels and item_ids, too$"
+        "there are no items: pass features, or answers, which are pairs or placements; "
+        "CrowdData also takes labels or item_ids$"
     )
     for call in (CrowdData, cluster):
         with pytest.raises(ValueError, match=message):

@@ -53,10 +53,13 @@ def test_no_label_known():
     ("known", "message"),
     [
         ([1, 2], "2 labels for 4 items"),
-        (np.eye(4), "shape \\(4, 4\\): pass one label per item"),
+        (np.eye(4), "shape \\(4, 4\\): pass a flat array with one label"),
         ([1, -2, 0, 0], "known row 1 .* label is -2, negative"),
         ([1, 0.5, 0, 0], "known row 1 .* label is 0.5, not a whole number"),
-        (pd.Series({"ant": 1, "cow": 2}), "known row 1 is of 'cow', not among the item ids"),
+        (
+            pd.Series({"ant": 1, "cow": 2}),
+            "known row 1 has the item id 'cow', not among the item ids",
+        ),
         (pd.Series([1, 2], index=["ant", "ant"]), "labels item 'ant' more than once"),
         (
             pd.DataFrame({"item": ["ant", "bee"], "label": [1, 2]}),

@@ -34,9 +34,12 @@ def test_pairs_are_read_in_positions_with_the_names_of_their_numbers():
     ("change", "message"),
     [
         ({"texts": ["x", "y", "z"]}, "likeness column 'texts' holds .* must hold numbers"),
-        ({"texts": [0.1, np.nan, 0.3]}, "likeness row 1 .*texts is nan, which is no finite number"),
-        ({"right": ["a", "b", "b"]}, "likeness row 2 .*beside itself"),
-        ({"right": ["a", "b", "a"]}, r"likeness row 2 .* is \('b', 'a'\) once more"),
+        (
+            {"texts": [0.1, np.nan, 0.3]},
+            "likeness row 1 .*texts is nan, which is not a finite number",
+        ),
+        ({"right": ["a", "b", "b"]}, "likeness row 2 .*paired with itself"),
+        ({"right": ["a", "b", "a"]}, r"likeness row 2 .* repeats the pair \('b', 'a'\)"),
         ({"left": [None, "a", "b"]}, "likeness row 0 .*left is .*missing"),
     ],
 )

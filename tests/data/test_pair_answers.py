@@ -64,7 +64,7 @@ def test_labels_in_words(labels):
 
 
 def test_labels_that_are_probabilities_are_told_of_grades():
-    with pytest.raises(ValueError, match="row 0 .*: label is 0.9, neither .* say so by grades=5"):
+    with pytest.raises(ValueError, match="row 0 .*: label is 0.9, neither .* pass grades=5"):
         crowd(label=[0.9, 0.1, 1.0])
     with pytest.raises(ValueError, match="label is 2.5, neither 1 nor 0; write 1 .* different$"):
         crowd(label=[2.5, 0.1, 1.0])

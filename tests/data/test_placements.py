@@ -92,7 +92,7 @@ def test_answers_that_are_not_transitive_are_no_sorted_page():
     ("row", "values", "reason"),
     [
         (1, {"worker": "bob"}, "page is 'p2', a page that another worker sorted"),
-        (3, {"item": "cat"}, "once more on the same page"),
+        (3, {"item": "cat"}, "which is on this page already"),
         (0, {"item": None}, "which is missing"),
         (0, {"item": "dog"}, "not among the item ids"),
     ],
@@ -107,7 +107,7 @@ def test_bad_placements_are_refused_with_their_row(row, values, reason):
 
 def test_pairs_and_placements_together_are_refused():
     pairs = {"left": ["ant"], "right": ["bee"], "worker": ["eve"], "label": [1]}
-    with pytest.raises(ValueError, match="pairs and placements are given"):
+    with pytest.raises(ValueError, match="pairs and placements cannot be combined"):
         CrowdData(None, pairs, placements=TABLE)
 
 

@@ -43,7 +43,7 @@ def store(tmp_path, monkeypatch):
             monkeypatch.setattr("pyro_crowdclust.data.stored_features._WINDOW_ROWS", 21)
             return DatasetFeatures(TensorDataset(torch.as_tensor(array), torch.zeros(len(array))))
         monkeypatch.setattr("pyro_crowdclust.data.stored_features._WINDOW_ROWS", 0)
-        monkeypatch.setattr("pyro_crowdclust.data.stored_features._FEWEST_GROUPS", 3)
+        monkeypatch.setattr("pyro_crowdclust.data.stored_features._MIN_GROUPS", 3)
         frame = pd.DataFrame(array, columns=[f"f{at}" for at in range(array.shape[1])])
         frame.assign(name="x").to_parquet(path, row_group_size=7)
         return ParquetFeatures(path, list(frame.columns))

@@ -67,7 +67,7 @@ def test_ids_of_some_rows_are_no_positions():
     pairs = {"left": [1, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}
     with pytest.raises(ValueError, match=rf"row 1 \(index 1\): left is 0, {message}.* row$"):
         CrowdData(some, pairs)
-    with pytest.raises(ValueError, match=rf"known row 1 is of 0, {message}"):
+    with pytest.raises(ValueError, match=rf"known row 1 has the item id 0, {message}"):
         CrowdData(some, known={2: "a", 0: "b"})
 
 
@@ -85,7 +85,10 @@ def test_a_missing_column(column):
             r"no column 'left', 'right', 'worker' or 'label' \(columns: \[0, 1, 2, 3\]\); name the "
             r"columns: pandas.DataFrame\(rows, columns=\['left', 'right', 'worker', 'label'\]\)",
         ),
-        (table().drop(columns="worker"), "no column 'worker' .*; add it, with one and the same na"),
+        (
+            table().drop(columns="worker"),
+            "no column 'worker' .*; add it, with the same name in every row",
+        ),
         (
             table().rename(columns=str.title),
             r"no column 'left', 'right', 'worker' or 'label' .*\['Left'.*; did you mean 'Left'",

@@ -127,7 +127,9 @@ def test_a_worker_of_two_families_and_a_taken_name_are_errors():
     table["model"] = np.where(table.index < 45, "llama", "gpt")
     with pytest.raises(ValueError, match="is in two families"):
         one_answer_per_family(table, "model")
-    with pytest.raises(ValueError, match="'g' is a family and a worker who is not in it"):
+    with pytest.raises(
+        ValueError, match="'g' is the name of a family and of a worker who is not in it"
+    ):
         one_answer_per_family(table, {"a": "g", "b": "g"})
     with pytest.raises(ValueError, match="answers have no column 'modle'"):
         one_answer_per_family(table, "modle")

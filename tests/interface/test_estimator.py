@@ -295,7 +295,9 @@ def test_labels_of_numbered_items_are_cut_to_the_items(keys, made):
 
 def test_one_label_per_row_under_other_names_is_refused_and_not_cut():
     features, _, kinds = flowers()
-    with pytest.raises(ValueError, match=r"known row 0 is of 0, .*pass known.to_numpy\(\)"):
+    with pytest.raises(
+        ValueError, match=r"known row 0 has the item id 0, .*pass known.to_numpy\(\)"
+    ):
         clusterer(ignore_other_items=True).fit(features, known=pd.Series(kinds))
 
 

@@ -218,13 +218,13 @@ def test_probabilities_of_same(tmp_path):
 
 
 def test_labels_none_of_which_is_a_grade_are_a_mistake():
-    with pytest.raises(ValueError, match=r"none of the grades \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"not among the grades \[1, 2\]"):
         CrowdData(features(), judgements(), grades=[1, 2])
 
 
 def test_grades_of_looks_are_for_answers_alone():
     data = CrowdData(features(), judgements(), grades=GRADES)
-    with pytest.raises(ValueError, match="grade what a pair looks like"):
+    with pytest.raises(ValueError, match="need what a pair looks like"):
         check_annotators(GradedAnswers(4, 4), data)
 
 

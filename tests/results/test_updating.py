@@ -296,7 +296,7 @@ def test_answers_alone_are_searched_anew_from_several_starts():
     ("ids", "message"),
     [
         (["new"], "1 item_ids for 2 rows of features"),
-        (["new", "new"], "item_ids row 1 is 'new', once more"),
+        (["new", "new"], "item_ids row 1 is 'new', which is there already"),
         ("new", "item_ids must be a flat list"),
     ],
     ids=["too few", "doubled", "no list"],
@@ -335,9 +335,7 @@ def test_pairs_and_pages_become_what_the_fit_has():
     as_pairs = extended(CrowdData(FEATURES, pairs), placements=pages)
     assert (as_pairs.placements, as_pairs.num_pairs) == (None, 4 * 36)
     half = pairs.groupby("page").head(3)
-    with pytest.raises(
-        ValueError, match="the fit was of sorted pages, but .*; ask for pages, or f"
-    ):
+    with pytest.raises(ValueError, match="the fit used sorted pages, but .*; ask for pages, or f"):
         extended(CrowdData(FEATURES, placements=pages), pairs=half)
 
 

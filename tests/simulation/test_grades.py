@@ -34,10 +34,10 @@ def test_shares_of_grades_are_those_of_the_evidence():
     ("wrong", "message"),
     [
         ({"sharpness": [np.nan, 1.0]}, "sharpness must be finite"),
-        ({"sharpness": [1.0]}, "one row per worker"),
+        ({"sharpness": [1.0]}, "must have one row and sharpness one number per worker"),
         ({"thresholds": CUTS[:, ::-1]}, "thresholds of worker 0 do not ascend"),
         ({"thresholds": [[0.0], [np.nan]]}, "thresholds of worker 1 do not ascend"),
-        ({"doubt": [0.1, 0.2, 0.3]}, "doubt must be one number, or one of each of 2 workers"),
+        ({"doubt": [0.1, 0.2, 0.3]}, "doubt must be one number, or one for each of 2 workers"),
         ({"doubt": -1.0}, "not negative"),
     ],
 )

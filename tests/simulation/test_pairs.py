@@ -79,7 +79,7 @@ def test_pairs_of_many_items_need_no_table_of_pairs():
     [
         ({"pairs_per_worker": 0}, "pairs_per_worker is 0, but must be at least 1"),
         ({"pairs_per_worker": 1.5}, "pairs_per_worker is 1.5, but must be a whole number"),
-        ({"pairs_per_worker": 4006}, "4006 distinct pairs, but the items make only 4005"),
+        ({"pairs_per_worker": 4006}, "4006 distinct pairs, but the items have only 4005"),
         ({"pairs_per_worker": 5, "balanced": True}, "pairs_per_worker must be even"),
         ({"pairs_per_worker": 4000, "balanced": True}, "2000 same-class pairs"),
         ({"items": [0, 1, 1]}, "items names a position more than once"),

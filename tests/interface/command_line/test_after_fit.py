@@ -54,5 +54,5 @@ def test_predict_finds_ids_by_itself_where_those_of_the_fit_are_not_there(
 def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     (tmp_path / "new.csv").write_text("item,a,b,x\nu,1,2,3\n", encoding="utf-8")
     assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
-    message = "new.csv: the features lack 2 columns that the fit was on: 'c', 'd'; they have 'a', "
+    message = "new.csv: the features lack 2 columns that the fit used: 'c', 'd'; they have 'a', "
     assert message in only_error(capsys)
