@@ -197,8 +197,8 @@ def _aligned(column: pd.Series, item_ids: pd.Index) -> pd.Series:
         row = int((positions < 0).argmax())
         raise ValueError(
             f"known row {row} has the item id {show(column.index[row])}, "
-            f"{unknown(item_ids, column.index[row])}. The index of a series holds item ids: for "
-            "labels in the order of the items pass known.to_numpy()"
+            f"{unknown(item_ids, column.index[row])} (the index of a series holds item ids: for "
+            "labels in the order of the items pass known.to_numpy())"
         )
     values = np.full(len(item_ids), None, dtype=object)
     values[positions] = column.to_numpy(dtype=object)

@@ -474,7 +474,7 @@ def test_only_what_is_new_is_warned_of():
     data = extended(data, pairs=more)
     with pytest.warns(UserWarning, match="pairs row 0 .index 0.: repeats an earlier answer"):
         data = extended(data, pairs=more)
-    with pytest.warns(UserWarning, match="workers 'B' and 'b' differ in case"):
+    with pytest.warns(UserWarning, match="workers 'B' and 'b' differ only in case"):
         extended(data, pairs=more | {"worker": ["B"]})
 
 

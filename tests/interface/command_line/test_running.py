@@ -54,7 +54,7 @@ ROOT = Path(__file__).resolve().parents[3]
             "--model dawid-skene does not use --pairs: choose another --model",
         ),
         (["fit", "--features", "text.csv", "--out", "new"], "column 'b' holds numbers written as"),
-        (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates: say"),
+        (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates"),
         (
             ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
             r"--categories names the column 'c', but full/x.csv has the features \['a'",
