@@ -123,7 +123,7 @@ def test_weights_of_features_are_checked():
             SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=weight)
         with pytest.raises(ValueError, match="prior_weight is"):
             SemiCrowdsourcedMixture(*parts, Identity(), prior_weight=weight)
-    with pytest.raises(ValueError, match="behind networks"):
+    with pytest.raises(ValueError, match="1 if the emission is a network"):
         SemiCrowdsourcedMixture(*parts, NormalEmission(SkipMLP((2, 5, 4)), 4), feature_weight=0.5)
 
 
