@@ -53,9 +53,9 @@ class DawidSkene(nn.Module):
     >>> import pyro_crowdclust as pcc
     >>> from pyro_crowdclust.annotators import ConfusionMatrices
     >>> from pyro_crowdclust.guides import ClassLabelGuide
-    >>> said = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
+    >>> answers = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
     >>> model = DawidSkene(ConfusionMatrices(3, 2))
-    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=said),
+    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=answers),
     ...                  batch_size=None, step_size=1.0, epochs=20, progress=False)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']

@@ -47,9 +47,9 @@ class LatentTrait(nn.Module):
     >>> import pyro_crowdclust as pcc
     >>> from pyro_crowdclust.annotators import ItemTrait
     >>> from pyro_crowdclust.guides import ClassLabelGuide
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> answers = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
     >>> model = LatentTrait(ItemTrait(3))
-    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=said),
+    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=answers),
     ...                  batch_size=None, step_size=0.5, epochs=20, progress=False)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']

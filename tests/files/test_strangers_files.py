@@ -260,7 +260,7 @@ WRONG_RUNS = {
     ),
     "a state of no generator": (
         lambda content, tensors: tensors.update({"trainer.random.torch": torch.zeros(3)}),
-        "the checkpoint .* does not fit this fit",
+        "the checkpoint .* is of another model or guide",
     ),
 }
 

@@ -133,19 +133,19 @@ def test_step_sizes_outside_their_range(step_size, as_function):
     "arguments", [{"initial": 0.0}, {"initial": 1.1}, {"delay": 0.0}, {"forgetting": 1.5}], ids=repr
 )
 def test_schedules_outside_their_range(arguments):
-    with refuses("need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1"):
+    with refuses("needs 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1"):
         RobbinsMonro(**arguments)
 
 
 def test_a_guide_that_misses_a_site():
-    with refuses("the guide misses the model's site 'scale': sample every latent site"):
+    with refuses("the guide lacks the model's site 'scale': sample every latent site"):
         quiet_fit(two_sites, guide_of("mean"), crowd())
-    with refuses("the guide misses the model's sites 'mean', 'scale': sample every"):
+    with refuses("the guide lacks the model's sites 'mean', 'scale': sample every"):
         quiet_fit(two_sites, guide_of(), crowd())
 
 
 def test_a_guide_with_a_site_too_many():
-    with refuses("the guide samples 'sacle', which the model has not: rename the site"):
+    with refuses("the guide samples 'sacle', which the model does not have: rename the site"):
         quiet_fit(two_sites, guide_of("mean", "scale", "sacle"), crowd())
 
 
@@ -197,7 +197,7 @@ def test_data_of_another_size_than_the_model_says():
 
 def test_a_guide_of_the_library_that_misses_a_site():
     model, guide = plain_pair()
-    with refuses("the guide misses the model's site 'same'"):
+    with refuses("the guide lacks the model's site 'same'"):
         quiet_fit(model, poutine.block(guide, hide=["same"]), crowd(), batch_size=None)
 
 
@@ -213,7 +213,7 @@ def test_a_guide_of_another_model():
 
 def test_model_and_guide_the_other_way_round():
     for model, guide in (plain_pair(), message_passing_pair()):
-        with refuses(r"is a guide of the .* that is passed as one: pass the model first"):
+        with refuses(r"which is a guide, and the guide is its model .*: pass the model first"):
             quiet_fit(guide, model, crowd())
 
 

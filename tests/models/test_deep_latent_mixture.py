@@ -423,7 +423,7 @@ def test_a_saved_result_is_the_same(tmp_path):
         (lambda: make_guide(threshold=0.5), r"threshold is 0.5, but must be in \[0, 1/4\)"),
         (
             lambda: StructuredGuide(make_guide(num_layers=2).model, make_guide().recognition),
-            "has 1 layers of latents, the model 2",
+            "has 1 layers of latents, but the model has 2",
         ),
         (
             lambda: DeepLatentMixture(

@@ -348,7 +348,7 @@ def test_another_model(path, monkeypatch):
     location_guide_of_another_size.__qualname__ = location_guide.__qualname__
     location_guide_of_another_size.__module__ = location_guide.__module__
     options = {"epochs": 3, "batch_size": 10, "step_size": 0.3, **FITS["pyro.param"][1]}
-    with refuses(r"does not fit this fit \(store.scale is only in the file .*remove it"):
+    with refuses(r"is of another model or guide \(store.scale is only in the file .*remove it"):
         quiet_fit(
             *(location_model, location_guide_of_another_size, crowd()),
             **(options | {"checkpoint": Checkpoint(path, resume=True)}),
@@ -404,7 +404,10 @@ def test_a_disk_that_fills_up_does_not_stop_training(path):
         if trainer.epochs_done == 3:
             limit_size(10)
 
-    says = pytest.warns(UserWarning, match="no checkpoint of step 3 at .*File too large.*make room")
+    says = pytest.warns(
+        UserWarning,
+        match="checkpoint of step 3 could not be written at .*File too large.*free disk space",
+    )
     with nearly_full_disk() as limit_size, says:
         result = run("full batch", checkpoint=path, callbacks=[fill])
     assert steps_in(path) == 2
@@ -416,5 +419,5 @@ def test_what_a_checkpoint_cannot_hold(path):
     def draw(trainer) -> None:
         trainer.history[-1]["figure"] = object()
 
-    with refuses("cannot hold this: trainer.history.0.figure is a builtins.object"):
+    with refuses("cannot be written: trainer.history.0.figure is a builtins.object"):
         run("full batch", checkpoint=path, callbacks=[draw])

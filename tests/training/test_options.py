@@ -53,7 +53,9 @@ def two_means(batch):
 @pytest.mark.parametrize("elbo", [Trace_ELBO(), TraceMeanField_ELBO()])
 def test_a_bound_that_would_draw_what_the_model_enumerates(elbo):
     guide = AutoNormal(poutine.block(two_means, hide=["z"]))
-    with refuses(f"the model enumerates 'z', but {type(elbo).__name__} sums over no site: leave"):
+    with refuses(
+        f"the model enumerates 'z', but {type(elbo).__name__} does not sum over sites: leave"
+    ):
         quiet_fit(two_means, guide, noise_around(0.0), elbo=elbo)
     summed = TraceEnum_ELBO(max_plate_nesting=1)
     quiet_fit(two_means, guide, noise_around(0.0), elbo=summed, epochs=1)
