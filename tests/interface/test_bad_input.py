@@ -51,7 +51,7 @@ def test_features_outside_the_support_of_the_emission(value, shown, row):
     features = np.zeros((5000, NUM_FEATURES), dtype=np.float32)
     features[row, 2] = value
     features[4999, 0] = 7
-    message = rf"needs features in \[0, 1\], but row {row} holds {shown}: .*divide by 255"
+    message = rf"needs features in \[0, 1\], but row {row} has {shown}: .*divide by 255"
     with refuses(message):
         quiet_fit(*bernoulli_pair(), CrowdData(features))
 
@@ -314,7 +314,7 @@ def test_emissions_that_do_not_fit(emission, message):
         ),
         (
             lambda: GaussianRecognition(SkipMLP((NUM_FEATURES, 5, DIM)), DIM),
-            "returns 2 numbers, but a mean and a precision in 2 dimensions are 4: make that",
+            "returns 2 numbers, but mean and precision in 2 dimensions need 4: make that",
         ),
         (
             lambda: GaussianRecognition(SkipMLP((NUM_FEATURES, 5, 2 * 5)), 5),
@@ -354,7 +354,7 @@ def test_an_error_in_a_users_own_part_says_where():
     [
         (((7, 5), DIM, NUM_CLUSTERS), "takes 7 features per item, but the data have 4"),
         (((NUM_FEATURES, 5), 5, NUM_CLUSTERS), "latents of dimension 5, .* have dimension 2"),
-        (((NUM_FEATURES, 5), DIM, 9), "knows 9 clusters, the model 3: give both the same"),
+        (((NUM_FEATURES, 5), DIM, 9), "has 9 clusters, but the model has 3: give both the same"),
     ],
     ids=["features", "latent", "clusters"],
 )
@@ -365,13 +365,13 @@ def test_amortized_networks_that_do_not_fit(sizes, message):
 
 
 def test_a_network_with_one_size():
-    with refuses(r"sizes \(3,\) must name at least an input and an output size"):
+    with refuses(r"sizes is \(3,\), but must have at least an input and an output size"):
         SkipMLP((3,))
 
 
 def test_pages_where_there_are_none():
     data = CrowdData(crowd().features, crowd().pairs.drop(columns="page").drop_duplicates())
-    with refuses("the answers have no pages; add a column 'page' to pairs or use ConnectedBlocks"):
+    with refuses("the answers have no pages: add a column 'page' to pairs, or use ConnectedBlocks"):
         quiet_fit(*plain_pair(), data, answer_sampling=AnswerSampling(blocks=PageBlocks()))
 
 

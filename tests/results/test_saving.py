@@ -207,16 +207,16 @@ def test_files_that_are_no_results_are_not_written_over(path):
     result = fitted("plain")
     path.write_text("item,worker\n")
     with refuses(
-        r"is there already and is no result, .*: name another file, or save\(path, overwrite=True\)"
+        r"exists already and is not a result, .*: name another file, or save\(path, overwrite="
     ):
         result.save(path)
     assert path.read_text() == "item,worker\n"
     result.save(path, overwrite=True)
     result.save(path)
     quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(checkpoint := path.with_name("run")))
-    with refuses("run is there already and is no result"):
+    with refuses("run exists already and is not a result"):
         result.save(checkpoint)
-    with refuses("is there already and is no checkpoint"):
+    with refuses("exists already and is not a checkpoint"):
         quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path))
     # As a program leaves it that asked for a name of its own.
     path.write_bytes(b"")

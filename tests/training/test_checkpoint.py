@@ -364,7 +364,7 @@ def test_intervals(every, path):
 def test_files_that_are_something_else_are_not_written_over(path):
     path.write_text("item,worker\n")
     for resume in (False, True):
-        with refuses("is there already and is no checkpoint.*remove it, or name another file"):
+        with refuses("exists already and is not a checkpoint.*remove it, or name another file"):
             run("full batch", 0, stop, checkpoint=Checkpoint(path, resume=resume))
     assert path.read_text() == "item,worker\n"
 
@@ -375,7 +375,7 @@ def test_folders_are_looked_at_first(tmp_path, path):
         (tmp_path, "is a folder: name a file in it"),
         (tmp_path / "no" / "fit", "there is no folder .*no to write fit in: make it first"),
         (path / "fit", "there is no folder"),
-        (Path("/proc/fit"), "cannot write 0.0 MB at /proc/fit .*make room, or name a file"),
+        (Path("/proc/fit"), "cannot write 0.0 MB at /proc/fit .*free disk space, or name a file"),
     ]:
         with refuses(message):
             run("full batch", 0, stop, checkpoint=place)
@@ -394,7 +394,7 @@ def nearly_full_disk() -> Iterator[Callable[[int], None]]:
 def test_a_full_disk_is_said_before_training(path):
     with nearly_full_disk() as limit_size:
         limit_size(50_000)
-        with refuses(r"cannot write 1\.\d MB at .*File too large.*make room"):
+        with refuses(r"cannot write 1\.\d MB at .*File too large.*free disk space"):
             run("message passing", 0, stop, checkpoint=path)
     assert not list(path.parent.glob("*.partial"))
 
