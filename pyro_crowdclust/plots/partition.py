@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.plots.style import (
     COLORS,
-    MIN_SHARE,
     MARKERS,
+    MIN_SHARE,
     color_of,
     is_large,
     new_axes,
