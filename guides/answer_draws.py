@@ -16,8 +16,7 @@ from pyro_crowdclust.data import CrowdData, some_items, without_features
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide, affordable_chains
 from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
-from pyro_crowdclust.models.answered_partition import AnsweredPartition
-from pyro_crowdclust.models.sorted_partition import SortedPartition
+from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.models.answered_partition import AnsweredPartition, asked_pairs
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models.answered_partition import asked_pairs
 from pyro_crowdclust.partitions import Heard
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.

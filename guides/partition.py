@@ -45,7 +45,8 @@ from pyro_crowdclust.guides.named_buffers import NamedBuffers
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
-from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models.answered_partition import pair_weights
 from pyro_crowdclust.partitions import AskedPairs, Start
 
 # The prior that was given counts as this many workers when the prior of workers is learned.

@@ -26,7 +26,8 @@ from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import Point, WorkerSummary, conjugate_posteriors
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch, full_batch
-from pyro_crowdclust.models.sorted_partition import SortedPartition, paged_items
+from pyro_crowdclust.models import SortedPartition
+from pyro_crowdclust.models.sorted_partition import paged_items
 from pyro_crowdclust.partitions import (
     Choices,
     PagedItems,

@@ -57,7 +57,7 @@ def answer_log_likelihoods(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
         Draws of Theta.
     answers

@@ -75,7 +75,7 @@ def label_draws(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
         Draws of Theta.
     items

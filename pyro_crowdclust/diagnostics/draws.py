@@ -145,7 +145,7 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
         The number of draws.
     """
@@ -209,7 +209,7 @@ def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, Si
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
         Draws of Theta.
     """

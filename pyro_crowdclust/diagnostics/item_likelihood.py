@@ -54,7 +54,7 @@ def item_log_likelihood(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
         Draws of Theta.
     items
@@ -130,7 +130,7 @@ def discrete_sites(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     batch
         Some items.
     local
@@ -225,7 +225,7 @@ def enumerated_log_density(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     batch
         The items.
     values

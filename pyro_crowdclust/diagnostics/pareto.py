@@ -77,7 +77,7 @@ def pareto_k(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
         Draws from q, at least 30; each costs one evaluation of the ELBO of all data.
     sites

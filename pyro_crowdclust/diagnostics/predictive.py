@@ -71,7 +71,7 @@ def replicated_features(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
         Draws of Theta.
     items
@@ -191,7 +191,7 @@ def check_workers(
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
         Draws of clusters, rates and replicated answers.
     seed

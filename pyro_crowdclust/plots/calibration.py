@@ -38,7 +38,7 @@ def plot_calibration(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
         True class of every item; a series is matched by its index if that has the ids of the items.
     num_pairs

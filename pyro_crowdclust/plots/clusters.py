@@ -35,7 +35,7 @@ def plot_cluster_sizes(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     at_least
         Leave out clusters with a smaller share of the items; a note gives their number.
     num_draws
@@ -94,7 +94,7 @@ def plot_contingency(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
         True class of every item; a series is matched by its index if that has the ids of the items.
     at_least

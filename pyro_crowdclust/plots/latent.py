@@ -43,7 +43,7 @@ def plot_latent(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
         True class of every item, for a second panel; a series is matched by its index if that has
         the ids of the items.

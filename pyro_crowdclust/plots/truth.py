@@ -17,7 +17,7 @@ def labels_of_items(fitted: FittedModel, true_labels: ArrayLike | pd.Series) -> 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
         One label per item. A series whose index has the ids of all items, and perhaps others, is
         matched by this index, like ``known`` of ``CrowdData``; everything else is in the order of

@@ -36,7 +36,7 @@ def plot_worker_weights(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     truth
         True weights, in a column ``weight`` and indexed by worker, as ``two_coin_rates`` returns
         them. They are drawn next to the estimates, and estimates against them in a second panel;
@@ -110,7 +110,7 @@ def plot_workers(
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     figure
         Figure to draw in; default: a new one.
 

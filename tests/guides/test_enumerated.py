@@ -265,7 +265,7 @@ def test_answers_change_what_is_found():
 def test_weights_that_pyro_refuses_are_an_error_at_the_door():
     data = crowd()
     plain = globals_guide()
-    with pytest.raises(ValueError, match="wrap the guide, EnumeratedGuide"):
+    with pytest.raises(ValueError, match="wrapping this as EnumeratedGuide"):
         quiet_fit(model, plain, data)
     with pytest.raises(ValueError, match=r"scale by batch\.item_scale"):
         quiet_fit(model, plain, CrowdData(data.features))
@@ -321,7 +321,7 @@ class TestSeveralEnumeratedSites:
 
     def test_under_weights_there_is_one(self):
         weighted = partial(self.model, scale="item_weight")
-        said = "enumerates 'outlier' under a weight .* the guide enumerates 'z' alone"
+        said = "enumerates 'outlier' with a different weight .* the guide enumerates only 'z'"
         with pytest.raises(ValueError, match=said):
             quiet_fit(weighted, self.guide(weighted), crowd())
 

@@ -182,7 +182,9 @@ def test_known_classes_are_heard_beside_a_network_of_z():
 def test_a_field_and_a_network_of_z_are_refused():
     data = CrowdData(crowd().features, known=[0, 1, None] * 20)
     field = HiddenMarkovField.of(data, NUM_CLUSTERS)
-    with pytest.raises(ValueError, match="knows nothing of a field .* leave out classifier"):
+    with pytest.raises(
+        ValueError, match="classifier cannot be combined .* leave out the classifier"
+    ):
         supervised(field)
 
 

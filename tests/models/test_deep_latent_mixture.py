@@ -468,7 +468,7 @@ def test_parts_that_do_not_fit_are_refused(build, message):
     ("data", "options", "message"),
     [
         (CrowdData(np.zeros((3, 5))), {}, "makes 4 features, but every item has 5"),
-        (CrowdData(np.full((3, 4), 7.0)), {"emission": "bernoulli"}, "row 0 holds 7"),
+        (CrowdData(np.full((3, 4), 7.0)), {"emission": "bernoulli"}, "row 0 has 7"),
         (CrowdData(np.zeros((3, 4))), {"supervision": KnownClusters(4)}, "no known labels"),
         (
             CrowdData(np.zeros((5, 4)), known=[0, 1, 2, 3, 4]),

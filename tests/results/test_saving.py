@@ -175,7 +175,7 @@ def test_another_bound_does_not_stand_in_for_a_users_own(path):
     loaded.save(path)
     for one in (loaded, load(path)):
         assert one.elbo == result.elbo
-        with refuses("DoubledELBO, which its file does not hold"):
+        with refuses("DoubledELBO, which files cannot hold"):
             one.elbo_of(full_batch(crowd()))
 
 
@@ -194,7 +194,7 @@ def test_results_that_cannot_be_saved(tmp_path):
         trainer.history[-1]["figure"] = io.BytesIO()
 
     result = quiet_fit(*plain_pair(), crowd(), callbacks=[draw], epochs=1)
-    with refuses("history.figure.values.0 is a _io.BytesIO, no plain value"):
+    with refuses("history.figure.values.0 is a _io.BytesIO, which is neither a plain value"):
         result.save(tmp_path / "result")
     with refuses("there is no folder"):
         fitted("plain").save(tmp_path / "no" / "result")

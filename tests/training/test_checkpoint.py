@@ -309,7 +309,7 @@ def test_a_fit_in_another_thread_has_checkpoints_too(path):
 )
 def test_other_settings(options, named, path):
     stopped("message passing", path, 1, every=1)
-    with refuses(f"of other settings: {named}.*resume=False to start anew"):
+    with refuses(f"with other settings: {named}.*resume=False to start anew"):
         quiet = {"callbacks": [MergeMoves(), Draws()], "batch_size": 10, "step_size": 0.3}
         options = quiet | options | {"checkpoint": Checkpoint(path, resume=True)}
         quiet_fit(*message_passing_pair(), crowd(), epochs=3, **options)
@@ -328,7 +328,7 @@ def test_other_data(path):
         CrowdData(data.features, renamed),
         CrowdData(data.features, pairs.drop(columns="page").drop_duplicates()),
     ):
-        with refuses("of other data: give fit the data that it was made with"):
+        with refuses("with other data: pass these data"):
             run("full batch", data=other, checkpoint=Checkpoint(path, resume=True))
     copied = CrowdData(data.features.copy(), pairs.copy())
     run("full batch", data=copied, checkpoint=Checkpoint(path, resume=True))

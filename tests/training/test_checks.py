@@ -82,7 +82,7 @@ class TestLatentsOfItems:
             guide = EnumeratedGuide(self.model, of_all)
             guide(features_batch(self.DATA.features))
             some = dataclasses.replace(features_batch(self.DATA.features[:5]), num_items=20)
-            with pytest.raises(ValueError, match="draws 20 items where the batch has 5: pass"):
+            with pytest.raises(ValueError, match="draws 20 items, and the batch has 5: pass"):
                 guide.infer(some)
 
 

@@ -33,7 +33,7 @@ from ..refusals import refuses
         ),
         ("ELBO", r"elbo is a str, but must be a bound of Pyro's, such as pyro.infer.Trace_ELBO\("),
         (RenyiELBO(), "elbo is a RenyiELBO, which has no differentiable_loss .* Trace_ELBO, Trace"),
-        (JitTrace_ELBO(), "elbo is a JitTrace_ELBO, which compiles functions of tensors, and a ba"),
+        (JitTrace_ELBO(), "elbo is a JitTrace_ELBO, which compiles functions of tensors, but a ba"),
         (TraceGraph_ELBO(), "elbo is a TraceGraph_ELBO, which has no differentiable_loss"),
     ],
 )
