@@ -1,4 +1,4 @@
-"""The posterior side: a file for every guide, and files for what guides share."""
+"""Guides, the approximate posteriors of the models: one file each, and files of shared parts."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions

@@ -1,9 +1,10 @@
 """The amortized guide of SCDC; Luo et al. 2018, section 2.3.
 
-Global sites are points (maximum likelihood, or maximum a posteriori under the model's priors).
-``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is summed out, by Pyro's own
-enumeration (``Enumerated``) or at its mean (``AtMean``). Whether the ends of a pair agree is a site
-of its own, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is linear in it.
+Global sites have point estimates (maximum likelihood, or maximum a posteriori under the model's
+priors). ``q(z, x | o) = q(z | o) q(x | z, o)`` comes from networks; z is summed out, by Pyro's own
+enumeration (``Enumerated``) or at its mean (``AtMean``). Whether the two items of a pair are in the
+same cluster is a separate site, with value ``<q(z_i | o_i), q(z_j | o_j)>``: the term ``L_rel`` is
+linear in it.
 """
 
 from __future__ import annotations
@@ -55,18 +56,18 @@ from pyro_crowdclust.protocols import (
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
-# Of an emptied cluster: a point estimate of weights has no zero.
-_SMALLEST_WEIGHT = 1e-6
+# The weight of an emptied cluster: a point estimate of weights cannot be zero.
+_MIN_WEIGHT = 1e-6
 
 
 @described
 class AmortizedGuide(nn.Module):
-    """Points for the globals, networks for the locals, for a ``SemiCrowdsourcedMixture``.
+    """Point estimates of global sites, networks for local ones, of a ``SemiCrowdsourcedMixture``.
 
     Parameters
     ----------
     model
-        The model whose posterior this is; its emission must have latents.
+        The model whose posterior this approximates; its emission must have latents.
     recognition
         The networks q(z | o) and q(x | z, o).
     maximum_a_posteriori
@@ -75,13 +76,13 @@ class AmortizedGuide(nn.Module):
     initial_rate
         Sensitivity and specificity of every worker before training.
     recognition_term
-        Extra weight of the answers on q(z | o), beyond the one that they have in the bound; see
-        ``RecognitionTerm``.
+        A further loss by which q(z | o) learns from the answers, beyond their term in the bound;
+        see ``RecognitionTerm``.
     consistency_term
-        What q(z | o) also learns from views of the items; see ``ConsistencyTerm``.
+        A further loss by which q(z | o) learns from views of the items; see ``ConsistencyTerm``.
     assignments
-        How z is summed out: ``Enumerated()`` by Pyro under ``TraceEnum_ELBO``, ``AtMean()`` to the
-        same number in less time, ``Sampled(m)`` by an unbiased estimate in still less.
+        How z is summed out: ``Enumerated()`` by Pyro under ``TraceEnum_ELBO``, ``AtMean()`` with
+        the same result in less time, ``Sampled(m)`` by an unbiased estimate in still less.
 
     Raises
     ------
@@ -125,13 +126,13 @@ class AmortizedGuide(nn.Module):
             )
         if model.supervision.hears_experts:
             raise ValueError(
-                "points and amortized assignments do not hear known labels and links: use "
-                "MessagePassingGuide for a model with supervision"
+                "an AmortizedGuide cannot use known labels and links: use MessagePassingGuide for "
+                "a model with supervision"
             )
         if model.ownership is not None:
             raise ValueError(
-                "points do not know which components are one cluster: use MessagePassingGuide for "
-                "a model with ownership"
+                "an AmortizedGuide cannot learn which components are one cluster: use "
+                "MessagePassingGuide for a model with ownership"
             )
         self.model = model
         self.recognition = recognition
@@ -151,7 +152,7 @@ class AmortizedGuide(nn.Module):
                 point.set_value(value)
 
     def _log_probabilities(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """log q(z | o), in which merged outputs of the network count for one cluster."""
+        """log q(z | o), with merged outputs of the network added up, and the trunk's features."""
         logits, trunk = self.recognition.assignment_logits(features)
         return self.outputs(logits.double().log_softmax(-1)), trunk
 
@@ -180,12 +181,14 @@ class AmortizedGuide(nn.Module):
             probabilities = softmax_without_denormals(log_probabilities)
             sites.sample_guide(probabilities, rates, batch)
             if self.recognition_term is not None:
-                said = sites.coupling(detached(rates), batch, probabilities.dtype, weighted=True)
-                add_loss_term("recognition", self.recognition_term.loss(probabilities, said))
+                answers = sites.coupling(detached(rates), batch, probabilities.dtype, weighted=True)
+                add_loss_term("recognition", self.recognition_term.loss(probabilities, answers))
         if self.consistency_term is not None:
-            seen, _ = self._log_probabilities(self.consistency_term.views(batch))
+            of_views, _ = self._log_probabilities(self.consistency_term.views(batch))
             found = softmax_without_denormals(log_probabilities)
-            consistency = self.consistency_term.loss(found, seen, batch.item_weight, batch.answered)
+            consistency = self.consistency_term.loss(
+                found, of_views, batch.item_weight, batch.answered
+            )
             add_loss_term("consistency", consistency)
 
     @torch.no_grad()
@@ -218,7 +221,7 @@ class AmortizedGuide(nn.Module):
         self.recognition.start_at_partition(features, responsibilities, generator, steps)
 
     def _weights(self) -> Tensor:
-        """pi."""
+        """The weights pi of the clusters."""
         return self.model.weights.probabilities(self.points["weights"].value())
 
     def _set_weights(self, weights: Tensor) -> None:
@@ -236,7 +239,7 @@ class AmortizedGuide(nn.Module):
             self.recognition.check_clusters(self.model.num_clusters)
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the guide how far training is, for what it anneals."""
+        """Set the number of epochs done so far, on which annealed terms depend."""
         anneal(epoch, self.recognition_term, self.consistency_term)
 
     @torch.no_grad()
@@ -246,12 +249,12 @@ class AmortizedGuide(nn.Module):
 
     @torch.no_grad()
     def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
-        """Move the workers' points to their posterior means under given agreements.
+        """Set the workers' rates to their posterior means, given which pairs are the same.
 
         Parameters
         ----------
         same
-            For every answer of the batch, the probability that both ends share a cluster.
+            For every answer of the batch, the probability that both items share a cluster.
         batch
             All answers.
         """
@@ -264,17 +267,17 @@ class AmortizedGuide(nn.Module):
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
-        """Points of weights, locations and covariances."""
+        """Point estimates of weights, locations and covariances."""
         # Copies, since a mean is a view of its parameter.
         location, covariance = (part.clone() for part in self._gaussians())
         return MixtureSummary(self._weights(), location, covariance)
 
     def rate_statistics(self) -> dict[str, Tensor]:
-        """t of the workers' rates."""
+        """Sufficient statistics t of the workers' rates."""
         return rate_statistics(self.model.annotators, self.points)
 
     def _pooled(self, first: int, second: int) -> GaussianParameters:
-        """Mean and covariance of two components as one, weighted by pi."""
+        """Mean and covariance of the mixture of two components, weighted by pi."""
         pair = [first, second]
         mean, covariance = (part[pair] for part in self._gaussians())
         share = self._weights()[pair]
@@ -288,7 +291,7 @@ class AmortizedGuide(nn.Module):
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
-        """Pool two components, and their outputs of q(z | o), in the larger; returns the other."""
+        """Merge two components and their outputs into the larger one; returns the other."""
         weights = self._weights().clone()
         if weights[second] > weights[first]:
             first, second = second, first
@@ -297,16 +300,16 @@ class AmortizedGuide(nn.Module):
         mean[first], covariance[first] = center, spread
         pooled = self.model.components.from_gaussian(GaussianParameters(mean, covariance))
         self.points["components"].set_value(pooled)
-        weights[first] += weights[second] - _SMALLEST_WEIGHT
-        weights[second] = _SMALLEST_WEIGHT
+        weights[first] += weights[second] - _MIN_WEIGHT
+        weights[second] = _MIN_WEIGHT
         self._set_weights(weights)
         self.outputs.merge(first, second)
         return second
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Take a cluster's weight, and its outputs of q(z | o); its Gaussian stays."""
+        """Take the weight and outputs of q(z | o) away from a cluster; its Gaussian stays."""
         weights = self._weights().clone()
-        weights[cluster] = _SMALLEST_WEIGHT
+        weights[cluster] = _MIN_WEIGHT
         self._set_weights(weights / weights.sum())
         self.outputs.empty(cluster)

@@ -1,4 +1,7 @@
-"""Groups of items that people keep together, from draws of a partition by the answers alone."""
+"""Groups of items that workers keep together, from posterior draws of the partition.
+
+The posterior uses the answers alone, not the features.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,14 @@ from pyro_crowdclust.data import CrowdData, some_items, without_features
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides.partition import PartitionGuide, affordable_chains
 from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
-from pyro_crowdclust.models.answered_partition import AnsweredPartition
-from pyro_crowdclust.models.sorted_partition import SortedPartition
+from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked
 from pyro_crowdclust.training import whole
 
 _STEPS = 40
-# Of sorted pages, whose chains have gone far before the first step.
+# Sorted pages need fewer steps, since the start of the guide already runs its chains.
 _PAGE_STEPS, _PAGE_CHAINS = 10, 4
 
 
@@ -34,36 +36,37 @@ def drawn_groups(
     smallest: int = 3,
     max_items: int = 1000,
 ) -> Int[Tensor, "partition item"]:
-    """The largest groups of partitions into few clusters, numbered; -1 of all other items.
+    """The numbers of each item's group in a few partitions by the answers; -1 in small groups.
 
-    They are the consensus of all draws from the posterior, in which nothing is known but the
-    answers, and, of answers about pairs, that of each chain; the same partition counts once. Where
-    some people say the opposite of what they see a chain may stay for long where it began, so that
-    there are several, to choose from. They take seconds where ``answered_groups`` takes none, and
-    find clusters of which that finds pieces.
+    A partition is the consensus of all draws from a posterior that uses the answers alone; for
+    answers about pairs, the consensus of every single chain is a further one. Equal partitions are
+    listed once. There are several to choose from because a chain can stay near its start for a long
+    time, for example if some workers answer the opposite of what they see. The draws take seconds,
+    unlike those of ``answered_groups``, but find whole clusters where that finds pieces of them.
 
     Parameters
     ----------
     data
         Items and answers, or sorted pages.
     num_groups
-        At most so many groups are numbered, from the largest on.
+        At most this many groups are numbered, from the largest on.
     seed
-        Of the draws.
+        The seed of the draws.
     max_chains
-        At most so many partitions, and one more; of many answers, which tell more, fewer.
+        There are at most ``max_chains + 1`` partitions; fewer if there are many answers, since
+        these determine the partition better.
     smallest
-        Groups of fewer items are none.
+        Groups with fewer items are not numbered.
     max_items
-        Only the items with the most answers are grouped, as many as this.
+        Only this many items, those with the most answers, are grouped.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C: half of the draws say nothing.
+        On Ctrl-C, since a part of the draws cannot be used.
     """
     groups = torch.full((1, data.num_items), -1)
-    data = _told(data)
+    data = _informative(data)
     if not data.has_answers:
         return groups
     items = most_asked(answer_counts(data), max_items).nonzero().squeeze(1)
@@ -80,17 +83,17 @@ def drawn_groups(
     return groups.repeat(len(each), 1).index_copy(1, items, each).unique(dim=0)
 
 
-def _told(data: CrowdData) -> CrowdData:
-    """Pages that share no items as pairs, and of pairs those of which anybody could tell."""
+def _informative(data: CrowdData) -> CrowdData:
+    """The data with unshared pages as pairs, and without the answers "cannot tell"."""
     data = data.with_unshared_pages_as_pairs()
     if data.answers is None:
         return data
-    told = ~data.answers.label.isnan()
-    return data.with_answers(data.answers.at(told) if bool(told.any()) else None)
+    is_decided = ~data.answers.label.isnan()
+    return data.with_answers(data.answers.at(is_decided) if bool(is_decided.any()) else None)
 
 
 def _drawn_on_pages(data: CrowdData, seed: int) -> Int[Tensor, "draw item"]:
-    """Draws by the placements alone, of all chains, which begin anew from each other."""
+    """Draws of all chains by the placements alone."""
     model = SortedPartition(PageUrns(data.num_workers), FewClusters())
     guide = SortedPartitionGuide(model, data.num_items, num_chains=_PAGE_CHAINS)
     return _short_fit(model, guide, data, _PAGE_STEPS, seed).guide.partition_draws()
@@ -102,16 +105,16 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, max_chains: int = 6) -> 
     Parameters
     ----------
     data
-        Items without features, all of which are drawn, and answers.
+        Items without features, and answers; clusters of all items are drawn.
     seed
-        Of the draws.
+        The seed of the draws.
     max_chains
-        Of the ``PartitionGuide``; fewer for many answers.
+        The largest number of chains of the ``PartitionGuide``; many answers have fewer.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C: half of the draws say nothing.
+        On Ctrl-C, since a part of the draws cannot be used.
     """
     model = AnsweredPartition(annotators_of_looks(data), FewClusters())
     chains = affordable_chains(data.num_pairs, max_chains)
@@ -120,6 +123,6 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, max_chains: int = 6) -> 
 
 
 def _short_fit(model: Any, guide: Any, data: CrowdData, epochs: int, seed: int) -> Fitted:
-    """All answers in every step; Ctrl-C ends it, and what it was to be a part of."""
+    """A fit with all answers in every step; Ctrl-C raises instead of returning part of a fit."""
     options: dict[str, Any] = {"batch_size": None, "step_size": 0.2, "dtype": torch.float64}
     return whole(fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options))

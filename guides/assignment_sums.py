@@ -1,10 +1,11 @@
-"""How a guide sums over z, for latents that differ from cluster to cluster.
+"""Ways in which a guide sums over z, for latents that differ from cluster to cluster.
 
-With f_k what the bound is given z = k, it needs ``sum_k q(z = k | o) f_k`` of every item, and
+With f_k the terms of the bound given z = k, the bound needs ``sum_k q(z = k | o) f_k`` of every
+item, and
 
 - ``Enumerated`` leaves that to Pyro, which runs the model on all K values at once;
-- ``AtMean`` evaluates the model at ``E[z] = q``, in which it is linear: the same number;
-- ``Sampled`` draws some of the values: a number with that mean.
+- ``AtMean`` evaluates the model at ``E[z] = q``, in which it is linear, with the same result;
+- ``Sampled`` draws some of the values and gives an unbiased estimate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pyro_crowdclust.minibatches import Batch
 
 
 class AssignmentSum(Protocol):
-    """The one verb of ``Enumerated``, ``AtMean``, ``Sampled`` and your own."""
+    """What ``Enumerated``, ``AtMean``, ``Sampled`` and user-defined sums over z must have."""
 
     def sample(
         self, log_probabilities: Float[Tensor, "item cluster"], batch: Batch
@@ -40,8 +41,8 @@ class AssignmentSum(Protocol):
         Returns
         -------
         Tensor
-            One-hot z, all at once where they are enumerated; or a sparse matrix of probabilities,
-            which has a latent for every stored entry.
+            One-hot values of z, with an axis in front if they are enumerated; or a sparse matrix of
+            probabilities, with a latent for every stored entry.
         """
         ...
 
@@ -60,34 +61,35 @@ class Enumerated:
 class AtMean:
     """z at its mean, with a latent for every cluster that an item may be in.
 
-    Values of z that are together less probable than half a unit in the last place of the features
-    are left out: what networks make of the features is known no better. So a step decodes K latents
-    of an item at first, and fewer as q(z | o) becomes sure. No site is enumerated.
+    Values of z whose total probability is below half a unit in the last place (of the precision of
+    the features) are left out, since the networks' outputs are no more precise than that. So a step
+    decodes K latents per item at first, and fewer as q(z | o) becomes certain. No site is
+    enumerated.
     """
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
         """Run the site of z at its mean, without the values that are next to impossible."""
-        assert batch.features is not None  # there is nothing to amortize without
+        assert batch.features is not None  # q(z | o) was computed from them
         rounding = torch.finfo(batch.features.dtype).eps / 2
         return pyro.sample("z", SparseAtMean(log_probabilities, rounding))
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Pyro's enumeration over the most probable clusters of an item, and one of the others, drawn.
+    """Enumeration over the most probable clusters of an item and a draw from the others.
 
     Bound and gradients are unbiased (``SampledAssignment``), and a step decodes ``num_summed + 1``
-    latents of an item in place of K.
+    latents per item instead of K.
 
     Parameters
     ----------
     num_summed
-        Over how many of its most probable clusters z is summed.
+        The number of most probable clusters over which z is summed.
 
     Raises
     ------
     ValueError
-        If that is none.
+        If ``num_summed`` is below 1.
     """
 
     num_summed: int
@@ -96,7 +98,7 @@ class Sampled:
         check_whole("num_summed", self.num_summed, least=1)
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
-        """Run the site of z, with an axis in front of the clusters that are summed over."""
+        """Run the site of z, with an axis in front for the clusters that are summed over."""
         if self.num_summed >= log_probabilities.shape[-1] - 1:
             return Enumerated().sample(log_probabilities, batch)
         noise = batch.noise(log_probabilities.detach()[:, :1])

@@ -1,11 +1,12 @@
-"""The mean-field guide of class labels; Felt et al. 2015, section 4.
+"""The mean-field guide of models of class labels; Felt et al. 2015, section 4.
 
     q = prod_sites q(theta) prod_i q(y_i)
     q(gamma_jk) = Dir(b_k + sum_i a_ij q(y_i = k))
     q(y_i = k) prop. to exp(E[log p(y_i = k)] + E[log p(x_i | k)] + sum_jl a_ijl E[log gamma_jkl])
 
-Every site returns its mean, so Pyro's stock ELBO is the bound, and a natural step is the update of
-the paper, mixed with the old value by rho: ``rho = 1`` on all data is coordinate ascent.
+Every site returns its mean, so that Pyro's own ELBO is the bound. A natural step with step size rho
+is the update of the paper, averaged with the old value: ``rho = 1`` on all data is coordinate
+ascent.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from pyro_crowdclust.training import held_steps
 
 
 class ClassLabelModel(Protocol):
-    """What the guide asks of a model: ``DawidSkene``, ``MomResp``, ``LogResp`` or your own."""
+    """What the guide needs of a model: ``DawidSkene``, ``MomResp``, ``LogResp`` or your own."""
 
     annotators: ClassAnnotators
 
@@ -51,45 +52,46 @@ class ClassLabelModel(Protocol):
 
 @described
 class ClassLabelGuide(nn.Module):
-    """q(Theta) q(Y) for a model of class labels.
+    """The mean-field posterior q(Theta) q(Y) of a model of class labels.
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     start_items
         The majority vote of at most this many labelled items is the start of training.
     start_steps
-        For so many steps q(y) is held at the vote if the model has priors to learn. Priors that
-        are far from the workers when q(y) is let go lead to worse optima.
+        If the model has priors to learn, q(y) is held at the vote for this many steps. Training
+        would end in worse optima if q(y) were free before the priors fit the workers.
     points
-        Names of global sites that get a point estimate (maximum a posteriori) in place of a
+        Names of global sites that get a point estimate (maximum a posteriori) instead of a
         posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
         ``optim`` of ``fit`` learns them.
     sharpness
-        tau above 0: once trained, q(y) is read with ``p(x_i | y_i = k)^tau``, or for a regression
-        with ``p(y_i = k | x_i)^tau``, as labels that were held out may have it: no model is the
-        truth, and that of many features is the surest of itself. Training has tau = 1.
+        tau above 0: after training, q(y) is computed with ``p(x_i | y_i = k)^tau``, or for a
+        regression with ``p(y_i = k | x_i)^tau``. It can be chosen by held-out labels: models of
+        many features are overconfident. Training has tau = 1.
     moderated
-        Read q(y), once trained, with the rates of the workers integrated out, and by what they are
-        known for from other items: ``log E_-i[gamma_jk(a)]`` of every label, with what it was
-        counted for itself taken out, in place of ``E[log gamma_jk(a)]``. The latter takes what a
-        worker has hardly ever said for next to impossible, and hears every label twice, the more so
-        the more classes there are. Labels are those that were learned from.
+        After training, compute q(y) with the rates of the workers integrated out, and each label
+        weighed by the rates that its worker has on other items: ``log E_-i[gamma_jk(a)]``, with the
+        counts of the label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats
+        labels that a worker hardly ever gives as nearly impossible, and uses every label twice,
+        with an effect that grows with the number of classes. The labels must be those of training.
 
     Raises
     ------
     ValueError
-        For a point of the workers' sites, or of one that the model has not, a ``sharpness`` that is
-        not above 0, and classes with states that are to be read ``moderated``.
+        If ``points`` names a site of the workers, or one that the model does not have, if
+        ``sharpness`` is not above 0, or for ``moderated`` with annotators whose classes have
+        states.
 
     Examples
     --------
     >>> from pyro_crowdclust import fit
     >>> from pyro_crowdclust.annotators import ConfusionMatrices
     >>> from pyro_crowdclust.models import DawidSkene
-    >>> said = {"item": [0, 0, 0, 1], "worker": list("abca"), "label": list("xxyy")}
-    >>> data, model = CrowdData(None, labels=said), DawidSkene(ConfusionMatrices(3, 2))
+    >>> answers = {"item": [0, 0, 0, 1], "worker": list("abca"), "label": list("xxyy")}
+    >>> data, model = CrowdData(None, labels=answers), DawidSkene(ConfusionMatrices(3, 2))
     >>> result = fit(model, ClassLabelGuide(model), data, epochs=9, progress=False)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
@@ -109,8 +111,9 @@ class ClassLabelGuide(nn.Module):
             raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
         if moderated and isinstance(model.annotators, SupportsStates):
             raise ValueError(
-                f"under {type(model.annotators).__name__} classes have states, of which labels of "
-                "an item tell together: leave out moderated"
+                f"moderated is not possible with {type(model.annotators).__name__}, under which "
+                "the labels of an item depend on its state and not on its class alone: leave out "
+                "moderated"
             )
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
         self.start_items, self.start_steps, self.points = start_items, start_steps, points
@@ -118,9 +121,9 @@ class ClassLabelGuide(nn.Module):
         estimable = priors.keys() - model.annotators.priors().keys()
         if unknown := set(points) - estimable:
             raise ValueError(
-                f"points has {min(unknown)!r}, but a point estimate can be had of "
-                f"{', '.join(map(repr, sorted(estimable))) or 'no site'}: the workers' sites keep "
-                "their posterior, which the table of confusion matrices is read from"
+                f"points has {min(unknown)!r}, but only "
+                f"{', '.join(map(repr, sorted(estimable))) or 'no site'} can have a point "
+                "estimate: the table of confusion matrices needs the posteriors of the workers"
             )
         self.posteriors: Any = nn.ModuleDict(
             {
@@ -149,7 +152,7 @@ class ClassLabelGuide(nn.Module):
         trained = logits = self.model.log_joint(values, batch)
         if self.sharpness != 1:
             weights = getattr(self.model, "weights", None)
-            # How frequent classes are is no matter of features.
+            # The shares of the classes are not tempered, only what depends on features.
             shares = 0.0 if weights is None else weights.log_weights(values["weights"])
             logits = shares + self.sharpness * (logits - shares)
         annotators, labels = self.model.annotators, batch.class_labels
@@ -175,17 +178,18 @@ class ClassLabelGuide(nn.Module):
         classes: Float[Tensor, "item class"] | None = None,
         steps: int | None = None,
     ) -> None:
-        """Move all posteriors, and learned priors, to where q(y) of the labelled items puts them.
+        """Fit all posteriors, and learned priors, to a given q(y) of the labelled items.
 
         Parameters
         ----------
         data, generator
-            As of a ``Start``.
+            As in a ``Start``.
         classes
             q(y) of all items; the majority vote by default.
         steps
-            How many, the first one a whole natural step, and all others halves, since whole ones
-            lead a regression astray; by default ``start_steps`` where priors are learned, else one.
+            The number of natural steps. The first has step size 1, all others 0.5, since a
+            regression may diverge with 1. Default: ``start_steps`` if priors are learned, otherwise
+            one.
         """
         assert data.class_labels is not None  # as the model has checked
         labelled = data.class_labels.labelled_items
@@ -203,7 +207,7 @@ class ClassLabelGuide(nn.Module):
         if steps is None:
             steps = self.start_steps if learned else 1
         held = [logits] * steps
-        # The first step takes q of the workers from the prior to the vote.
+        # The first step moves q of the workers all the way from the prior to the vote.
         held_steps(self.model, self, batch, held[:1], 1.0)
         held_steps(self.model, self, batch, held[1:], 0.5, adam)
 

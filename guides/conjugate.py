@@ -1,4 +1,4 @@
-"""What guides with a conjugate posterior for every global site of a mixture have in common."""
+"""Base class of guides with a conjugate posterior for every global site of a mixture."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pyro_crowdclust.distributions import WorkerSummary, conjugate_posteriors, s
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import SiteStatistics
 
-_OF_MIXTURE = "weights", "components"
+_MIXTURE_SITES = "weights", "components"
 
 
 class ConjugateGuide(nn.Module):
-    """q(Theta) of a mixture, site by site, and all that can be asked and done about it.
+    """The conjugate posterior q(Theta) of a mixture, with summaries, starts and structural moves.
 
-    Guides that derive from it add the local sites.
+    Derived guides add the local sites.
 
     Parameters
     ----------
     model
-        The model whose posterior this is, with weights, components, perhaps annotators and
-        supervision.
+        The model whose posterior this approximates, with weights, components, and optionally
+        annotators and supervision.
     """
 
     def __init__(self, model: Any) -> None:
@@ -33,20 +33,21 @@ class ConjugateGuide(nn.Module):
         self.model = model
         self.posteriors: Any = conjugate_posteriors(model.priors())
         if "owners" in self.posteriors:
-            # All components at once would step past each other; ``OwnershipMoves`` solves for them.
+            # Simultaneous steps of all components would overshoot; ``OwnershipMoves`` solves for
+            # the owners instead.
             self.posteriors["owners"].requires_grad_(False)
 
     def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Run the global sites: weights, components, the workers' rates, and all others."""
         weights, theta = sample_sites(
-            {name: self.posteriors[name] for name in _OF_MIXTURE}
+            {name: self.posteriors[name] for name in _MIXTURE_SITES}
         ).values()
         rates = sample_rates(self.model.annotators, self.posteriors)
         labels = sample_sites(
             {
                 name: posterior
                 for name, posterior in self.posteriors.items()
-                if name not in (*_OF_MIXTURE, *rates)
+                if name not in (*_MIXTURE_SITES, *rates)
             }
         )
         return weights, theta, rates, labels
@@ -55,15 +56,15 @@ class ConjugateGuide(nn.Module):
         """The values of the same sites, outside of Pyro."""
         rates = self.rate_statistics()
         others = {name: q.mean() for name, q in self.posteriors.items() if name not in rates}
-        weights, theta = (others.pop(name) for name in _OF_MIXTURE)
+        weights, theta = (others.pop(name) for name in _MIXTURE_SITES)
         return weights, theta, rates, others
 
     @torch.no_grad()
     def start_at(self, start: SiteStatistics) -> None:
-        """Move the posteriors of the mixture to where the given statistics put them."""
+        """Set the posteriors of the mixture to the priors plus the given statistics."""
         for name, counts in start.statistics(self.model).items():
-            prior = self.posteriors[name], self.model.priors()[name]
-            prior[0].set_natural_parameters(prior[1].natural_parameters + counts)
+            prior = self.model.priors()[name]
+            self.posteriors[name].set_natural_parameters(prior.natural_parameters + counts)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
@@ -72,15 +73,15 @@ class ConjugateGuide(nn.Module):
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
-        """Posterior means of the weights and of what the components look like."""
-        weights, theta = (self.posteriors[name].natural_parameters for name in _OF_MIXTURE)
+        """Posterior means of the weights and of the components' parameters."""
+        weights, theta = (self.posteriors[name].natural_parameters for name in _MIXTURE_SITES)
         components = self.model.components.summary(theta)
         return MixtureSummary(self.model.weights.mean(weights), *components)
 
     def class_table(self) -> Float[Tensor, "component class"] | None:
         """``E[rho_kc]`` of the supervision's ``ClassTable``, if it is one.
 
-        Where clusters own components, it is that of the cluster of each.
+        With an ownership, the row of a component is the expected row of the cluster that owns it.
         """
         if "class_table" not in self.posteriors:
             return None
@@ -96,15 +97,16 @@ class ConjugateGuide(nn.Module):
     def merge(self, first: int, second: int) -> int:
         """Give the statistics of two clusters to the larger; returns the other, emptied.
 
-        Where clusters are known labels the one that may be a label is kept.
+        If the supervision numbers clusters by known labels, the one with the smaller number is
+        kept, which may be a label.
         """
         weights = self.posteriors["weights"]
         counts = self.model.weights.posterior_counts(weights.natural_parameters)
         names = self.model.supervision.names_clusters
         if first > second if names else counts[second] > counts[first]:
             first, second = second, first
-        for posterior, prior in self._of_clusters():
-            # Natural parameters add up, less the prior that was counted twice.
+        for posterior, prior in self._cluster_parameters():
+            # The sum of the natural parameters has the prior twice.
             posterior[first] += posterior[second] - prior[second]
             posterior[second] = prior[second]
         joined = self.model.weights.merged(weights.natural_parameters, first, second)
@@ -115,15 +117,15 @@ class ConjugateGuide(nn.Module):
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
         """Return a cluster to its prior, and take its items from the weights."""
-        for posterior, prior in self._of_clusters():
+        for posterior, prior in self._cluster_parameters():
             posterior[cluster] = prior[cluster]
         weights = self.posteriors["weights"]
         left = self.model.weights.emptied(weights.natural_parameters, cluster)
         weights.set_natural_parameters(left)
         self.model.supervision.empty(cluster)
 
-    def _of_clusters(self) -> list[tuple[Tensor, Tensor]]:
-        """Natural parameters with a row per cluster, of posteriors and of their priors."""
+    def _cluster_parameters(self) -> list[tuple[Tensor, Tensor]]:
+        """Natural parameters of posteriors with a row per cluster, and those of their priors."""
         priors = self.model.priors()
         return [
             (self.posteriors[name].natural_parameters, priors[name].natural_parameters)
@@ -131,7 +133,7 @@ class ConjugateGuide(nn.Module):
         ]
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the supervision how far training is, and where q(theta) stands."""
+        """Pass the number of epochs done so far, and q(theta), to the supervision."""
         components = self.posteriors["components"]
         self.model.supervision.set_epoch(epoch)
         self.model.supervision.refresh(components.family, components.natural_parameters)

@@ -1,10 +1,10 @@
-"""A guide of z for plain Pyro models of clusters, with answers about pairs or without.
+"""A guide of z for plain Pyro models of clusters, with or without answers about pairs.
 
     q(Theta, z) = q(Theta) prod_i q(z_i | Theta),    q(z_i) prop. to p(z_i | o_i, Theta) exp(m_i)
 
-q(Theta) is another guide's, such as an ``AutoNormal``. z is enumerated in this guide, and not in
-the model, where Pyro sums over it only under one weight for all items, and cannot at all where
-answers tie items together. The messages m_i are those of Luo et al. 2018, eq. 14; without answers
+q(Theta) is that of another guide, such as an ``AutoNormal``. z is enumerated in this guide, and not
+in the model: there Pyro can sum over it only if all items have the same weight, and not at all if
+answers make items dependent. The messages m_i are those of Luo et al. 2018, eq. 14; without answers
 q(z) is exact, and the bound is that of the model with z summed out.
 """
 
@@ -39,11 +39,11 @@ from pyro_crowdclust.inference import (
 )
 from pyro_crowdclust.minibatches import Batch
 
-_OF_PAIRS = "left", "right", "worker", "label", "pair_weight"
+_PAIR_FIELDS = "left", "right", "worker", "label", "pair_weight"
 
 
 class PairSite(NamedTuple):
-    """The site whether the ends of a pair agree: its name, plate and scale."""
+    """The site of whether the two items of a pair are the same: its name, plate and scale."""
 
     name: str
     plate: str
@@ -58,13 +58,13 @@ class PairSite(NamedTuple):
                 if len(plates) != 1:
                     raise ValueError(
                         f"the site {name!r} of SameCluster is in {len(plates)} plates: sample it "
-                        "in one, of the pairs"
+                        "in exactly one, the plate of the pairs"
                     )
                 return cls(name, plates[0], site["scale"])
         return None
 
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
-        """Of all that belongs to each pair in a run, but for this site."""
+        """The log-density of all other sites of the plate in a run, for each pair."""
         of_pairs = [
             unscaled_log_density(site)
             for name, site in trace_sites(trace).items()
@@ -75,26 +75,26 @@ class PairSite(NamedTuple):
 
 
 class EnumeratedGuide(nn.Module):
-    """q(z) of a plain Pyro model of a ``Batch``, beside a guide of all else.
+    """q(z) of a plain Pyro model of a ``Batch``, next to another guide of all other sites.
 
-    The model samples z by ``infer={"enumerate": "parallel"}`` inside the plate of the items, and,
-    where the batch has answers, ``SameCluster(z, batch.left, batch.right, batch.num_paired)``
-    inside a plate of the pairs, of which its likelihood of an answer is any function.
+    The model samples z with ``infer={"enumerate": "parallel"}`` inside the plate of the items, and,
+    if the batch has answers, ``SameCluster(z, batch.left, batch.right, batch.num_paired)`` inside a
+    plate of the pairs. The likelihood of an answer can be any function of the latter's value.
 
     Parameters
     ----------
     model
         The model, a Pyro callable of a batch.
     of_globals
-        Guide of all latent sites but these two: ``AutoNormal(poutine.block(model, hide=[...]))``.
+        Guide of all other latent sites: ``AutoNormal(poutine.block(model, hide=[...]))``.
     solver
-        Rounds of messages between the items that workers compared.
+        Computes the messages between the items that workers compared.
 
     Raises
     ------
     ValueError
-        When it runs, if the model enumerates no site of the items, or none of several is called
-        z, or if that is not categorical.
+        When it runs: if the model enumerates no site of the items, if it enumerates several and
+        none is called z, or if that site is not categorical.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class EnumeratedGuide(nn.Module):
             z = dist.Categorical(logits=logits, validate_args=False)
             value = pyro.sample(site.name, z, infer={"enumerate": "parallel"})
         if pairs is not None:
-            # Where z is drawn, as by Predictive, pairs agree or not as it says.
+            # If z is drawn, as by Predictive, it determines which pairs are the same.
             drawn = value.dim() == 1
             q = value if drawn else softmax_without_denormals(logits[: batch.num_paired])
             same = SameCluster(q, batch.left, batch.right, batch.num_paired).sample().to(logits)
@@ -161,9 +161,9 @@ class EnumeratedGuide(nn.Module):
             _check_plates(trace, theta, batch)
             names = [repr(name) for name, found in sites if found["infer"].get("enumerate")]
             raise ValueError(
-                f"the model enumerates {' and '.join(names) or 'no site of the items'}: sample one "
-                'inside their plate, with infer={"enumerate": "parallel"}, and call that of the '
-                "clusters 'z' if there are others"
+                f"the model enumerates {' and '.join(names) or 'no site of the items'}: sample the "
+                'cluster of the items inside their plate with infer={"enumerate": "parallel"}, and '
+                "call it 'z' if other sites are enumerated, too"
             )
         nodes: Any = trace.nodes
         z = nodes[site.name]["value"]
@@ -172,7 +172,7 @@ class EnumeratedGuide(nn.Module):
                 f"the site {site.name!r} has values of {z.dtype}, but must hold the codes of "
                 "clusters: sample it from a Categorical"
             )
-        empty = {name: getattr(batch, name)[:0] for name in _OF_PAIRS}
+        empty = {name: getattr(batch, name)[:0] for name in _PAIR_FIELDS}
         alone = site.log_posterior(
             given, dataclasses.replace(batch, num_paired=0, page=None, **empty)
         )
@@ -180,7 +180,7 @@ class EnumeratedGuide(nn.Module):
         if pairs is None:
             return site, alone, None
         first, others = alone[: batch.num_paired], alone[batch.num_paired :]
-        # Of any likelihood: what an answer says if both ends are in one cluster, and if not.
+        # log p(answer) if both items are in one cluster, and if not, under any likelihood.
         if_same, if_different = (
             pairs.log_density(
                 trace_of(poutine.condition(given, data={site.name: z, pairs.name: same}), batch)
@@ -189,18 +189,19 @@ class EnumeratedGuide(nn.Module):
         )
         ratio = (if_same - if_different).to(first)
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
-        heard, _ = self.solver.exchange(first, first, softmax_without_denormals(first), coupling)
-        return site, torch.cat([heard, others]), pairs
+        q = softmax_without_denormals(first)
+        with_messages, _ = self.solver.exchange(first, first, q, coupling)
+        return site, torch.cat([with_messages, others]), pairs
 
 
 def _check_plates(of_model: Trace, theta: Mapping[str, Tensor], batch: Batch) -> None:
-    """Raise a ``ValueError`` if a guide's plates, and not the batch, say how many items it has."""
+    """Raise a ``ValueError`` if a plate of the other guide has another size than the batch."""
     for name, site in trace_sites(of_model).items():
         for frame in site["cond_indep_stack"]:
             own = theta.get(frame.name)
             if site["infer"].get("enumerate") and own is not None and len(own) != len(batch.items):
                 raise ValueError(
-                    f"the model enumerates {name!r} in the plate {frame.name!r}, of which the "
-                    f"guide of all else draws {len(own)} items where the batch has "
+                    f"the model enumerates {name!r} in the plate {frame.name!r}, but in this plate "
+                    f"the guide of the other sites draws {len(own)} items, and the batch has "
                     f"{len(batch.items)}: {create_plates(frame.name)}"
                 )

@@ -1,8 +1,9 @@
 """The conjugate message-passing guide of BayesSCDC; Luo et al. 2018, section 3 and appendix A.
 
-Global sites: one conjugate posterior per prior of the model, stepped by natural gradients. Local
-sites: the fixed point of eq. 12 and 14 under Gaussian potentials r(o) from a recognition network.
-Every site returns its mean, so Pyro's stock ELBO is the bound J of eq. 16 and 19-25.
+Global sites have one conjugate posterior per prior of the model, trained by natural gradients. q of
+the local sites is the fixed point of eq. 12 and 14 under Gaussian potentials r(o) from a
+recognition network. Every site returns its mean, so that Pyro's own ELBO is the bound J of eq. 16
+and 19-25.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pyro_crowdclust.mixture import observed_latent
 from pyro_crowdclust.networks import AssignmentOutputs, GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
-# Items whose observed moments are in memory at a time, where q of many items is asked for.
+# The number of items whose observed moments are in memory at a time when q of many is computed.
 _ROWS = 4096
 
 if TYPE_CHECKING:
@@ -49,32 +50,33 @@ if TYPE_CHECKING:
 
 @described
 class MessagePassingGuide(ConjugateGuide):
-    """q(Theta) q(Z) q(X), conjugate and message-passing, for a ``SemiCrowdsourcedMixture``.
+    """q(Theta) q(Z) q(X) of a ``SemiCrowdsourcedMixture``, by natural steps and message passing.
 
-    With a ``classifier`` in the recognition network q(z) is what that says and the answers add, in
-    place of eq. 14.
+    If the recognition network has a ``classifier``, q(z) is the classifier's output combined with
+    the messages of the answers, instead of eq. 14.
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     recognition
         Network of the Gaussian potentials r(o); None with an ``Identity`` emission.
     solver
         How the local fixed point is found.
     full_gradient
         Also use the second term of eq. 17, the gradient of the global parameters through the
-        local fixed point. The optimizer's guard then keeps them in their domain.
+        local fixed point. The optimizer then makes sure that they stay in their domain.
     recognition_term
-        What the recognition network also learns from the answers; see ``RecognitionTerm``.
+        A further loss by which the recognition network learns from the answers; see
+        ``RecognitionTerm``.
     consistency_term
-        What it also learns from views of the items; see ``ConsistencyTerm``.
+        A further loss by which it learns from views of the items; see ``ConsistencyTerm``.
 
     Raises
     ------
     ValueError
-        Without a recognition network where latents are not observed, or there is a
-        ``consistency_term``; for a classifier beside supervision that couples items.
+        If there is no recognition network, but the latents are not observed or there is a
+        ``consistency_term``; or if there is a classifier, but the supervision couples items.
 
     Examples
     --------
@@ -103,8 +105,8 @@ class MessagePassingGuide(ConjugateGuide):
         super().__init__(model)
         if recognition is None and consistency_term is not None:
             raise ValueError(
-                "a consistency term teaches the recognition network, and there is none: leave out "
-                "consistency_term with an Identity emission"
+                "a consistency term trains a recognition network, but the guide has none: leave "
+                "out consistency_term if the emission is an Identity"
             )
         if recognition is None and not model.emission.observes_latent:
             raise ValueError(
@@ -116,8 +118,8 @@ class MessagePassingGuide(ConjugateGuide):
         if recognition is not None and recognition.classifier is not None:
             if model.supervision.couples_items:
                 raise ValueError(
-                    "a network that says what z is knows nothing of a field that couples items: "
-                    "leave out classifier, or the field"
+                    "a recognition network with a classifier cannot be combined with supervision "
+                    "that couples items, such as a field: leave out the classifier, or the field"
                 )
             self.outputs = AssignmentOutputs(model.num_clusters)
         self.solver = solver
@@ -157,18 +159,18 @@ class MessagePassingGuide(ConjugateGuide):
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)
             return ObservedConditionals(log_weights.to(scores.dtype) + scores)
         theta = components.latent_statistics(theta)
-        of_latents = self._of_latents(features, log_weights, theta)
-        said = self._said(features)
-        if said is None:
+        of_latents = self._latent_conditionals(features, log_weights, theta)
+        log_assignments = self._log_assignments(features)
+        if log_assignments is None:
             return of_latents
-        said = self.model.supervision.local_log_weights(said, labels, batch)
-        return AmortizedConditionals(said, of_latents)
+        with_labels = self.model.supervision.local_log_weights(log_assignments, labels, batch)
+        return AmortizedConditionals(with_labels, of_latents)
 
     def _log_weights(self, weights: Tensor) -> Float[Tensor, " cluster"]:
-        """E[log pi], as much as it counts."""
+        """E[log pi] times the ``prior_weight`` of the model."""
         return self.model.prior_weight * self.model.weights.log_weights(weights)
 
-    def _of_latents(
+    def _latent_conditionals(
         self, features: Tensor, log_weights: Tensor, theta: Tensor
     ) -> LocalConditionals:
         """The local updates under the potentials of these features."""
@@ -177,15 +179,15 @@ class MessagePassingGuide(ConjugateGuide):
         family, like = self.model.components.latent_family, potential.linear
         return LocalConditionals(family, log_weights.to(like), theta.to(like), potential)
 
-    def _said(self, features: Tensor) -> Float[Tensor, "item cluster"] | None:
-        """log q(z | o) of the network of z; None without one.
+    def _log_assignments(self, features: Tensor) -> Float[Tensor, "item cluster"] | None:
+        """log q(z | o) of the classifier, if there is one.
 
-        Outputs of merged clusters count for one.
+        Outputs of merged clusters are added up.
         """
         if self.recognition is None or self.outputs is None:
             return None
-        said = self.recognition.log_assignments(features)
-        return None if said is None else self.outputs(said)
+        found = self.recognition.log_assignments(features)
+        return None if found is None else self.outputs(found)
 
     def _local(
         self,
@@ -197,57 +199,56 @@ class MessagePassingGuide(ConjugateGuide):
         *,
         learn: bool = False,
     ) -> LocalPosterior:
-        """q of the local sites; to ``learn`` also adds the terms of the loss."""
+        """q of the local sites; with ``learn`` also adds the further terms of the loss."""
         if not self.full_gradient:
             weights, theta = weights.detach(), theta.detach()
             rates, labels = detached(rates), detached(labels)
         conditionals = self._conditionals(batch, weights, theta, labels)
         sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
         if sites is None or not sites.in_batch(batch):
-            heard = self.model.supervision.solve(self.solver, conditionals, labels, batch)
+            found = self.model.supervision.solve(self.solver, conditionals, labels, batch)
             if learn:
-                self._add_consistency(conditionals, heard, weights, batch)
-            return heard
+                self._add_consistency(conditionals, found, weights, batch)
+            return found
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
         field = self.model.supervision.coupling(labels, batch)
         coupling = answers if field is None else SumCoupling(answers, field)
-        alone, heard = self.solver.solve(conditionals, coupling)
+        alone, found = self.solver.solve(conditionals, coupling)
         if not learn:
-            return heard
+            return found
         if self.recognition_term is not None:
             if self.full_gradient:  # The term is for the recognition network alone.
                 alone = self.solver.solve(conditionals.with_fixed_globals())[1]
-            said = sites.coupling(detached(rates), batch, dtype, weighted=True)
-            relational = self.recognition_term.loss(alone.assignments, said)
+            weighted = sites.coupling(detached(rates), batch, dtype, weighted=True)
+            relational = self.recognition_term.loss(alone.assignments, weighted)
             add_loss_term("recognition", relational)
-        self._add_consistency(conditionals, heard, weights, batch)
-        return heard
+        self._add_consistency(conditionals, found, weights, batch)
+        return found
 
     def _add_consistency(
         self,
         conditionals: Conditionals,
-        heard: LocalPosterior,
+        found: LocalPosterior,
         weights: Tensor,
         batch: Batch,
     ) -> None:
-        """Teach the network to find by views alone, without labels, what was found of the items."""
+        """Add the loss of q(z) from views, without labels, against what was found of the items."""
         if self.consistency_term is None or self.recognition is None:
             return
         views = self.consistency_term.views(batch)
-        seen = self._said(views)
-        if seen is None:
+        of_views = self._log_assignments(views)
+        if of_views is None:
             assert isinstance(conditionals, LocalConditionals)  # of the recognition network
-            of_views = replace(
+            viewed = replace(
                 conditionals,
                 log_weights=self._log_weights(weights).to(conditionals.dtype),
                 potential=self.recognition(views),
             )
-            viewed = of_views.with_fixed_globals()
-            seen = self.solver.solve(viewed)[1].logits
+            of_views = self.solver.solve(viewed.with_fixed_globals())[1].logits
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
-            heard.assignments, seen, item_weight, batch.answered
+            found.assignments, of_views, item_weight, batch.answered
         )
         add_loss_term("consistency", consistency)
 
@@ -267,7 +268,7 @@ class MessagePassingGuide(ConjugateGuide):
         rates: dict[str, Tensor],
         labels: dict[str, Tensor],
     ) -> LocalPosterior:
-        """The same for many items on observed features, whose moments take the most memory."""
+        """The same for many items with observed features, in parts, since moments take memory."""
         parts = (batch.features_of_rows(at, at + _ROWS) for at in range(0, len(batch.items), _ROWS))
         logits = torch.cat(
             [self._conditionals(part, weights, theta, labels).first_logits() for part in parts]
@@ -282,11 +283,11 @@ class MessagePassingGuide(ConjugateGuide):
 
     @property
     def sharpness(self) -> float:
-        """tau, the power by which observed features count, as the model says."""
+        """tau, the power of the observed features' likelihood in the model."""
         return self.model.feature_weight
 
     def read_at(self, sharpness: float) -> MessagePassingGuide:
-        """The same posterior under a model with ``p(x | z)^tau``, and the prior of z as it is."""
+        """The same posterior under a model with ``p(x | z)^tau`` and an untempered prior of z."""
         return self.for_model(rebuilt(self.model, feature_weight=sharpness, prior_weight=1.0))
 
     def tempered(self, sharpness: float, solver: LocalSolver) -> MessagePassingGuide:
@@ -299,7 +300,7 @@ class MessagePassingGuide(ConjugateGuide):
         model: SemiCrowdsourcedMixture,
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
     ) -> MessagePassingGuide:
-        """The same posterior of another model; sites that only this one has are at their prior."""
+        """The same posterior for another model; sites that only this has are at their prior."""
         other = rebuilt(self, model=model, solver=solver)
         own = self.state_dict()
         own = {name: value for name, value in own.items() if not name.startswith("model.")}
@@ -313,7 +314,7 @@ class MessagePassingGuide(ConjugateGuide):
         generator: torch.Generator,
         steps: int = 300,
     ) -> None:
-        """Train the recognition network to find a given partition, the mixture as it stands."""
+        """Train the recognition network to find a given partition, with the mixture fixed."""
         recognition = self.recognition
         assert recognition is not None  # else there is nothing to train
         weights, theta, *_ = self.mean_globals()
@@ -321,15 +322,15 @@ class MessagePassingGuide(ConjugateGuide):
         log_weights = self.model.weights.log_weights(weights)
 
         def from_latents(features: Tensor) -> Tensor:
-            conditionals = self._of_latents(features, log_weights, theta).with_fixed_globals()
-            return self.solver.solve(conditionals)[1].logits
+            conditionals = self._latent_conditionals(features, log_weights, theta)
+            return self.solver.solve(conditionals.with_fixed_globals())[1].logits
 
         classifier = recognition.classifier
-        logits, taught = (
+        logits, trained = (
             (from_latents, recognition) if classifier is None else (classifier, classifier)
         )
         features = features.to(next(recognition.parameters()).dtype)
-        parameters = list(taught.parameters())
+        parameters = list(trained.parameters())
         learn_partition(logits, parameters, features, responsibilities, generator, steps)
 
     def check(self, data: CrowdData) -> None:
@@ -347,12 +348,12 @@ class MessagePassingGuide(ConjugateGuide):
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Return a cluster to its prior; its items and outputs count no more."""
+        """Reset a cluster to its prior; its items and outputs no longer count."""
         super().empty(cluster)
         if self.outputs is not None:
             self.outputs.empty(cluster)
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the guide how far training is, for what it anneals."""
+        """Set the number of epochs done so far, on which annealed terms depend."""
         anneal(epoch, self.recognition_term, self.consistency_term)
         super().set_epoch(epoch)

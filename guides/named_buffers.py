@@ -1,4 +1,4 @@
-"""Tensors by name that are saved and moved with a guide."""
+"""Named tensors that are saved and moved between devices with a guide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NamedBuffers(nn.Module):
     Parameters
     ----------
     tensors
-        By name; the names stay.
+        The tensors by name; ``set`` replaces tensors, not names.
 
     Examples
     --------
@@ -37,6 +37,6 @@ class NamedBuffers(nn.Module):
         return dict(self.named_buffers(remove_duplicate=False))
 
     def set(self, tensors: Mapping[str, Tensor]) -> None:
-        """Other tensors under these names."""
+        """Replace the tensors with these names."""
         for name, tensor in tensors.items():
             setattr(self, name, tensor)

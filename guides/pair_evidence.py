@@ -1,4 +1,4 @@
-"""What answers about pairs say by q of the workers and of how pairs look, and how q learns."""
+"""The evidence of answers about pairs under q of workers and looks, and updates of this q."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.models.answered_partition import AnsweredPartition, asked_pairs
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models.answered_partition import asked_pairs
 from pyro_crowdclust.partitions import Heard
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
 _FIRST_ROUNDS = 30
-# Before anything is known workers are right of four pairs in five; what that can say of a pair.
+# Before training workers are assumed to be right about four pairs in five: the evidence of one
+# answer, and the limit of that of all answers about a pair.
 _COMMON, _SURE = math.log(4.0), math.log(19.0)
 
 
 class PairEvidence:
-    """Answers, and the posteriors by which they are heard.
+    """Answers about pairs, and the posteriors under which they are evidence about the partition.
 
     Parameters
     ----------
@@ -42,23 +44,23 @@ class PairEvidence:
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
         return means.pop("looks"), means
 
-    def said(
+    def log_likelihoods(
         self, rates: Mapping[str, Float[Tensor, "*replica worker size"]]
     ) -> Float[Tensor, "*replica pair look"]:
-        """``log p(answers, x | y)`` of every pair, by statistics of the workers' sites.
+        """``log p(answers, x | y)`` of every pair, from statistics of the workers' sites.
 
-        Replicas of the workers, each with rates of their own, have given the same answers.
+        The answers are the same for all replicas; the workers of each replica have other rates.
         """
-        shape, one_crowd = self._one_crowd(rates)
-        each = self.model.log_answers(*one_crowd).view(math.prod(shape), self.batch.num_pairs, -1)
-        said = self.pairs.total(each.transpose(0, 1)).transpose(0, 1) + self.likeness
-        return said.reshape(*shape, *said.shape[1:])
+        shape, flattened = self._flattened(rates)
+        each = self.model.log_answers(*flattened).view(math.prod(shape), self.batch.num_pairs, -1)
+        found = self.pairs.total(each.transpose(0, 1)).transpose(0, 1) + self.likeness
+        return found.reshape(*shape, *found.shape[1:])
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
-        """``log p(answers, x | different)`` and ``log p(answers, x | same)`` of clear items."""
+        """``log p(answers, x | different)`` and ``log p(answers, x | same)``, if none is hard."""
         rows, rates = self.means()
-        said = self.said(rates)
-        different, same = (torch.logsumexp(said + row, 1) for row in rows[:2])
+        log_likelihoods = self.log_likelihoods(rates)
+        different, same = (torch.logsumexp(log_likelihoods + row, 1) for row in rows[:2])
         return different, same
 
     @property
@@ -71,20 +73,20 @@ class PairEvidence:
         looks: Float[Tensor, "*replica pair look"],
         rates: Mapping[str, Float[Tensor, "*replica worker size"]],
     ) -> dict[str, Float[Tensor, "*replica worker size"]]:
-        """Expected counts of every site of the workers: the answers are linear in all of them."""
+        """Expected counts of every site of the workers: gradients of a linear log-likelihood."""
         rates = {name: rate.detach().requires_grad_() for name, rate in rates.items()}
         with torch.enable_grad():
-            shape, (sites, worker, label) = self._one_crowd(rates)
+            shape, (sites, worker, label) = self._flattened(rates)
             look = looks[..., self.pairs.pair, :].flatten(0, -2)
             log_likelihood = self.model.answer(look, sites, worker).log_prob(label)
             weight = self.batch.pair_weight.repeat(math.prod(shape))
             counts = torch.autograd.grad((weight * log_likelihood).sum(), list(rates.values()))
         return dict(zip(rates, counts, strict=True))
 
-    def _one_crowd(
+    def _flattened(
         self, rates: Mapping[str, Float[Tensor, "*replica worker size"]]
     ) -> tuple[torch.Size, tuple[dict[str, Tensor], Tensor, Tensor]]:
-        """The shape of the replicas; rates of them all, and of each answer its worker and label."""
+        """The shape of the replicas; rates, workers and labels as those of a single large crowd."""
         shape = next(iter(rates.values())).shape[:-2]
         batch, num_workers = self.batch, self.model.annotators.num_workers
 
@@ -96,14 +98,14 @@ class PairEvidence:
         return shape, (sites, *batch.once(("replicas", shape), answers))
 
     def move_workers(self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]) -> None:
-        """Give the workers the posteriors of pairs that have these looks, from their ``rates``."""
+        """Set the workers' posteriors, given the looks of the pairs and their present ``rates``."""
         for name, count in self.counts(looks, rates).items():
             prior = self.model.priors()[name].natural_parameters
             self.posteriors[name].set_natural_parameters(prior + count)
 
 
 class FirstWorkers(PairEvidence):
-    """Workers by Dawid and Skene's algorithm on pairs, who then learn from partitions."""
+    """Posteriors of workers by Dawid and Skene's algorithm on pairs, updated by partitions."""
 
     def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
         super().__init__(model, posteriors, batch)
@@ -116,34 +118,34 @@ class FirstWorkers(PairEvidence):
         for _ in range(_FIRST_ROUNDS):
             self.move_workers(looks, rates)
             rates = self.means()[1]
-            said = self.said(rates)
-            looks = (said + looks[asked].mean(0).clamp_min(1e-6).log()).softmax(1)
+            log_shares = looks[asked].mean(0).clamp_min(1e-6).log()
+            looks = (self.log_likelihoods(rates) + log_shares).softmax(1)
         self._looks, self.same = looks, float((looks @ level)[asked].mean())
         model.learn_likeness(looks, batch, self.pairs)
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
-        """What the answers say for "same": of common workers, and of these."""
+        """The evidence for "same" of every pair: with typical workers, and with these."""
         common = self.pairs.num_answers * (2 * self.shares - 1) * _COMMON
         different, same = self.relations()
         common = common + self.likeness[:, -1]
         return torch.stack([common.clamp(-_SURE, _SURE), same - different])
 
     def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
-        """Learn from pairs that are one cluster with these probabilities."""
+        """Update the workers, given the probabilities that pairs are in one cluster."""
         for _ in range(rounds):
             rows, rates = self.means()
             looks = self._looks
-            # Where nobody is together yet, what pairs look like is all there is.
+            # While all items are apart, only the looks of the start are known.
             if bool(together.any()):
                 expected = torch.lerp(rows[0], rows[1], together.unsqueeze(1))
-                looks = (self.said(rates) + expected).softmax(1)
+                looks = (self.log_likelihoods(rates) + expected).softmax(1)
             self.move_workers(looks, rates)
         names = self.model.annotators.priors()
         state = {name: self.posteriors[name].natural_parameters.clone() for name in names}
         return Heard(*self.relations(), self._divergence(), state)
 
     def _divergence(self) -> float:
-        """KL of the workers from their prior."""
+        """The KL divergence of the workers' posterior from their prior."""
         return sum(
             float(self.posteriors[name].distribution().divergence(prior.distribution()))
             for name, prior in self.model.annotators.priors().items()

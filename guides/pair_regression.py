@@ -3,8 +3,8 @@
     q = q(phi) prod_m q(alpha_m) q(beta_m) prod_i q(z_i)
     log q(z_i = k) = E[log p(z_i = k | x_i)] + sum_j w_ij q(z_j = k) + const
 
-with w as in eq. 14 of Luo et al. 2018, and what known labels and links add. Items of which nothing
-is said have their prediction.
+with w as in eq. 14 of Luo et al. 2018, and further terms of known labels and links. Items without
+any of these have the prediction of the regression.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from pyro_crowdclust.training import held_steps
 
 @dataclass(frozen=True)
 class DrawnStart:
-    """The start of a ``PairRegressionGuide`` with groups that were drawn already.
+    """The start of a ``PairRegressionGuide`` from groups that have already been drawn.
 
-    Several fits to the same answers may begin at the same draws.
+    Several fits to the same answers can share the draws.
 
     Attributes
     ----------
     groups
-        As of ``drawn_groups``.
+        Groups as ``drawn_groups`` returns them.
     """
 
     groups: Int[Tensor, "partition item"]
@@ -66,23 +66,25 @@ class DrawnStart:
 
 @described
 class PairRegressionGuide(nn.Module):
-    """q(phi) q(rates) q(Z), conjugate but for q(Z), for a ``PairRegression``.
+    """q(phi) q(rates) q(Z) of a ``PairRegression``, with conjugate q of the global sites.
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     solver
-        Its rounds of messages.
+        Computes the messages between items.
     start_steps
-        For so many steps q(z) is held at a partition by the answers, and for as many it is free.
+        In the start q(z) is held at a partition by the answers for this many steps, and is free
+        for as many more.
     num_items
-        Messages to the first so many items begin at what q(z) was in the step before; to others at
-        what the coordinates say of them, which is enough where that is something. All N items for
-        a regression on no coordinates, under which they would be all alike.
+        For this many items, the first of the data, the messages of a step begin at q(z) of the step
+        before; for all others at the prediction from their coordinates, which is enough if the
+        coordinates are informative. All N items for a regression without coordinates, under which
+        the predictions of all items are the same.
     sharpness
-        tau above 0: once trained, q(z) is read with ``p(z | x)^tau``, normalized (temperature
-        scaling; Guo et al. 2017), as answers that were held out may have it. Training has tau = 1.
+        tau above 0: after training, q(z) is computed with ``p(z | x)^tau``, normalized (temperature
+        scaling; Guo et al. 2017). It can be chosen by held-out answers. Training has tau = 1.
 
     Raises
     ------
@@ -96,10 +98,10 @@ class PairRegressionGuide(nn.Module):
     >>> from pyro_crowdclust.mixture import SoftmaxRegression
     >>> from pyro_crowdclust.models import PairRegression
     >>> x = torch.linspace(-1, 1, 20).unsqueeze(1)
-    >>> said = {"left": [0, 1, 2], "right": [3, 18, 19], "worker": list("aaa"), "label": [1, 0, 0]}
+    >>> answers = {"left": [0, 1, 2], "right": [3, 18, 19], "worker": [0] * 3, "label": [1, 0, 0]}
     >>> model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(1))
     >>> guide = PairRegressionGuide(model)
-    >>> result = fit(model, guide, CrowdData(x, said), batch_size=None, epochs=9, progress=False)
+    >>> result = fit(model, guide, CrowdData(x, answers), batch_size=None, epochs=9, progress=False)
     >>> result.same_cluster_probability(0, 3) > result.same_cluster_probability(0, 19)
     True
     """
@@ -124,10 +126,11 @@ class PairRegressionGuide(nn.Module):
         self.sharpness = sharpness
         self.posteriors: Any = conjugate_posteriors(model.priors())
         size = model.num_clusters, model.regression.num_features
-        # What tables say of clusters, which are no sites here: as of the last step of training.
+        # Shares and locations of clusters for tables, since they are no sites of this model: those
+        # of the last step of training.
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
-        # log q(z) of the last step; NaN of items that had no answers.
+        # log q(z) of the last step; NaN for items without answers.
         self.register_buffer("heard", self.shares.new_full((num_items, size[0]), torch.nan))
         self.held: Tensor | None = None
 
@@ -142,7 +145,7 @@ class PairRegressionGuide(nn.Module):
             logits = self.held
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
-                logits = self._heard(prior, rates, labels, batch)
+                logits = self._with_messages(prior, rates, labels, batch)
             if is_training:
                 self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
@@ -151,14 +154,14 @@ class PairRegressionGuide(nn.Module):
         if sites.in_batch(batch):
             sites.sample_guide(z, rates, batch)
 
-    def _heard(
+    def _with_messages(
         self,
         prior: Float[Tensor, "item cluster"],
         rates: dict[str, Tensor],
         labels: dict[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z): what the features say, known labels, and messages of answers and links."""
+        """log q(z) from the prediction, known labels, and messages of answers and links."""
         sites, supervision = sites_of(self.model.annotators), self.model.supervision
         alone = supervision.local_log_weights(prior, labels, batch)
         answers = sites.coupling(rates, batch, prior.dtype) if sites.in_batch(batch) else None
@@ -171,14 +174,14 @@ class PairRegressionGuide(nn.Module):
     def _before(
         self, items: Int[Tensor, " item"], alone: Float[Tensor, "item cluster"]
     ) -> Float[Tensor, "item cluster"]:
-        """Log q(z) of the step before, and of items that are new to this what is known of them."""
+        """log q(z) of the step before, or ``alone`` for items that have none."""
         before = alone.clone()
         is_known = items < len(self.heard)
         before[is_known] = self.heard[items[is_known]].to(alone)
         return torch.where(before.isnan(), alone, before)
 
     def make_room(self, num_items: int) -> None:
-        """Have room for so many items, new ones last."""
+        """Extend the stored q(z) to ``num_items`` items, with the new ones last."""
         more = num_items - len(self.heard)
         if len(self.heard):
             self.heard = nn.functional.pad(self.heard, (0, 0, 0, more), value=torch.nan)
@@ -197,7 +200,7 @@ class PairRegressionGuide(nn.Module):
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(z) of a batch, with the messages of the answers that it holds.
 
-        Predictions take into account how well the coefficients are known.
+        Predictions of items without evidence average over the posterior of the coefficients.
         """
         statistics = self.posteriors["coefficients"].mean()
         prior = self.model.log_classes(statistics, batch)
@@ -209,14 +212,15 @@ class PairRegressionGuide(nn.Module):
         if self.sharpness != 1:
             prior = (self.sharpness * prior).log_softmax(-1)
         labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
-        return LocalPosterior(self._heard(prior, self.rate_statistics(), labels, batch), None)
+        logits = self._with_messages(prior, self.rate_statistics(), labels, batch)
+        return LocalPosterior(logits, None)
 
     def read_at(self, sharpness: float) -> PairRegressionGuide:
         """The same posterior, read with another sharpness."""
         return self.tempered(sharpness, self.solver)
 
     def tempered(self, sharpness: float, solver: LocalSolver) -> PairRegressionGuide:
-        """The same posterior, read with another sharpness, and in the rounds of this solver."""
+        """The same posterior, read with another sharpness and another solver."""
         other = rebuilt(self, sharpness=sharpness, solver=solver)
         other.load_state_dict(self.state_dict())
         return other
@@ -228,21 +232,21 @@ class PairRegressionGuide(nn.Module):
         *,
         drawn: Int[Tensor, "partition item"] | None = None,
     ) -> None:
-        """Move all posteriors to where a partition by the answers puts them.
+        """Fit all posteriors to the best of several partitions of the items.
 
-        One partition is of the groups that answers keep together, one of the known labels, some of
-        those in draws of a partition by the answers alone, others of the directions of the features
-        along which answers tell items apart, all of them and the clearest one. The one that the
-        bound prefers is taken:
-        groups know most where few items have many answers, directions where many have few. Without
-        coordinates there are those of the draws alone.
+        The partitions are: groups of items that answers keep together; the known labels; groups in
+        posterior draws that use the answers alone; and partitions along the directions of the
+        features in which items with the answer "different" differ most, by all such directions and
+        by the clearest one. The partition with the highest bound after some steps is chosen: groups
+        are best if few items have many answers each, directions if many items have few. A
+        regression without coordinates has only the draws and the known labels.
 
         Parameters
         ----------
         data, generator
             As of ``fit(initialize=...)``.
         drawn
-            The groups in the draws (``drawn_groups``), where they are known.
+            The groups in the draws (``drawn_groups``), if they have been drawn already.
         """
         batch = answered_batch(data)
         if batch is None:
@@ -256,7 +260,7 @@ class PairRegressionGuide(nn.Module):
         if batch.known is not None:
             partitions.append(torch.where(batch.known < number, batch.known, -1))
         if self.model.regression.num_features:
-            partitions += self._of_features(data, batch, generator)
+            partitions += self._feature_partitions(data, batch, generator)
         prior = copy.deepcopy(self.state_dict())
         found = []
         for partition in partitions:
@@ -265,23 +269,23 @@ class PairRegressionGuide(nn.Module):
             found.append((elbo, copy.deepcopy(self.state_dict())))
         self.load_state_dict(max(found, key=lambda one: one[0])[1])
 
-    def _of_features(
+    def _feature_partitions(
         self, data: CrowdData, batch: Batch, generator: torch.Generator
     ) -> list[Int[Tensor, " item"]]:
-        """Partitions of the items of a batch with all answers, for a regression on coordinates."""
+        """Partitions of the items of a batch with all answers that need coordinates or groups."""
         number = self.model.num_clusters
         if data.placements is not None:
             data = data.as_pairs()
         found, answers = [answered_groups(data, number)[batch.items]], data.answers
         assert answers is not None  # there are some
-        told = ~answers.label.isnan()  # who could not tell tells no items apart
-        if not bool(told.any()):
+        decided = ~answers.label.isnan()  # NaN is the answer "cannot tell"
+        if not bool(decided.any()):
             return found
         asked = self.model.coordinates(batch)[: batch.num_paired].double()
         row = torch.full((data.num_items,), -1)
         row[batch.items[: len(asked)]] = torch.arange(len(asked))
-        said = row[answers.left[told]], row[answers.right[told]], answers.label[told].double()
-        along = answer_directions(asked, *said)
+        left, right = row[answers.left[decided]], row[answers.right[decided]]
+        along = answer_directions(asked, left, right, answers.label[decided].double())
         each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
         along_each = (
             partition_along(some, max_groups=number, generator=generator) for some in each
@@ -290,11 +294,11 @@ class PairRegressionGuide(nn.Module):
         return found + [nn.functional.pad(one, (0, others), value=-1) for one in along_each]
 
     def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
-        """The ELBO after steps from a partition; -1 is an item of which it says nothing."""
+        """The ELBO after steps from a partition; items without a group have -1."""
         number = self.model.num_clusters
-        sure = nn.functional.one_hot(group.clamp_min(0), number).double()
-        unsure = torch.full_like(sure, 1 / number)
-        logits = torch.where((group >= 0).unsqueeze(1), sure, unsure).clamp_min(1e-30).log()
+        one_hot = nn.functional.one_hot(group.clamp_min(0), number).double()
+        uniform = torch.full_like(one_hot, 1 / number)
+        logits = torch.where((group >= 0).unsqueeze(1), one_hot, uniform).clamp_min(1e-30).log()
         held = [logits] * self.start_steps + [None] * self.start_steps
         loss = held_steps(self.model, self, batch, held, 0.5)
         return -loss if math.isfinite(loss) else -math.inf

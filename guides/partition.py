@@ -1,17 +1,22 @@
-"""The guide of clusters from answers alone: conjugate posteriors, and Gibbs draws of the partition.
+"""The guide of ``AnsweredPartition``: conjugate posteriors, and Gibbs draws of the partition.
 
     q = q(looks) prod_m q(alpha_m) q(beta_m) prod_ij q(y_ij | z, h),      z and h drawn
 
-Every step of training is a sweep of Gibbs sampling, or several where answers are few: rates and
-looks given the last partition and what its pairs look like, the partition given the rates, item by
-item, which items are hard, if there are such, and the looks of pairs given all. Under priors that
-say so this is done by several replicas, for all but the last of which the answers count less, and
-which exchange their partitions (``guides.replicas``): where answers are few, a single chain is sure
-of what others deny. There may be several such chains of replicas. The last partitions are kept, and
-what the rates are given each: clusters, their probabilities and intervals of the rates are read
-from them, so that these leave open what the partition leaves open. The natural step then moves q
-towards the draw; with steps below one that is stochastic variational inference with local draws
-(Mimno, Hoffman and Blei 2012). Predictions and the ELBO are those of q.
+Every step of training is a sweep of Gibbs sampling, or several if there are few answers. A sweep
+draws the workers' rates and the look probabilities given the last partition and looks; then the
+partition given the rates, item by item; then which items are hard, if the model has hard items; and
+last the looks of the pairs.
+
+Under priors with several ``powers``, several replicas of the chain are run, and the answers count
+less in all but the last one; they exchange their partitions (``guides.replicas``). With few
+answers, single chains would each be certain of different partitions. There can be several such
+chains of replicas.
+
+The last partitions are kept, with the posterior of the rates given each. Clusters, probabilities
+and intervals of rates are computed from all of them and so include the uncertainty about the
+partition. The natural step moves q towards the last draw; with step sizes below one this is
+stochastic variational inference with local draws (Mimno, Hoffman and Blei 2012). Predictions and
+the ELBO are those of q.
 """
 
 from __future__ import annotations
@@ -40,39 +45,40 @@ from pyro_crowdclust.guides.named_buffers import NamedBuffers
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
-from pyro_crowdclust.models.answered_partition import AnsweredPartition, pair_weights
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.models.answered_partition import pair_weights
 from pyro_crowdclust.partitions import AskedPairs, Start
 
-# The prior of the workers is learned as if so many stood for the prior that was given.
+# The prior that was given counts as this many workers when the prior of workers is learned.
 _PSEUDO_WORKERS = 30.0
-# Priors are learned in every fifth step: they move slowly, and learning costs as much as a sweep.
+# Priors are learned in every fifth step: they change slowly, and learning costs as much as a sweep.
 _LEARN_EVERY = 5
-# Sweeps of replicas in every step: as many as hear so many answers, and not more than one for so
-# many items, of which few soon have been everywhere.
-_ANSWERS, _ITEMS, _MOST_SWEEPS = 1500, 15, 4
-# Chains: as many as hear so many answers in all.
+# A step of replicas processes about _ANSWERS answers in its sweeps, with at most one sweep per
+# _ITEMS items, since few items soon have been in all clusters.
+_ANSWERS, _ITEMS, _MAX_SWEEPS = 1500, 15, 4
+# Answers in all chains together.
 _ANSWERS_OF_CHAINS = 3000
 
 
-def affordable_chains(num_pairs: int, most: int) -> int:
-    """As many chains as hear 3,000 answers in all, from one to so many."""
-    return max(min(_ANSWERS_OF_CHAINS // max(num_pairs, 1), most), 1)
+def affordable_chains(num_pairs: int, max_chains: int) -> int:
+    """The number of chains with about 3,000 answers in all, from 1 to ``max_chains``."""
+    return max(min(_ANSWERS_OF_CHAINS // max(num_pairs, 1), max_chains), 1)
 
 
 @described
 class PartitionGuide(nn.Module):
-    """q of the workers and of how pairs look, and draws of the partition.
+    """q of the workers and of the looks of pairs, and posterior draws of the partition.
 
     Parameters
     ----------
     model
-        The model whose posterior this is. The prior of its workers is learned, too.
+        The model whose posterior this approximates. The prior of its workers is learned, too.
     num_items
-        N.
+        N, the number of items.
     num_draws
-        How many of the last partitions of every chain are kept.
+        The number of last partitions that are kept of every chain.
     num_chains
-        Chains of replicas, each of which goes its own way.
+        The number of independent chains of replicas.
 
     Examples
     --------
@@ -80,8 +86,8 @@ class PartitionGuide(nn.Module):
     >>> from pyro_crowdclust.annotators import TwoCoin
     >>> from pyro_crowdclust.models import AnsweredPartition
     >>> from pyro_crowdclust.partitions import FewClusters
-    >>> said = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": list("aaa"), "label": [1, 0, 0]}
-    >>> data, model = CrowdData(None, said), AnsweredPartition(TwoCoin(1), FewClusters())
+    >>> answers = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": list("aaa"), "label": [1, 0, 0]}
+    >>> data, model = CrowdData(None, answers), AnsweredPartition(TwoCoin(1), FewClusters())
     >>> guide = PartitionGuide(model, data.num_items, num_draws=20)
     >>> result = fit(model, guide, data, batch_size=None, epochs=20, progress=False)
     >>> result.guide.partition_draws().shape
@@ -123,7 +129,7 @@ class PartitionGuide(nn.Module):
 
     @property
     def _last(self) -> int:
-        """The place of the last draw, of one chain after the other."""
+        """The index of the last draw; the chains take turns in providing it."""
         chain = int(self.steps) % self.num_chains
         return ((int(self.steps) - 1) * self.num_chains + chain) % len(self.draws)
 
@@ -137,7 +143,7 @@ class PartitionGuide(nn.Module):
         return self.draws[: max(1, int(self.steps)) * self.num_chains]
 
     def draws_by_chain(self) -> Int[Tensor, "draw chain item"]:
-        """The same, by the chain that they are of."""
+        """The same draws, with an axis of chains."""
         return self.partition_draws().unflatten(0, (-1, self.num_chains))
 
     def hard_probabilities(self) -> Float[Tensor, " item"]:
@@ -146,18 +152,18 @@ class PartitionGuide(nn.Module):
 
     @torch.no_grad()
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Begin with workers by Dawid and Skene's algorithm on pairs, and the prior's partition."""
+        """Begin with workers by Dawid and Skene's algorithm on pairs, and starts of the prior."""
         self._all = full_batch(data)
         workers = FirstWorkers(self.model, self.posteriors, self._all)
         self._begin(self.model.prior.start(workers, workers.pairs, generator))
 
     def _begin(self, starts: Sequence[Start]) -> None:
-        """Where replicas begin, the best last; an update brings new ones."""
+        """Set the replicas to these starts, which are ordered with the best last."""
         for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
         per_chain = len(self.model.prior.powers)
         first = detached({name: q.natural_parameters for name, q in self.posteriors.items()})
-        # The best has all answers; where there are fewer starts than replicas they repeat.
+        # The best start is for the last replica, the posterior; fewer starts than replicas repeat.
         of_chain = [starts[-1 - place % len(starts)] for place in reversed(range(per_chain))]
         begun = of_chain * self.num_chains
         labels = torch.stack([start.labels for start in begun])
@@ -174,7 +180,7 @@ class PartitionGuide(nn.Module):
         self.steps.fill_(1)
 
     def _replicas(self) -> Replicas:
-        """All replicas, the last of each chain with all that the answers say."""
+        """The states of all replicas; the last of each chain has the full likelihood."""
         return Replicas(self.replica_labels, self.replica_hard, self.replica_given.by_name())
 
     def _set_replicas(self, replicas: Replicas) -> None:
@@ -187,15 +193,15 @@ class PartitionGuide(nn.Module):
 
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
-        """Sweeps of all replicas; the last one's partition is the draw."""
-        heard = PairEvidence(self.model, self.posteriors, batch)
+        """Sweeps of all replicas; the partition of the last replica of each chain is a draw."""
+        evidence = PairEvidence(self.model, self.posteriors, batch)
         replicas, powers = self._replicas(), self.model.prior.powers
-        most = _MOST_SWEEPS if len(powers) > 1 else 1
-        asked = _ANSWERS // max(batch.num_pairs, 1)
-        sweeps = max(min(asked, len(self.labels) // _ITEMS, most), 1)
+        max_sweeps = _MAX_SWEEPS if len(powers) > 1 else 1
+        by_answers = _ANSWERS // max(batch.num_pairs, 1)
+        sweeps = max(min(by_answers, len(self.labels) // _ITEMS, max_sweeps), 1)
         for turn in range(sweeps):
             first = (int(self.steps) * sweeps + turn) % 2
-            replicas, choices = run_replicas(replicas, powers, heard, first)
+            replicas, choices = run_replicas(replicas, powers, evidence, first)
         self._set_replicas(replicas)
         place = int(self.steps) * self.num_chains + torch.arange(self.num_chains)
         place, last = place % len(self.draws), slice(len(powers) - 1, None, len(powers))
@@ -204,20 +210,20 @@ class PartitionGuide(nn.Module):
         self.draws[place], self.hard_draws[place] = replicas.labels[last], replicas.hard[last]
         self.steps += 1
         if int(self.steps) % _LEARN_EVERY == 0:
-            self.model.prior.learn(self.labels, heard.pairs, choices)
+            self.model.prior.learn(self.labels, evidence.pairs, choices)
             if self.model.likeness is not None:
-                self._learn_likeness(batch, heard)
+                self._learn_likeness(batch, evidence)
             self._learn_workers()
 
-    def _learn_likeness(self, batch: Batch, heard: PairEvidence) -> None:
-        """What pairs look like, by the last draw, teaches what their likeness says."""
-        looks, rates = heard.means()
-        hard = self.hard_draws[self._last]
-        logits = looks[self.model.relations(self.labels, hard, heard.pairs)] + heard.said(rates)
-        self.model.learn_likeness(logits.softmax(1), batch, heard.pairs)
+    def _learn_likeness(self, batch: Batch, evidence: PairEvidence) -> None:
+        """Fit the model's regression on likeness to the looks of pairs under the last draw."""
+        looks, rates = evidence.means()
+        relations = self.model.relations(self.labels, self.hard_draws[self._last], evidence.pairs)
+        logits = looks[relations] + evidence.log_likelihoods(rates)
+        self.model.learn_likeness(logits.softmax(1), batch, evidence.pairs)
 
     def _learn_workers(self) -> None:
-        """Type II maximum likelihood of the workers' prior."""
+        """Learn the workers' prior by type II maximum likelihood."""
         for name, prior in self.model.annotators.priors().items():
             posterior = self.posteriors[name]
             total = posterior.mean().sum(0) + _PSEUDO_WORKERS * self._first_means[name][0]
@@ -240,9 +246,10 @@ class PartitionGuide(nn.Module):
             hard = pyro.sample("hard", Point(hard, nothing))
         if not batch.num_pairs:
             return
-        heard = PairEvidence(self.model, self.posteriors, batch)
-        pairs = heard.pairs
-        logits = looks.detach()[self.model.relations(z, hard, pairs)] + heard.said(rates)
+        evidence = PairEvidence(self.model, self.posteriors, batch)
+        pairs = evidence.pairs
+        log_looks = looks.detach()[self.model.relations(z, hard, pairs)]
+        logits = log_looks + evidence.log_likelihoods(rates)
         with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
             pyro.sample("look", ConjugateAtMean(Categorical(self.model.num_looks), logits))
 
@@ -256,8 +263,8 @@ class PartitionGuide(nn.Module):
     ) -> Float[Tensor, " answer"]:
         """``log p(L)`` of answers that are not in the data, given those that are.
 
-        By the look of the pair, given its answers in the data and averaged over the draws, and the
-        expected rates of the worker.
+        The look of the pair is averaged over the draws, given the pair's answers in the data; the
+        worker has the expected rates.
 
         Parameters
         ----------
@@ -266,23 +273,23 @@ class PartitionGuide(nn.Module):
         items
             Positions of the two items of each answer.
         worker, label
-            Codes of the workers, and what they said.
+            Codes of the workers, and their answers.
         """
-        heard = full_batch(data)
-        asked = AskedPairs.of(torch.cat([items, heard.asked_items]), data.num_items)
-        looks, rates = PairEvidence(self.model, self.posteriors, heard).means()
-        said = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
-        answers = self.model.log_answers(rates, heard.worker, heard.label)
-        said = said.index_add(0, asked.pair[len(items) :], answers)
-        said = said + self.model.said_by_likeness(heard, asked)
-        by_relation = torch.stack([(said + row).softmax(1) for row in looks], 1)
+        batch = full_batch(data)
+        asked = AskedPairs.of(torch.cat([items, batch.asked_items]), data.num_items)
+        looks, rates = PairEvidence(self.model, self.posteriors, batch).means()
+        evidence = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
+        answers = self.model.log_answers(rates, batch.worker, batch.label)
+        evidence = evidence.index_add(0, asked.pair[len(items) :], answers)
+        evidence = evidence + self.model.said_by_likeness(batch, asked)
+        by_relation = torch.stack([(evidence + row).softmax(1) for row in looks], 1)
         shares = self._relation_shares(asked).unsqueeze(2)
         look = (shares * by_relation).sum(1)[asked.pair[: len(items)]].log()
         rates = {name: self.posteriors[name].log_expected() for name in rates}
         return torch.logsumexp(look + self.model.log_answers(rates, worker, label), 1)
 
     def _relation_shares(self, pairs: AskedPairs) -> Float[Tensor, "pair relation"]:
-        """In how many draws pairs are of every kind; one draw is all kinds, so that none is 0."""
+        """The shares of draws with every relation of a pair, smoothed by one uniform draw."""
         number = len(self.model.looks.natural_parameters)
         counts = torch.full((pairs.num_pairs, number), 1 / number, dtype=torch.float64)
         drawn = zip(self.partition_draws(), self.hard_draws, strict=False)
@@ -295,7 +302,7 @@ class PartitionGuide(nn.Module):
     def workers(self, interval: float = 0.9) -> WorkerSummary:
         """Posterior of every worker's rates, such as sensitivity and specificity.
 
-        Over all draws: see ``summary_of_draws`` of the annotators.
+        The summary is over all draws; see ``summary_of_draws`` of the annotators.
         """
         given = {name: self._given(name)[: len(self.partition_draws())] for name in self.posteriors}
         looks = given.pop("looks")
@@ -304,5 +311,5 @@ class PartitionGuide(nn.Module):
 
 
 def _repeated(tensors: dict[str, Tensor], number: int) -> dict[str, Tensor]:
-    """So many copies of each, along a first axis."""
+    """Copies of every tensor along a new first axis."""
     return {name: one.repeat(number, *[1] * one.ndim) for name, one in tensors.items()}

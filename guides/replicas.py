@@ -1,13 +1,14 @@
-"""Replicas of a chain of partitions, for some of which answers count less: parallel tempering.
+"""Parallel tempering of partitions: replicas of a chain in which answers count less.
 
     p_b(z, h, theta, s) propto p(z) p(h) p(theta) p(s)
                                prod_ij sum_y s_y(z, h) [p(answers_ij | y, theta) p(x_ij | y)]^b
 
 is the prior at b = 0 and the posterior at b = 1. Replicas at several powers b make Gibbs sweeps
-side by side. Those with small b go from one mode to another, and neighbours exchange their states
-with probability ``min(1, p_b(state') p_b'(state) / p_b(state) p_b'(state'))``, which leaves each of
-the distributions as it is (Geyer 1991). So the replica at b = 1 visits modes in proportion to what
-they hold. Several such chains of replicas, which exchange nothing, are drawn in the same arrays.
+side by side. Those with small b move easily between modes. Neighbours exchange their states with
+probability ``min(1, p_b(state') p_b'(state) / p_b(state) p_b'(state'))``, which leaves each
+distribution invariant (Geyer 1991). So the replica at b = 1 visits modes in proportion to their
+posterior probability. Several such chains of replicas, without exchanges between them, are drawn in
+the same arrays.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from pyro_crowdclust.guides.pair_evidence import PairEvidence
 from pyro_crowdclust.models.answered_partition import pair_weights
 from pyro_crowdclust.partitions import Choices, num_hard_ends, sweep_chains, sweep_hard
 
-# No drawn rate is 0 to rounding.
-_LEAST = -100.0
+# A drawn rate may round to 0; this is the smallest log rate.
+_MIN_LOG_RATE = -100.0
 
 
 class Replicas(NamedTuple):
-    """Partitions, which items are hard, and what the sites of workers and looks are given these.
+    """Partitions, hard items, and the posteriors of the sites of workers and looks given these.
 
     Attributes
     ----------
     labels, hard
-        Cluster of every item, and 1 where it is hard.
+        The cluster of every item, and 1 if it is hard, otherwise 0.
     given
-        Natural parameters of the sites, by name.
+        Natural parameters of the sites given partition and looks, by name.
     """
 
     labels: Int[Tensor, "replica item"]
@@ -44,129 +45,136 @@ class Replicas(NamedTuple):
 
 
 class _States(NamedTuple):
-    """What replicas exchange: all but how pairs look, which is drawn anew."""
+    """What replicas exchange: everything except the looks of pairs, which are drawn anew."""
 
     labels: Int[Tensor, "replica item"]
     hard: Int[Tensor, "replica item"]
     rates: dict[str, Float[Tensor, "replica *plate size"]]
     rows: Float[Tensor, "replica relation look"]
-    said: Float[Tensor, "replica pair look"]
+    log_likelihoods: Float[Tensor, "replica pair look"]
 
     def at(self, places: Int[Tensor, " replica"]) -> _States:
         """The states in another order."""
         rates = {name: rate[places] for name, rate in self.rates.items()}
         return _States(
-            self.labels[places], self.hard[places], rates, self.rows[places], self.said[places]
+            self.labels[places],
+            self.hard[places],
+            rates,
+            self.rows[places],
+            self.log_likelihoods[places],
         )
 
 
 def run_replicas(
-    replicas: Replicas, powers: tuple[float, ...], heard: PairEvidence, first: int
+    replicas: Replicas, powers: tuple[float, ...], evidence: PairEvidence, first: int
 ) -> tuple[Replicas, Choices]:
     """One Gibbs sweep of every replica, with an exchange between every other two neighbours.
 
     Parameters
     ----------
     replicas
-        Of one chain after the other, in the order of their powers.
+        The replicas of one chain after the other, each chain in the order of its powers.
     powers
         b of each replica of a chain; the last is 1.
-    heard
-        The answers, and the sites by which they are heard.
+    evidence
+        The answers and their likelihood.
     first
         The first replica that may exchange with the next: 0 and 1 in turn.
 
     Returns
     -------
     replicas, choices
-        Of the last replica what its items could choose.
+        The new states, and the choices of the items in the last replica's sweep.
     """
     of_each = torch.tensor(powers, dtype=torch.float64).repeat(len(replicas.labels) // len(powers))
-    states, choices = _moved(replicas, of_each, heard)
-    states = states.at(_exchanged(states, of_each, heard, first, len(powers)))
-    return _replicas(states, of_each, heard), choices
+    states, choices = _swept(replicas, of_each, evidence)
+    states = states.at(_exchanged(states, of_each, evidence, first, len(powers)))
+    return _replicas(states, of_each, evidence), choices
 
 
-def _moved(
-    replicas: Replicas, powers: Float[Tensor, " replica"], heard: PairEvidence
+def _swept(
+    replicas: Replicas, powers: Float[Tensor, " replica"], evidence: PairEvidence
 ) -> tuple[_States, Choices]:
-    """Rates and looks given the partition and what its pairs look like; items given these."""
-    model, pairs, hard = heard.model, heard.pairs, replicas.hard
+    """Draws of rates and look probabilities given partition and looks; then of the items."""
+    model, pairs, hard = evidence.model, evidence.pairs, replicas.hard
     rates = {}
     for name, prior in model.priors().items():
         drawn = prior.family.sample(replicas.given[name])
-        rates[name] = prior.family.sufficient_statistics(drawn).clamp_min(_LEAST)
+        rates[name] = prior.family.sufficient_statistics(drawn).clamp_min(_MIN_LOG_RATE)
     rows = rates.pop("looks")
-    said = heard.said(rates)
-    # Of every pair by how many of it are hard, and whether it is the same.
-    weighed = (powers[:, None, None] * said).unsqueeze(2) + rows.unsqueeze(1)
-    said_if = _log_sum(weighed).unflatten(2, (-1, 2))
+    log_likelihoods = evidence.log_likelihoods(rates)
+    # The axes are replica, pair, number of hard items in the pair, and different or the same.
+    weighed = (powers[:, None, None] * log_likelihoods).unsqueeze(2) + rows.unsqueeze(1)
+    by_relation = _log_sum(weighed).unflatten(2, (-1, 2))
     kind = num_hard_ends(hard, pairs)[..., None, None].expand(-1, -1, 1, 2)
-    weights = said_if.gather(2, kind).diff(dim=3)[..., 0, 0]
+    weights = by_relation.gather(2, kind).diff(dim=3)[..., 0, 0]
     labels, choices = sweep_chains(replicas.labels, pairs, weights, model.prior)
     if model.hard_items:
-        place = pairs.together(labels).long()[..., None, None].expand(-1, -1, said_if.shape[2], 1)
-        said_of_kind = said_if.gather(3, place).squeeze(3)
+        together = pairs.together(labels).long()[..., None, None]
+        place = together.expand(-1, -1, by_relation.shape[2], 1)
+        by_kind = by_relation.gather(3, place).squeeze(3)
         hard = torch.stack(
-            [sweep_hard(one, pairs, said) for one, said in zip(hard, said_of_kind, strict=True)]
+            [sweep_hard(one, pairs, some) for one, some in zip(hard, by_kind, strict=True)]
         )
-    return _States(labels, hard, rates, rows, said), choices
+    return _States(labels, hard, rates, rows, log_likelihoods), choices
 
 
 def _exchanged(
     states: _States,
     powers: Float[Tensor, " replica"],
-    heard: PairEvidence,
+    evidence: PairEvidence,
     first: int,
     per_chain: int,
 ) -> Int[Tensor, " replica"]:
-    """Whose state every replica has after exchanges."""
+    """The replica whose state every replica has after the exchanges."""
     places = torch.arange(len(powers))
     lower = places.unflatten(0, (-1, per_chain))[:, first : per_chain - 1 : 2].flatten()
     if not len(lower):
         return places
     partner = places.clone()
     partner[lower], partner[lower + 1] = lower + 1, lower
-    gain = _log_answers(states, powers[partner], heard) - _log_answers(states, powers, heard)
+    gain = _log_answers(states, powers[partner], evidence) - _log_answers(states, powers, evidence)
     swaps = lower[torch.rand(len(lower)).log() < gain[lower] + gain[lower + 1]]
     places[swaps], places[swaps + 1] = swaps + 1, swaps
     return places
 
 
 def _log_sum(log_weights: Float[Tensor, "*batch look"]) -> Float[Tensor, "*batch"]:
-    """``logsumexp`` over looks, which are few: several times as fast."""
+    """``logsumexp`` over looks; they are few, so that this is several times as fast."""
     return reduce(torch.logaddexp, log_weights.unbind(-1))
 
 
 def _log_looks(
-    states: _States, powers: Float[Tensor, " replica"], heard: PairEvidence
+    states: _States, powers: Float[Tensor, " replica"], evidence: PairEvidence
 ) -> Float[Tensor, "replica pair look"]:
     """``log s_y + b log p(answers | y)``."""
-    relation = heard.model.relations(states.labels, states.hard, heard.pairs)
+    relation = evidence.model.relations(states.labels, states.hard, evidence.pairs)
     chain = torch.arange(len(powers)).unsqueeze(1)
-    return powers[:, None, None] * states.said + states.rows[chain, relation]
+    return powers[:, None, None] * states.log_likelihoods + states.rows[chain, relation]
 
 
 def _log_answers(
-    states: _States, powers: Float[Tensor, " replica"], heard: PairEvidence
+    states: _States, powers: Float[Tensor, " replica"], evidence: PairEvidence
 ) -> Float[Tensor, " replica"]:
-    """Log of the product over pairs, with what they look like summed out."""
-    return _log_sum(_log_looks(states, powers, heard)).sum(1)
+    """Log of the product over pairs, with looks summed out."""
+    return _log_sum(_log_looks(states, powers, evidence)).sum(1)
 
 
-def _replicas(states: _States, powers: Float[Tensor, " replica"], heard: PairEvidence) -> Replicas:
-    """What pairs look like, and the sites given that."""
-    model, pairs = heard.model, heard.pairs
-    log_looks = _log_looks(states, powers, heard)
-    # A Gumbel race: the largest is a draw with log odds these.
+def _replicas(
+    states: _States, powers: Float[Tensor, " replica"], evidence: PairEvidence
+) -> Replicas:
+    """Draws of the looks of pairs, and the posteriors of the sites given them."""
+    model, pairs = evidence.model, evidence.pairs
+    log_looks = _log_looks(states, powers, evidence)
+    # With Gumbel noise the index of the largest is a draw from the softmax of log_looks.
     look = (log_looks - torch.empty_like(log_looks).exponential_().log()).argmax(2)
     looks = nn.functional.one_hot(look, model.num_looks).double()
     counts = {
         name: powers[:, None, None] * count
-        for name, count in heard.counts(looks, states.rates).items()
+        for name, count in evidence.counts(looks, states.rates).items()
     }
     relation = model.relations(states.labels, states.hard, pairs)
-    weighed = looks * pair_weights(heard.batch, pairs).unsqueeze(1)
+    weighed = looks * pair_weights(evidence.batch, pairs).unsqueeze(1)
     place = relation.unsqueeze(2).expand_as(weighed)
     counts["looks"] = torch.zeros_like(states.rows).scatter_add(1, place, weighed)
     given = {

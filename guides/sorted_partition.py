@@ -1,12 +1,14 @@
-"""The guide of clusters from sorted pages alone: Gibbs draws of the partition, by several chains.
+"""The guide of ``SortedPartition``: Gibbs draws of the partition from sorted pages, by chains.
 
     q = q(shares),      z drawn
 
-Every step of training is a sweep of Gibbs sampling in every chain: items given the spreads of the
-workers (``partitions.urns``), shares of the spreads and spreads given the partition. Chains begin
-at random partitions of many clusters and have sixty sweeps for themselves. Then each goes on from
-one of them, drawn by ``log p(z, g)``, since many stay for long where moves of single items do not
-lead away, and this happens once more. The natural step moves q(shares) towards the draw.
+Every step of training is a sweep of Gibbs sampling in every chain: clusters of the items given the
+spreads of the workers (``partitions.urns``), then shares of the spreads and spreads given the
+partition. Chains begin at random partitions into many clusters and make sixty sweeps. Then the
+states are resampled: each chain goes on from the state of one of the chains, drawn with
+probabilities in proportion to ``p(z, g)``, since moves of single items cannot lead away from many
+of the states. After forty more sweeps they are resampled again. The natural step moves q(shares)
+towards the draw.
 """
 
 from __future__ import annotations
@@ -24,40 +26,41 @@ from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import Point, WorkerSummary, conjugate_posteriors
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch, full_batch
-from pyro_crowdclust.models.sorted_partition import SortedPartition, paged_items
+from pyro_crowdclust.models import SortedPartition
+from pyro_crowdclust.models.sorted_partition import paged_items
 from pyro_crowdclust.partitions import (
     Choices,
     PagedItems,
     sweep_pages,
 )
 
-# Sweeps until chains are compared, at first and again; spreads are as at first for some of them,
-# since nobody looks careful beside clusters that are none.
-_SETTLING, _FIRST = (60, 40), 20
-# By how many of the last sweeps.
+# Sweeps before the first and the second resampling of chains. Spreads are fixed in the first 20
+# sweeps: while the clusters are still wrong, all workers would seem careless.
+_SETTLING, _FIXED_SWEEPS = (60, 40), 20
+# Chains are compared by the mean of log p(z, g) over this number of last sweeps.
 _COMPARED = 10
-# Clusters of chains at the start, in turn; and the place of the spread of all workers.
+# Numbers of clusters at the start of the chains, in turn, and the index of the spread of workers.
 _NUMBERS, _CAREFUL = (20, 30, 40, 10), 2
 # The prior is learned in every fifth step.
 _LEARN_EVERY = 5
-# Rates of a worker are as if so many items of everybody's had been theirs, too.
+# The pooled rates of all workers count as this many items of every worker.
 _POOLED = 5.0
 
 
 @described
 class SortedPartitionGuide(nn.Module):
-    """q of how common spreads are, and draws of the partition.
+    """q of the shares of spreads among workers, and posterior draws of the partition.
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     num_items
-        N.
+        N, the number of items.
     num_draws
-        How many of the last partitions of every chain are kept.
+        The number of last partitions that are kept of every chain.
     num_chains
-        How many chains.
+        The number of chains.
     """
 
     draws: Tensor
@@ -88,7 +91,7 @@ class SortedPartitionGuide(nn.Module):
 
     @property
     def num_chains(self) -> int:
-        """How many chains."""
+        """The number of chains."""
         return len(self.chain_labels)
 
     @property
@@ -102,26 +105,27 @@ class SortedPartitionGuide(nn.Module):
 
     @torch.no_grad()
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Begin where chains from random partitions have come to."""
+        """Run chains from random partitions until they have settled, and begin there."""
         self._all = full_batch(data)
         paged = paged_items(self._all)
         assert paged is not None  # as the model has checked
-        most = max(data.num_items // 2, 1)
-        numbers = [min(_NUMBERS[i % len(_NUMBERS)], most) for i in range(self.num_chains)]
+        max_clusters = max(data.num_items // 2, 1)
+        numbers = [min(_NUMBERS[i % len(_NUMBERS)], max_clusters) for i in range(self.num_chains)]
         drawn = [
             torch.randint(number, (data.num_items,), generator=generator) for number in numbers
         ]
         self.chain_labels = torch.stack([paged.connections.split(labels) for labels in drawn])
-        # There may be workers by now that there were not when the guide was made.
+        # An update may have brought workers since the guide was made.
         num_workers = self.model.annotators.num_workers
         self.chain_spreads = torch.full((self.num_chains, num_workers), _CAREFUL)
         for turn, sweeps in enumerate(_SETTLING):
-            heard = torch.zeros(self.num_chains, dtype=torch.float64)
+            mean_log_joint = torch.zeros(self.num_chains, dtype=torch.float64)
             for place in range(sweeps):
-                log_joint = self._sweep(paged, moves_spreads=turn > 0 or place >= _FIRST)
+                log_joint = self._sweep(paged, moves_spreads=turn > 0 or place >= _FIXED_SWEEPS)
                 if place >= sweeps - _COMPARED:
-                    heard += log_joint / _COMPARED
-            chosen = heard.softmax(0).multinomial(self.num_chains, True, generator=generator)
+                    mean_log_joint += log_joint / _COMPARED
+            weights = mean_log_joint.softmax(0)
+            chosen = weights.multinomial(self.num_chains, True, generator=generator)
             self.chain_labels = self.chain_labels[chosen]
             self.chain_spreads = self.chain_spreads[chosen]
         self.draws = self.chain_labels.repeat(len(self.draws), 1, 1)
@@ -131,7 +135,7 @@ class SortedPartitionGuide(nn.Module):
     def _sweep(self, paged: PagedItems, moves_spreads: bool = True) -> Float[Tensor, " chain"]:
         """A Gibbs sweep of every chain; returns ``log p(z, g)``, spreads of workers summed out.
 
-        These are as common as the prior says.
+        The shares of the spreads in this sum follow from the prior.
         """
         annotators, prior, connections = self.model.annotators, self.model.prior, paged.connections
         spreads = torch.tensor(annotators.spreads, dtype=torch.float64)
@@ -144,17 +148,17 @@ class SortedPartitionGuide(nn.Module):
         if moves_spreads:
             counts = nn.functional.one_hot(self.chain_spreads, len(spreads)).sum(1)
             shares = family.sample(eta + counts).log().unsqueeze(1)
-            # A Gumbel race: the largest is a draw with log odds these.
+            # With Gumbel noise the index of the largest is a draw from the softmax.
             race = log_groups + shares
             race = race - torch.empty_like(race).exponential_().log()
             self.chain_spreads = race.argmax(-1)
         log_prior = [prior.log_prob(one, connections) for one in self.chain_labels]
         common = (eta + 1) / (eta + 1).sum()
-        heard = (log_groups + common.log()).logsumexp(-1).sum(-1)
-        return heard + torch.stack(log_prior)
+        log_likelihood = (log_groups + common.log()).logsumexp(-1).sum(-1)
+        return log_likelihood + torch.stack(log_prior)
 
     def _rates(self, paged: PagedItems) -> Float[Tensor, "chain worker relation outcome"]:
-        """Natural parameters of Betas of sensitivity and specificity given every partition."""
+        """Natural parameters of Beta posteriors of sensitivity and specificity, per partition."""
         counts = paged.pair_counts(self.chain_labels, self.model.annotators.num_workers)
         pooled = counts.sum(1, keepdim=True) + 1
         return counts + _POOLED * pooled / pooled.sum(-1, keepdim=True) - 1
@@ -179,7 +183,7 @@ class SortedPartitionGuide(nn.Module):
         pyro.sample("z", Point(self.labels, torch.zeros((), dtype=torch.float64)))
 
     def _drawn_rates(self) -> DrawnShares:
-        """Of draws, workers and relations, what is wrong of pairs and what is right."""
+        """Shares of wrong and right pairs for every draw, worker and relation."""
         return DrawnShares.of(self.rates[: max(int(self.steps), 1)].flatten(0, 1))
 
     @torch.no_grad()
@@ -201,7 +205,7 @@ class SortedPartitionGuide(nn.Module):
         Parameters
         ----------
         pages
-            Of the same items; 0 of pages without any.
+            Pages of the same items; a page without items has log probability 0.
         """
         paged = PagedItems(self.draws.shape[-1], pages)
         log_shares = self.posteriors["shares"].log_expected()

@@ -2,10 +2,10 @@
 
     q = prod_sites q(theta) prod_n q(z_n) prod_l N(h_n^(l) | mu_k^(l)(o_n), diag sigma_k^(l)(o_n)^2)
 
-Latents depend on the cluster, through a recognition network that is told it. q(z) is where the
-bound is highest (eq. 5): ``log q(z_n=k) = E[log pi_k] + E_{q(h | o_n, k)}[log p(o_n, h | k) -
+Latents depend on the cluster, through a recognition network with the cluster as an input. q(z)
+maximizes the bound (eq. 5): ``log q(z_n=k) = E[log pi_k] + E_{q(h | o_n, k)}[log p(o_n, h | k) -
 log q(h | o_n, k)] + const``; or it is a classifier, as in M2 of Kingma et al. 2014. Global sites
-are conjugate (eq. 3, 4, 7, 8), stepped by natural gradients; networks learn by reparameterized
+are conjugate (eq. 3, 4, 7, 8) and trained by natural gradients; networks learn from reparameterized
 draws of h given each cluster.
 """
 
@@ -52,35 +52,37 @@ if TYPE_CHECKING:
 
 @described
 class StructuredGuide(ConjugateGuide):
-    """q(Theta) q(z) q(h | z) for a ``DeepLatentMixture``.
+    """The structured posterior q(Theta) q(z) q(h | z) of a ``DeepLatentMixture``.
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     recognition
         q(h | o, z), with the layers of the model.
     threshold
         Probabilities q(z) below this are set to zero, and the networks are not trained on them.
-        Any q gives a bound; with most of them zero, a step costs little more than one pass forward
-        per cluster.
+        Any q gives a bound; if most probabilities are zero, a step costs little more than one
+        forward pass per cluster.
     num_draws
         Draws of h for the importance-weighted estimate of ``p(o | z=k)`` in predictions.
     classifier
-        Network from features to K logits, which are then q(z | o): M2 of Kingma et al. 2014. None:
-        q(z | o) is where the bound is highest.
+        Network from features to K logits of q(z | o): M2 of Kingma et al. 2014. None: q(z | o)
+        maximizes the bound.
     label_term
-        What q(z | o) also learns from known labels; see ``LabelTerm``.
+        A further loss by which q(z | o) learns from known labels; see ``LabelTerm``.
     consistency_term
-        What the classifier also learns from views of the items; see ``ConsistencyTerm``.
+        A further loss by which the classifier learns from views of the items; see
+        ``ConsistencyTerm``.
     solver
-        Rounds of messages between the items that workers compared.
+        Computes the messages between the items that workers compared.
 
     Raises
     ------
     ValueError
-        For a threshold under which an item might keep no cluster, another number of layers of
-        latents or of clusters than the model has, or a ``consistency_term`` without a classifier.
+        If the threshold is so high that an item might keep no cluster, if the recognition network
+        has another number of layers or clusters than the model, or if there is a
+        ``consistency_term``, but no classifier.
 
     Examples
     --------
@@ -120,14 +122,14 @@ class StructuredGuide(ConjugateGuide):
             )
         if len(recognition.dims) != len(model.latent_names()):
             raise ValueError(
-                f"the recognition network has {len(recognition.dims)} layers of latents, the model "
-                f"{len(model.latent_names())}: give both the same number"
+                f"the recognition network has {len(recognition.dims)} layers of latents, but the "
+                f"model has {len(model.latent_names())}: give both the same number"
             )
         check_network_of_clusters(recognition.head, model.num_clusters)
         if classifier is None and consistency_term is not None:
             raise ValueError(
-                "a consistency term teaches a classifier, and there is none: give the guide one, "
-                "e.g. SkipMLP((features, 100, clusters)), or leave out consistency_term"
+                "a consistency term trains a classifier, but the guide has none: pass one, e.g. "
+                "classifier=SkipMLP((features, 100, clusters)), or leave out consistency_term"
             )
         self.recognition = recognition
         self.classifier = classifier
@@ -156,7 +158,7 @@ class StructuredGuide(ConjugateGuide):
 
     @property
     def log_ratios(self) -> LogRatios:
-        """``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]`` of some items and clusters."""
+        """Estimates of ``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]``."""
         return LogRatios(self.model, self.recognition)
 
     def _logits(
@@ -176,51 +178,51 @@ class StructuredGuide(ConjugateGuide):
             alone = log_weights + self.log_ratios.of_all(theta, features, seen)
         else:
             alone = self._classified(features)
-        heard = self._with_labels(alone, log_weights, labels, batch)
+        with_labels = self._with_labels(alone, log_weights, labels, batch)
         if self.label_term is not None and batch.known is not None:
             labelled = batch.known >= 0
-            parts = alone[labelled], heard[labelled]
+            parts = alone[labelled], with_labels[labelled]
             if self.classifier is None:
-                own = self._learning(theta, features[labelled], seen[labelled], *parts)
-                parts = parts[0] + own, parts[1] + own
+                zeros = self._zeros_with_gradient(theta, features[labelled], seen[labelled], *parts)
+                parts = parts[0] + zeros, parts[1] + zeros
             weight = supervision.item_weight(batch)[labelled]
             add_loss_term("labels", self.label_term.loss(*parts, weight))
-        logits = self._joined(heard.to(seen.dtype), rates, labels, batch)
+        logits = self._with_messages(with_labels.to(seen.dtype), rates, labels, batch)
         if self.consistency_term is not None:
             self._add_consistency(logits, batch)
         return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
 
     def _classified(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item cluster"]:
         """log q(z | o) of the classifier."""
-        assert self.classifier is not None  # else there is nothing to ask
+        assert self.classifier is not None  # callers have checked
         return self.outputs(self.classifier(features.flatten(1)).log_softmax(-1))
 
     def _with_labels(
         self, alone: Tensor, log_weights: Tensor, labels: dict[str, Tensor], batch: Batch
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z) of items together with what their labels say."""
+        """log q(z) of items with the terms of their known labels added."""
         local = self.model.supervision.local_log_weights(log_weights, labels, batch)
         return alone + (local - log_weights)
 
     def _add_consistency(self, logits: Tensor, batch: Batch) -> None:
-        """Teach the classifier to find in views of the items what is known of these."""
+        """Add the loss of the classifier's q(z) from views against q(z) of the items."""
         assert self.consistency_term is not None
-        seen = self._classified(self.consistency_term.views(batch))
+        of_views = self._classified(self.consistency_term.views(batch))
         item_weight = self.model.supervision.item_weight(batch)
         consistency = self.consistency_term.loss(
-            logits.softmax(-1), seen, item_weight, batch.answered
+            logits.softmax(-1), of_views, item_weight, batch.answered
         )
         add_loss_term("consistency", consistency)
 
-    def _learning(
-        self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, heard: Tensor
+    def _zeros_with_gradient(
+        self, theta: Tensor, features: Tensor, seen: Tensor, alone: Tensor, with_labels: Tensor
     ) -> Float[Tensor, "labelled cluster"]:
         """Zeros whose gradient is that of ``log_ratios``, where the label changes q(z).
 
-        The derivative of the log loss is what the label takes from or gives to a cluster. Where
-        that is less than the threshold, no pass through the networks is made.
+        The derivative of the log loss is the change of q(z) by the label. Where it is below the
+        threshold, no pass through the networks is made.
         """
-        change = (heard.softmax(-1) - alone.softmax(-1)).abs()
+        change = (with_labels.softmax(-1) - alone.softmax(-1)).abs()
         rows = Rows.of((change >= self.threshold).to(seen.dtype))
         zeros = seen.new_zeros(len(seen) * self.model.num_clusters)
         if not len(rows.item):
@@ -229,14 +231,14 @@ class StructuredGuide(ConjugateGuide):
         places = rows.item * self.model.num_clusters + rows.cluster
         return zeros.index_add(0, places, (ratios - ratios.detach()).to(zeros.dtype)).view_as(alone)
 
-    def _joined(
+    def _with_messages(
         self,
         alone: Float[Tensor, "item cluster"],
         rates: dict[str, Tensor],
         labels: dict[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
-        """log q(z) once items have heard the answers and each other."""
+        """log q(z) with the messages of answers and of the supervision's links."""
         answers = None
         if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
             answers = sites.coupling(rates, batch, alone.dtype)
@@ -245,9 +247,9 @@ class StructuredGuide(ConjugateGuide):
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
-        """q(z) of a batch, and the top layer in the likeliest cluster.
+        """q(z) of a batch, and the top layer in the most probable cluster.
 
-        q(z) is that of the classifier, and by importance weights where there is none.
+        q(z) is that of the classifier, or by importance weights if there is none.
         """
         features = batch.needed_features
         if self.classifier is None:
@@ -256,8 +258,8 @@ class StructuredGuide(ConjugateGuide):
             weights, _, rates, labels = self.mean_globals()
             log_weights = self.model.weights.log_weights(weights)
             alone = self._classified(features)
-            heard = self._with_labels(alone, log_weights, labels, batch)
-            logits = self._joined(heard.to(alone.dtype), rates, labels, batch)
+            with_labels = self._with_labels(alone, log_weights, labels, batch)
+            logits = self._with_messages(with_labels.to(alone.dtype), rates, labels, batch)
         best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         seen = self.recognition.trunk(features.flatten(1))
         top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
@@ -265,19 +267,20 @@ class StructuredGuide(ConjugateGuide):
 
     @torch.no_grad()
     def importance_logits(self, batch: Batch) -> Float[Tensor, "item cluster"]:
-        """log q(z) of a batch by importance weights, up to a constant of the item.
+        """log q(z) of a batch by importance weights, up to a constant for each item.
 
         ``p(z=k | o)`` is proportional to ``E[pi_k] (1/S) sum_s p(o, h_s | k) / q(h_s | o, k)``
         with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling. The draws
-        are the same ones in every call, and their noise is that of all items.
+        are the same in every call and use the same noise for all items.
         """
         _, theta, rates, labels = self.mean_globals()
         features, seeds = batch.needed_features, range(self.num_draws)
         log_likelihoods = self.log_ratios.log_likelihoods(theta, features, seeds)
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
-        heard = self._with_labels(log_weights + log_likelihoods, log_weights, labels, batch)
-        return self._joined(heard.to(log_likelihoods.dtype), rates, labels, batch)
+        alone = log_weights + log_likelihoods
+        with_labels = self._with_labels(alone, log_weights, labels, batch)
+        return self._with_messages(with_labels.to(log_likelihoods.dtype), rates, labels, batch)
 
     @torch.no_grad()
     def item_log_likelihood(
@@ -290,9 +293,9 @@ class StructuredGuide(ConjugateGuide):
         sites
             Values of the sites of Theta, by name.
         batch
-            The items, as if nobody had said anything of them.
+            The items; their answers and labels are not used.
         num_draws
-            S, of h from q(h | o, k) for every cluster.
+            S, the number of draws of h from q(h | o, k) for every cluster.
         """
         log_weights = self.model.weights.log_weights(sites["weights"])
         seeds = torch.randint(2**31, (num_draws,)).tolist()
@@ -307,7 +310,7 @@ class StructuredGuide(ConjugateGuide):
         generator: torch.Generator,
         steps: int = 300,
     ) -> None:
-        """Train the classifier to find a given partition; without one there is nothing to train."""
+        """Train the classifier, if there is one, to find a given partition."""
         if self.classifier is None:
             return
         features = features.to(next(self.classifier.parameters()))
@@ -319,7 +322,7 @@ class StructuredGuide(ConjugateGuide):
         self.recognition.check_sizes(data.num_features, self.model.components.dim)
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the guide how far training is, for what it anneals."""
+        """Set the number of epochs done so far, on which annealed terms depend."""
         anneal(epoch, self.label_term, self.consistency_term)
         super().set_epoch(epoch)
 
@@ -332,6 +335,6 @@ class StructuredGuide(ConjugateGuide):
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Return a cluster to its prior; a classifier that names it is not heard."""
+        """Reset a cluster to its prior; the classifier's output for it is ignored."""
         super().empty(cluster)
         self.outputs.empty(cluster)

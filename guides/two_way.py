@@ -3,9 +3,9 @@
     q(z_i = k, u_i = s) prop. to exp(E[log pi_k] + E[log rho_s] + E[log N(x_i | b_k + a_s, Sigma)]
                                      + sum_j w_ij q(z_j = k))
 
-with w_ij as in eq. 14 of Luo et al. 2018. Cluster and style of an item are joint, since each
-explains the other; the messages between items are of clusters alone. Every site returns its mean,
-so Pyro's stock ELBO is the bound.
+with w_ij as in eq. 14 of Luo et al. 2018. q is joint in cluster and style of an item, since each
+explains the other; messages between items depend on clusters only. Every site returns its mean, so
+that Pyro's own ELBO is the bound.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ from pyro_crowdclust.training import held_steps
 if TYPE_CHECKING:
     from pyro_crowdclust.models import TwoWayMixture
 
-# Right and wrong answers of workers who are trusted: enough to be heard, too little to outvote the
-# features.
+# Right and wrong answers of trusted workers: enough that messages have an effect, too few to
+# outweigh the features.
 _TRUSTED = (6.0, 4.0)
 
 
 @described
 class TwoWayGuide(nn.Module):
-    """q for a ``TwoWayMixture``, trained on all items at once (``fit(batch_size=None)``).
+    """The posterior of a ``TwoWayMixture``, trained on all items at once (``batch_size=None``).
 
     Parameters
     ----------
     model
-        The model whose posterior this is.
+        The model whose posterior this approximates.
     solver
-        Rounds of messages between items and their damping.
+        Computes the messages between items, with damping.
     trusting_epochs
-        For so many epochs messages are weighed as if every worker had given six right answers and
-        four wrong ones: while q(z) knows nothing, q(rates) says that everybody guesses, and no
-        message would ever be heard.
+        For this many epochs messages are weighted as if every worker had given six right answers
+        and four wrong ones. While q(z) is still uninformative, q(rates) is that of workers who
+        guess, and with these rates the messages would stay zero.
 
     Examples
     --------
@@ -132,13 +132,13 @@ class TwoWayGuide(nn.Module):
         alone = alone[:paired]
         assignments = softmax_without_denormals(alone)
         _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
-        heard = coupling.messages(assignments, last=True)
-        return nn.functional.pad(heard, (0, 0, 0, len(batch.items) - paired))
+        messages = coupling.messages(assignments, last=True)
+        return nn.functional.pad(messages, (0, 0, 0, len(batch.items) - paired))
 
     def _trusted_rates(
         self, annotators: PairAnnotators | SupportsSites, rates: dict[str, Tensor]
     ) -> dict[str, Tensor]:
-        """E[t] of the workers' rates if all of them are rather right."""
+        """E[t] of the workers' rates if all workers are trusted."""
         if isinstance(annotators, SupportsTrust):
             priors = annotators.with_trust(_TRUSTED).priors()
             etas = {
@@ -161,9 +161,10 @@ class TwoWayGuide(nn.Module):
         return LocalPosterior(cells.logsumexp(-1), None)
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """k-means for the styles, clusters all but even, and one natural step from there.
+        """Styles by k-means, nearly uniform clusters, and one natural step from there.
 
-        Clusters are left to the answers: k-means finds what differs most, which is the style.
+        Clusters are left to the answers: k-means finds the largest differences, which are those of
+        style.
         """
         batch = full_batch(data)
         assert batch.features is not None  # as the model has checked
@@ -172,12 +173,12 @@ class TwoWayGuide(nn.Module):
         style = nn.functional.one_hot(torch.as_tensor(found.labels_).long(), num_styles)
         shape = len(batch.items), self.model.num_clusters
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-        # 1e-30 is the probability of the styles that an item is not in.
+        # 1e-30 is the probability of all styles other than that of k-means.
         cells = style.double().clamp_min(1e-30).log().unsqueeze(-2) + 0.05 * noise.unsqueeze(-1)
         held_steps(self.model, self, batch, [cells.flatten(-2)], 1.0)
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the guide how far training is; see ``trusting_epochs``."""
+        """Set the number of epochs done so far; see ``trusting_epochs``."""
         self.epoch.fill_(epoch)
 
     @torch.no_grad()
@@ -187,7 +188,7 @@ class TwoWayGuide(nn.Module):
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:
-        """Mean weights, effects ``b_k`` of the clusters, and the covariance that cells share."""
+        """Mean weights, effects ``b_k`` of the clusters, and the common covariance of the cells."""
         effects = self.posteriors["effects"].standard()
         weights = self.model.weights.mean(self.posteriors["weights"].natural_parameters)
         count, dim = self.model.num_clusters, self.model.num_features
@@ -200,7 +201,7 @@ class TwoWayGuide(nn.Module):
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:
-        """Let items of two clusters be in the larger; returns the other, emptied."""
+        """Move the items of two clusters into the larger; returns the other, emptied."""
         weights = self.posteriors["weights"].natural_parameters
         counts = self.model.weights.posterior_counts(weights)
         kept, emptied = (second, first) if counts[second] > counts[first] else (first, second)
@@ -210,13 +211,13 @@ class TwoWayGuide(nn.Module):
 
     @torch.no_grad()
     def empty(self, cluster: int) -> None:
-        """Let items of a cluster be told by their style alone, and take them from the weights."""
+        """Remove the effect of a cluster from its items, and the items from the weights."""
         self._redirect(cluster, None)
         weights = self.posteriors["weights"].natural_parameters
         weights.copy_(self.model.weights.emptied(weights, cluster))
 
     def _redirect(self, cluster: int, to: int | None) -> None:
-        """The effects as if items had never been in a cluster, but in another or in none."""
+        """Set the effects as if the items of a cluster had been in another one, or in none."""
         effects, prior = self.posteriors["effects"], self.model.effects.natural_parameters
         change = torch.eye(effects.family.num_regressors).to(prior)
         change[cluster, cluster] = 0

@@ -1,4 +1,4 @@
-"""The generative side: one file per model, readable beside its paper."""
+"""Generative models, one file each, written so that they can be read next to their papers."""
 
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
 from pyro_crowdclust.models.dawid_skene import DawidSkene

@@ -1,19 +1,21 @@
 """Clusters from answers alone: no features, and any number of clusters.
 
     z ~ a prior of partitions                              which items are one cluster
-    (s_1, ..., s_S) ~ Dir, one of "same" and one of "different": how such pairs look
+    (s_1, ..., s_S) ~ Dir, one each for "same" and "different" pairs: how such pairs look
     y_ij | z_i = z_j ~ Cat(s_same),  y_ij | z_i != z_j ~ Cat(s_different)
-    L_ij^m | y_ij ~ the annotators, for whom the look is what there is to see
+    L_ij^m | y_ij ~ the annotators, who see only the look of the pair
 
-With hard items, ``h_i ~ HardItems``, how a pair looks depends on how many of the two are hard, too.
+With hard items, ``h_i ~ HardItems``, the look of a pair also depends on how many of its two items
+are hard.
 
-With numbers that say how alike two items are,
+With numbers that measure how similar two items are,
 
     p(x_ij | y_ij = same) / p(x_ij | y_ij = different) = exp g(x_ij) ,    g a ``LikenessRegression``
 
-y is what a pair looks like, to everybody: different or the same (S = 2), or one of the levels of
-graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
-with it the answers about a pair say at most what its look says, ``log s_same / s_different``.
+The look y_ij of a pair is what all workers see: different or the same (S = 2), or one of the levels
+of graded answers. Without it ten wrong answers about one pair would count like ten about ten pairs;
+with it all answers about a pair together carry at most the evidence of its look,
+``log s_same / s_different``.
 """
 
 from __future__ import annotations
@@ -52,23 +54,24 @@ from pyro_crowdclust.protocols import LookAnnotators, PairAnnotators, SupportsIt
 
 @described
 class AnsweredPartition(nn.Module):
-    """A Pyro model of answers about pairs of items of which nothing else is known.
+    """A Pyro model of answers about pairs of items that have no features.
 
     Parameters
     ----------
     annotators
         Model of the workers: ``TwoCoin`` or any other of pairs, or ``GradedAnswers``.
     prior
-        What sizes clusters have: ``FewClusters``, ``PitmanYor`` or ``ManySmall``.
+        The prior of the clusters' sizes: ``FewClusters``, ``PitmanYor`` or ``ManySmall``.
     hard_items
-        Whether some items may be hard to recognize, so that their pairs look otherwise.
+        Whether some items may be hard to recognize, so that their pairs look different from others.
     likeness
-        What numbers of pairs say (``CrowdData(likeness=)``); None refuses data that have any.
+        The model of numbers that measure how similar the items of pairs are
+        (``CrowdData(likeness=)``); with None, data that have such numbers are refused.
 
     Raises
     ------
     ValueError
-        If the workers want to know which items they are asked about (``SupportsItems``).
+        If the annotators depend on which items they are asked about (``SupportsItems``).
 
     Examples
     --------
@@ -87,18 +90,18 @@ class AnsweredPartition(nn.Module):
         super().__init__()
         if isinstance(annotators, SupportsItems):
             raise ValueError(
-                f"{type(annotators).__name__} wants to know which items it is asked about, which "
-                "workers of items without features are not told: say hard_items=True, or use "
-                "annotators without about()"
+                f"{type(annotators).__name__} depends on which items are asked about, and a model "
+                "of answers without features does not support that: pass hard_items=True with "
+                "other annotators (those without a method about())"
             )
         self.likeness = likeness
         self.annotators: PairAnnotators | LookAnnotators = annotators
         self.prior = prior
         self.hard_items = hard_items
-        # Whether an item is hard, of every kind of pair.
+        # For every kind of pair, whether one of its items is hard.
         kinds = [False] + [True] * (NUM_KINDS - 1 if hard_items else 0)
         of_records = not prior.joins_strangers
-        # Rows of pairs that are different and the same, of every kind.
+        # Every kind of pair has a row for different pairs and one for pairs that are the same.
         counts = torch.cat([self.by_look.look_concentration(hard, of_records) for hard in kinds])
         family = Dirichlet(self.num_looks)
         eta = family.natural(counts)
@@ -106,12 +109,12 @@ class AnsweredPartition(nn.Module):
 
     @property
     def by_look(self) -> LookAnnotators:
-        """The annotators, for whom the look of a pair is what there is to see."""
+        """The annotators as ``LookAnnotators``: their answers depend on the look of a pair."""
         return looks_of(self.annotators)
 
     @property
     def num_looks(self) -> int:
-        """S."""
+        """S, the number of looks that a pair can have."""
         return self.by_look.num_looks
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -122,7 +125,7 @@ class AnsweredPartition(nn.Module):
         """Raise a ``ValueError`` unless the data have answers about pairs."""
         if data.answers is None:
             raise ValueError(
-                "the data have no answers about pairs, and nothing else is known of the items: "
+                "the data have no answers about pairs, and this model uses nothing else: "
                 "pass CrowdData(None, pairs=...), or data.as_pairs() of sorted pages"
             )
         self.by_look.check(data)
@@ -132,18 +135,18 @@ class AnsweredPartition(nn.Module):
         sizes = [0 if part is None else part.num_numbers for part in (self.likeness, data.likeness)]
         if sizes[0] != sizes[1]:
             raise ValueError(
-                f"the model hears {sizes[0]} numbers of a pair, but the data have {sizes[1]}: "
+                f"the model takes {sizes[0]} numbers per pair, but the data have {sizes[1]}: "
                 "build it with likeness=LikenessRegression(data.likeness.num_numbers), or with None"
             )
 
     @property
     def takes_gaps(self) -> bool:
-        """True: no feature is looked at, but for what is known of pairs."""
+        """True: the model uses no features, so that missing ones do not matter."""
         return True
 
     @property
     def takes_likeness(self) -> bool:
-        """True: what numbers of pairs say is learned."""
+        """True: the model learns how similarity is related to the look of a pair."""
         return True
 
     def answer(
@@ -152,7 +155,7 @@ class AnsweredPartition(nn.Module):
         rates: Mapping[str, Tensor],
         worker: Int[Tensor, " answer"],
     ) -> StatisticValued:
-        """Likelihood of answers about pairs of these looks."""
+        """Likelihood of answers about pairs with these looks."""
         return self.by_look.answer(look, rates, worker)
 
     def log_answers(
@@ -167,19 +170,19 @@ class AnsweredPartition(nn.Module):
         return torch.stack([self.answer(y, rates, worker).log_prob(label) for y in each], 1)
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
-        """What each pair looks like as one answer says."""
+        """The look of each pair according to a single answer, for the start."""
         return self.by_look.first_looks(label)
 
     def relations(
         self, labels: Int[Tensor, "*draw item"], hard: Int[Tensor, "*draw item"], pairs: AskedPairs
     ) -> Int[Tensor, "*draw pair"]:
-        """Which row of the looks holds for every pair."""
+        """The row of the site ``looks`` that holds for every pair."""
         together = pairs.together(labels).long()
         return together + 2 * num_hard_ends(hard, pairs) if self.hard_items else together
 
     @property
     def look_levels(self) -> Float[Tensor, " look"]:
-        """Where every look stands between different, 0, and the same, 1."""
+        """The place of every look on the scale from different, 0, to the same, 1."""
         return torch.linspace(0, 1, self.num_looks, dtype=torch.float64)
 
     def said_by_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, "pair look"]:
@@ -194,7 +197,7 @@ class AnsweredPartition(nn.Module):
     def learn_likeness(
         self, looks: Float[Tensor, "pair look"], batch: Batch, pairs: AskedPairs
     ) -> None:
-        """Learn g from the pairs that were asked about, which look so."""
+        """Learn g from the pairs that were asked about, given the probabilities of their looks."""
         if self.likeness is None or batch.likeness is None:
             return
         place, _ = pairs.places(batch.likeness.items)
@@ -231,6 +234,6 @@ def asked_pairs(batch: Batch) -> AskedPairs:
 
 
 def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
-    """What a distinct pair weighs: as much as its answers do on average; 1 without any."""
+    """The weight of every distinct pair: the mean weight of its answers, 1 without answers."""
     asked = pairs.num_answers
     return torch.where(asked > 0, pairs.total(batch.pair_weight) / asked.clamp_min(1.0), 1.0)

@@ -34,7 +34,7 @@ from pyro_crowdclust.protocols import ClassAnnotators
 
 @described
 class DawidSkene(nn.Module):
-    """A Pyro model of a batch with class labels.
+    """The model of Dawid and Skene for a batch with class labels, as a Pyro model.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class DawidSkene(nn.Module):
     >>> import pyro_crowdclust as pcc
     >>> from pyro_crowdclust.annotators import ConfusionMatrices
     >>> from pyro_crowdclust.guides import ClassLabelGuide
-    >>> said = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
+    >>> answers = {"item": [0, 0, 0, 1], "worker": ["a", "b", "c", "a"], "label": list("xxyy")}
     >>> model = DawidSkene(ConfusionMatrices(3, 2))
-    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=said),
+    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=answers),
     ...                  batch_size=None, step_size=1.0, epochs=20, progress=False)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
@@ -69,18 +69,18 @@ class DawidSkene(nn.Module):
         self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
         if self.weights.num_clusters != annotators.num_classes:
             raise ValueError(
-                f"weights have {self.weights.num_clusters} clusters, annotators "
+                f"the weights have {self.weights.num_clusters} clusters, but the annotators have "
                 f"{annotators.num_classes} classes: give both the same number"
             )
 
     @property
     def takes_gaps(self) -> bool:
-        """Yes: features, missing or not, are no part of it."""
+        """True: the model uses no features, so that missing ones do not matter."""
         return True
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return self.annotators.num_classes
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -97,7 +97,7 @@ class DawidSkene(nn.Module):
         check_class_labels(self.annotators, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """All that the model knows of a class but the labels: ``E[log p(y_i = k)]``."""
+        """``E[log p(y_i = k)]``, the model's terms of a class without those of the labels."""
         return self.weights.log_weights(values["weights"]).expand(len(batch.items), -1)
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:

@@ -5,8 +5,9 @@
     h_n^(l) | h_n^(l+1), z=k ~ N(f_k^(l)(h_n^(l+1)), diag (s_k^(l))^2),    l = L-1 .. 1
     o_n | h_n^(1), z=k ~ emission(f_k^(0)(h_n^(1)))
 
-Every cluster has its own top layer, and networks that know the cluster. Weights, components,
-emission and networks are objects; with sticks it is the model of the paper.
+Every cluster has its own top layer, and the networks below it depend on the cluster. Weights,
+components, emission and networks are objects that can be replaced; with stick-breaking weights it
+is the model of the paper.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 @described
 class DeepLatentMixture(nn.Module):
-    """A Pyro model of a batch, built from parts.
+    """The deep latent mixture of a batch as a Pyro model, built from parts.
 
-    Latents are sites ``h1`` to ``hL``, of which ``hL`` is the top. An item has them once for every
-    cluster that z gives weight to (``Rows``): once in a simulation, where z is one-hot.
+    The latents are sites ``h1`` to ``hL``, with ``hL`` at the top. An item has them once for every
+    cluster to which z gives weight (``Rows``): once in a simulation, where z is one-hot.
 
     Parameters
     ----------
@@ -67,20 +68,21 @@ class DeepLatentMixture(nn.Module):
         ``GaussianComponents``.
     emission
         p(o | h1, z): ``BernoulliEmission`` or ``NormalEmission`` of a ``CodedMLP`` (one network
-        that is told the cluster) or a ``ClusterMLP`` (a network for every cluster).
+        with the cluster as a further input) or a ``ClusterMLP`` (a network for every cluster).
     layers
-        p(h_l | h_{l+1}, z) for l = L-1 .. 1: a ``NormalEmission`` of such a network each. None
+        p(h_l | h_{l+1}, z) for l = L-1 .. 1: each a ``NormalEmission`` of such a network. Empty
         for L = 1.
     annotators
         Model of the workers; None if there are no answers.
     supervision
-        What known labels say: ``KnownClusters`` in the paper; None refuses data that have any.
+        The model of known labels: ``KnownClusters`` in the paper; with None, data that have known
+        labels are refused.
 
     Raises
     ------
     ValueError
-        If weights, components and networks disagree about the number of clusters, or a network is
-        not told the cluster.
+        If weights, components and networks disagree about the number of clusters, or a network
+        does not take the cluster as an input.
 
     Examples
     --------
@@ -145,10 +147,10 @@ class DeepLatentMixture(nn.Module):
         check_features_of_clusters(self.emission, data)
 
     def generate(self, theta: Tensor, rows: Rows, sample: Callable[[str, Any], Tensor]) -> None:
-        """Go through latents and features of some rows, from the top down.
+        """Call ``sample`` for the latents of some rows, from the top down, and their features.
 
-        ``sample(name, distribution)`` is told the distribution of rows of each and returns its
-        value: ``RowSites``, or of a guide that only wants their log-densities.
+        ``sample(name, distribution)`` takes the distribution of the rows at each site and returns
+        their value. It is ``RowSites``, or a function of a guide that only needs log-densities.
         """
         family = self.components.latent_family
         assert family is not None  # both kinds of components have one
@@ -163,7 +165,7 @@ class DeepLatentMixture(nn.Module):
     def features_of(
         self, top: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]
     ) -> dist.TorchDistribution:
-        """p(o | hL, z) of flattened rows, with draws of the layers in between.
+        """p(o | hL, z) of flattened rows, given draws of the layers in between.
 
         Parameters
         ----------

@@ -35,7 +35,7 @@ from pyro_crowdclust.minibatches import Batch
 
 @described
 class LatentTrait(nn.Module):
-    """A Pyro model of a batch with class labels of two kinds.
+    """The latent trait model of a batch with labels of two classes, as a Pyro model.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class LatentTrait(nn.Module):
     >>> import pyro_crowdclust as pcc
     >>> from pyro_crowdclust.annotators import ItemTrait
     >>> from pyro_crowdclust.guides import ClassLabelGuide
-    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> answers = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
     >>> model = LatentTrait(ItemTrait(3))
-    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=said),
+    >>> result = pcc.fit(model, ClassLabelGuide(model), pcc.CrowdData(None, labels=answers),
     ...                  batch_size=None, step_size=0.5, epochs=20, progress=False)
     >>> result.class_probabilities.idxmax(axis=1).tolist()
     ['x', 'y']
@@ -61,12 +61,12 @@ class LatentTrait(nn.Module):
 
     @property
     def takes_gaps(self) -> bool:
-        """Yes: features, missing or not, are no part of it."""
+        """True: the model uses no features, so that missing ones do not matter."""
         return True
 
     @property
     def num_clusters(self) -> int:
-        """K, which is 2."""
+        """K, the number of classes, which is 2."""
         return self.annotators.num_classes
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -82,7 +82,7 @@ class LatentTrait(nn.Module):
         check_class_labels(self.annotators, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """All that the model knows of a class but the labels: the shares of the classes."""
+        """The log shares of the classes, the model's terms of a class without those of labels."""
         return self.annotators.log_classes(values).expand(len(batch.items), -1)
 
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:

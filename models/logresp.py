@@ -3,8 +3,8 @@
     phi_k ~ N(0, Sigma)                    gamma_jk ~ Dir(b_k)
     y_i | x_i ~ softmax(phi x_i)           a_ij | y_i = k ~ Cat(gamma_jk)
 
-The discriminative partner of MomResp: what the features look like is not modelled, so that
-dependent features do not mislead, and items without labels teach nothing.
+The discriminative counterpart of MomResp: the distribution of the features is not modelled, so that
+dependent features do not mislead, and nothing is learned from items without labels.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from pyro_crowdclust.protocols import ClassAnnotators
 
 @described
 class LogResp(nn.Module):
-    """A Pyro model of a batch with class labels and features.
+    """LogResp for a batch with class labels and features, as a Pyro model.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class LogResp(nn.Module):
         super().__init__()
         if regression.num_classes != annotators.num_classes:
             raise ValueError(
-                f"the regression has {regression.num_classes} classes, the annotators "
+                f"the regression has {regression.num_classes} classes, but the annotators have "
                 f"{annotators.num_classes}: give both the same number"
             )
         self.regression = regression
@@ -77,12 +77,12 @@ class LogResp(nn.Module):
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return self.annotators.num_classes
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether coordinates are whole where features are missing."""
+        """Whether the emission gives complete coordinates where features are missing."""
         return self.emission.fills_gaps
 
     def priors(self) -> dict[str, ConjugatePrior]:

@@ -3,10 +3,10 @@
     theta ~ Dir(alpha)            phi_k ~ its conjugate prior       gamma_jk ~ Dir(b_k)
     y_i ~ Cat(theta)              x_i | y_i = k ~ p(x | phi_k)^w    a_ij | y_i = k ~ Cat(gamma_jk)
 
-The paper's x are word counts, multinomial given the class; here any conjugate components serve.
-Items without labels are clustered by their features, and teach the components, too. With w = 1, as
-in the paper, features that depend on each other given the class are counted again and again; w < 1
-is a power likelihood, under which they count less.
+The paper's x are word counts, multinomial given the class; here any conjugate components can be
+used. Items without labels are clustered by their features, and the components are learned from
+them, too. With w = 1, as in the paper, features that depend on each other given the class count
+several times; w < 1 is a power likelihood, under which they count less.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pyro_crowdclust.protocols import ClassAnnotators
 
 @described
 class MomResp(nn.Module):
-    """A Pyro model of a batch with class labels and features.
+    """MomResp for a batch with class labels and features, as a Pyro model.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ class MomResp(nn.Module):
     weights
         Prior of the class proportions; uniform by default.
     feature_weight
-        w, above 0: what the features of an item count, against an answer about it. Bounds of
-        different weights cannot be compared; answers about items that were held out can
+        w, above 0: how much the features of an item count, relative to its labels. ELBOs of
+        different weights cannot be compared; log probabilities of the labels of held-out items can
         (``results.held_out_log_probability``).
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
@@ -91,7 +91,7 @@ class MomResp(nn.Module):
         if not components.is_linear:
             raise ValueError(
                 f"{type(components).__name__} with heavy tails cannot be the components of "
-                "MomResp, whose guide would take them for Gaussian: leave out tails"
+                "MomResp, whose guide would treat them as Gaussian: leave out tails"
             )
         self.feature_weight = feature_weight
         self.components = components
@@ -101,26 +101,26 @@ class MomResp(nn.Module):
         for name, part in (("components", components), ("weights", self.weights)):
             if part.num_clusters != annotators.num_classes:
                 raise ValueError(
-                    f"{name} have {part.num_clusters} clusters, annotators "
+                    f"the {name} have {part.num_clusters} clusters, but the annotators have "
                     f"{annotators.num_classes} classes: give both the same number"
                 )
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return self.annotators.num_classes
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether missing features are integrated out, or filled by the emission."""
+        """Whether missing features are integrated out, or filled in by the emission."""
         return takes_gaps(self.components, self.emission)
 
-    def _of_classes(self) -> dict[str, ConjugatePrior]:
+    def _item_priors(self) -> dict[str, ConjugatePrior]:
         return {"weights": self.weights.prior, "components": self.components.prior}
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return {**self._of_classes(), **self.annotators.priors()}
+        return {**self._item_priors(), **self.annotators.priors()}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""
@@ -139,10 +139,10 @@ class MomResp(nn.Module):
         check_support(self.components, data)
 
     def log_joint(self, values: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item class"]:
-        """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant of the item."""
+        """``E[log p(y_i = k) + w log p(x_i | k)]`` up to a constant for each item."""
         observed = observed_latent(self.components, self.emission, batch)
         if observed is None:
-            observed = batch.needed_features  # which says that there are none
+            observed = batch.needed_features  # raises the error that there are none
         partly = has_gaps(self.emission, batch)
         of_values = values["components"], partly, self.feature_weight
         family, statistics = self.components.of_rows(*of_values)
@@ -151,11 +151,11 @@ class MomResp(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
-        values = sample_sites(self._of_classes()) | self.annotators.sample()
+        values = sample_sites(self._item_priors()) | self.annotators.sample()
         with FullPlate("items", batch.items.shape[0], batch.item_scale):
             y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
             observed = observed_latent(self.components, self.emission, batch)
-            # What a simulation draws is whole.
+            # Features that a simulation draws have no gaps.
             partly = observed is not None and has_gaps(self.emission, batch)
             of_values = values["components"], y, partly, self.feature_weight
             pyro.sample("x", self.components.given(*of_values), obs=observed)

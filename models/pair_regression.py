@@ -1,12 +1,12 @@
-"""Clusters regressed on features, learned from what workers say of pairs, or from sorted pages.
+"""Clusters regressed on features, learned from answers about pairs, or from sorted pages.
 
     phi_k ~ N(0, Sigma)                             z_i | x_i ~ softmax(phi x_i)
     L_ij^m | z_i = z_j ~ Bern(alpha_m)              L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
 
-The discriminative partner of ``SemiCrowdsourcedMixture``, as LogResp is of MomResp (Felt et al.
-2015): what the features of a cluster look like is not modelled, so that clusters need not be
-Gaussian, and items of which nobody has said anything teach nothing. Known labels and links are
-heard beside the answers, as by the mixture.
+The discriminative counterpart of ``SemiCrowdsourcedMixture``, as LogResp is that of MomResp (Felt
+et al. 2015): the distribution of the features of a cluster is not modelled, so that clusters need
+not be Gaussian, and nothing is learned from items without answers. Known labels and links are used
+in addition to the answers, as in the mixture.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 @described
 class PairRegression(nn.Module):
-    """A Pyro model of a batch with features, and answers about pairs or sorted pages.
+    """A regression of clusters for a batch with features and answers, as a Pyro model.
+
+    The answers are about pairs, or on sorted pages.
 
     Parameters
     ----------
@@ -48,12 +50,12 @@ class PairRegression(nn.Module):
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
     supervision
-        What known labels and links say, e.g. a ``ClassTable`` or ``CertainLinks``.
+        The model of known labels and links, e.g. a ``ClassTable`` or ``CertainLinks``.
 
     Raises
     ------
     ValueError
-        If the supervision has another number of clusters, or is one of components.
+        If the supervision has another number of clusters, or needs components.
 
     Examples
     --------
@@ -78,23 +80,23 @@ class PairRegression(nn.Module):
         self.supervision = Unsupervised() if supervision is None else supervision
         if self.supervision.num_clusters not in (None, self.num_clusters):
             raise ValueError(
-                f"the regression has {self.num_clusters} clusters, the supervision "
+                f"the regression has {self.num_clusters} clusters, but the supervision has "
                 f"{self.supervision.num_clusters}: give both the same number"
             )
         if self.supervision.is_between_components:
             raise ValueError(
-                f"{type(self.supervision).__name__} is of components, and a regression has none: "
+                f"{type(self.supervision).__name__} needs components, and a regression has none: "
                 "use CertainLinks"
             )
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of clusters."""
         return self.regression.num_classes
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether coordinates are whole where features are missing."""
+        """Whether the emission gives complete coordinates where features are missing."""
         return self.emission.fills_gaps
 
     def priors(self) -> dict[str, ConjugatePrior]:
@@ -103,7 +105,7 @@ class PairRegression(nn.Module):
         return {"coefficients": self.regression.prior, **of_workers, **of_labels}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
-        """Draws of the coefficients, on the coordinates, under the names of diagnostics."""
+        """Draws of the coefficients under the names that diagnostics give them."""
         return describe_regression(draws, "cluster", "coordinate")
 
     def check(self, data: CrowdData) -> None:
@@ -116,16 +118,16 @@ class PairRegression(nn.Module):
         found = self.emission.latent(row).shape[1]
         if found != self.regression.num_features:
             raise ValueError(
-                f"the regression is on {self.regression.num_features} numbers an item, but every "
-                f"item has {found}: build it with the number of the data"
+                f"the regression takes {self.regression.num_features} numbers per item, but every "
+                f"item has {found}: build it with SoftmaxRegression(num_clusters, {found})"
             )
 
     def coordinates(self, batch: Batch) -> Float[Tensor, "item coordinate"]:
-        """x of all items."""
+        """The coordinates x of all items of the batch."""
         return coordinates_of(self.emission, batch)
 
     def has_evidence(self, batch: Batch) -> Bool[Tensor, " item"]:
-        """Which items there is evidence of beside features: answers, pages, labels or links."""
+        """Which items have more than features: answers, pages, known labels or links."""
         found = torch.arange(len(batch.items), device=batch.items.device) < batch.num_paired
         if batch.known is not None:
             found = found | (batch.known >= 0)
@@ -136,8 +138,8 @@ class PairRegression(nn.Module):
     ) -> Float[Tensor, "item cluster"]:
         """A lower bound of ``E[log p(z_i = k | x_i)]``; without evidence the prediction itself.
 
-        An item without evidence is a leaf: where model and guide say the same of it, it adds
-        nothing to the bound.
+        An item without evidence is a leaf of the model: where model and guide have the same
+        distribution of z_i, it adds nothing to the bound.
         """
         x, rows = self.coordinates(batch), self.has_evidence(batch).nonzero().squeeze(1)
         alone = self.regression.log_prediction(statistics.detach(), x)

@@ -1,12 +1,13 @@
-"""The semi-crowdsourced mixture of Luo et al. 2018: a deep mixture and what workers say of pairs.
+"""The semi-crowdsourced mixture of Luo et al. 2018: a deep mixture with answers about pairs.
 
     pi ~ Dir(alpha_0)                               (mu_k, Sigma_k) ~ NIW(m, kappa, S, nu)
     z_i ~ Cat(pi)                                   x_i | z_i = k ~ N(mu_k, Sigma_k)
     o_i | x_i ~ emission(x_i)                       alpha_m, beta_m ~ Beta
     L_ij^m | z_i = z_j ~ Bern(alpha_m)              L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
 
-(eq. 1, 5, 6, 7.) Global sites carry their sufficient statistics, so the one function below serves
-simulation, SCDC (points, z enumerated) and BayesSCDC (conjugate posteriors) alike.
+(eq. 1, 5, 6, 7.) The values of global sites are their sufficient statistics, so that the function
+below serves simulation as well as SCDC (point estimates, z enumerated) and BayesSCDC (conjugate
+posteriors).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from pyro_crowdclust.supervision import Supervision, Unsupervised
 
 @described
 class SemiCrowdsourcedMixture(nn.Module):
-    """A Pyro model of a batch, built from parts.
+    """The semi-crowdsourced mixture of a batch as a Pyro model, built from parts.
 
     Parameters
     ----------
@@ -60,32 +61,33 @@ class SemiCrowdsourcedMixture(nn.Module):
     annotators
         Model of the workers; None if there are no answers.
     supervision
-        What known labels and links say, e.g. ``ClassTable`` or ``HiddenMarkovField``; None
-        refuses data that have any.
+        The model of known labels and links, e.g. ``ClassTable`` or ``HiddenMarkovField``; with
+        None, data that have known labels or links are refused.
     sum_out_assignments
         With an ``Identity`` emission: the precision, such as ``torch.float64``, in which batches
         without answers are computed with z summed out, several times faster than with a site for
         every z and to the same bound. Single precision is twice as fast again, and good enough for
         standardized features. None: z is a site, for guides that have one.
     ownership
-        Clusters own components: an ``Ownership`` of as many components as there are; z is then the
-        component of an item, and answers say which components are one cluster. None: every
-        component is a cluster.
+        An ``Ownership``, under which a cluster consists of several components; its number of
+        components is that of the model. z is then the component of an item, and the answers are
+        evidence about which components are one cluster. None: every component is a cluster.
     feature_weight
         tau in (0, 1]: observed features enter by ``p(x | z)^tau``, a power likelihood (Miller and
-        Dunson 2019), linear in ``t(theta)`` as before, of whose evidence the ELBO is a bound. Below
-        1 features that are not what the components say, as is the rule, are trusted less. ELBOs of
-        different tau cannot be compared.
+        Dunson 2019) that is still linear in ``t(theta)``; the ELBO is then a bound of the evidence
+        under it. With tau < 1 features count less, since they rarely follow the components
+        exactly. ELBOs of different tau cannot be compared.
     prior_weight
-        The power of ``pi_z``, in (0, 1]. Where it is tau, an item that nothing else is said of
-        stays in its cluster, ``q(z) propto (pi_z p(x | z))^tau``, and is less sure of it.
+        The power of ``pi_z``, in (0, 1]. If it equals tau, an item with features only keeps its
+        most probable cluster, ``q(z) propto (pi_z p(x | z))^tau``, but with less certainty.
 
     Raises
     ------
     ValueError
         If weights and components disagree about the number of clusters, if components of discrete
-        features are to be on latents, if z is to be summed out where that is not possible, or for
-        a weight outside (0, 1], or one of features that are not observed by components.
+        features are used for latents, if z is to be summed out where that is not possible, if
+        ``feature_weight`` or ``prior_weight`` is outside (0, 1], or if ``feature_weight`` is not 1
+        where the features are emitted by a network.
 
     Examples
     --------
@@ -122,17 +124,19 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.ownership = ownership
         if ownership is not None and ownership.num_components != weights.num_clusters:
             raise ValueError(
-                f"the ownership is of {ownership.num_components} components, but there are "
+                f"the ownership has {ownership.num_components} components, but the weights have "
                 f"{weights.num_clusters}: give both the same number"
             )
         if ownership is not None and self.supervision.names_clusters:
             raise ValueError(
-                f"{type(self.supervision).__name__} numbers the clusters by their labels, so that "
-                "each is a component: leave the ownership out, or use ClassTable"
+                f"{type(self.supervision).__name__} gives every label a cluster that is a single "
+                "component, which an ownership contradicts: leave out ownership, or use ClassTable"
             )
-        if not 0 < feature_weight <= 1 or (feature_weight < 1 and not self._on_features):
+        may_be_less = self.emission.observes_latent
+        if not 0 < feature_weight <= 1 or (feature_weight < 1 and not may_be_less):
             raise ValueError(
-                f"feature_weight is {feature_weight}, but must be in (0, 1], and 1 behind networks"
+                f"feature_weight is {feature_weight}, but must be in (0, 1], and 1 if the emission "
+                "is a network"
             )
         if not 0 < prior_weight <= 1:
             raise ValueError(f"prior_weight is {prior_weight}, but must be in (0, 1]")
@@ -144,23 +148,19 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of clusters, or of components if there is an ownership."""
         return self.weights.num_clusters
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether missing features are integrated out, or filled by the emission."""
+        """Whether missing features are integrated out, or filled in by the emission."""
         return takes_gaps(self.components, self.emission)
-
-    @property
-    def _on_features(self) -> bool:
-        return self.emission.observes_latent
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return mixture_priors(self) | self._owners()
+        return mixture_priors(self) | self._ownership_priors()
 
-    def _owners(self) -> dict[str, ConjugatePrior]:
+    def _ownership_priors(self) -> dict[str, ConjugatePrior]:
         return {} if self.ownership is None else self.ownership.priors()
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
@@ -196,7 +196,7 @@ class SemiCrowdsourcedMixture(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
         log_weights, theta, labels = sample_mixture(self)
-        # What a simulation draws is of the components as they are.
+        # A simulation draws from the untempered components.
         weight = 1.0
         if batch.features is not None:
             weight, log_weights = self.feature_weight, self.prior_weight * log_weights
@@ -207,7 +207,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
-                # What a simulation draws is whole.
+                # Features that a simulation draws have no gaps.
                 partly = observed is not None and has_gaps(self.emission, batch)
                 given = self.components.given(theta, z, partly, weight)
                 pyro.sample("x", given, obs=observed)

@@ -4,9 +4,10 @@
     c_m | shares ~ Cat                                 the spread of worker m, summed out
     g | z, c ~ a Polya urn for every cluster on every page
 
-Several clusters may share a group, on every page others: where people who tell five kinds of things
-apart sort a page of thirteen, what all of them say together is finer than what anybody says. A page
-counts as its placements, and not as its pairs.
+Several clusters may share a group of a page, and different ones on different pages. Where a page
+has items of thirteen kinds, and a worker makes five groups of them, the answers of all workers
+together determine a finer partition than those of any single one. The likelihood of a page is that
+of its placements, not of its pairs.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from pyro_crowdclust.partitions import (
 
 @described
 class SortedPartition(nn.Module):
-    """A Pyro model of sorted pages of items of which nothing else is known.
+    """A Pyro model of sorted pages of items that have no features.
 
     Parameters
     ----------
     annotators
         Model of the workers.
     prior
-        What sizes clusters have: ``FewClusters`` or ``PitmanYor``.
+        The prior of the clusters' sizes: ``FewClusters`` or ``PitmanYor``.
 
     Examples
     --------
@@ -63,13 +64,13 @@ class SortedPartition(nn.Module):
         """Raise a ``ValueError`` unless the data have sorted pages of these workers."""
         if data.placements is None:
             raise ValueError(
-                "the data have no sorted pages, and nothing else is known of the items: pass "
+                "the data have no sorted pages, and this model uses nothing else: pass "
                 "CrowdData(None, placements=...), or data.as_placements() of pairs on pages"
             )
         if self.annotators.num_workers != data.num_workers:
             raise ValueError(
-                f"the annotators are {self.annotators.num_workers}, but the data have "
-                f"{data.num_workers} workers: build the model with PageUrns(data.num_workers)"
+                f"the annotators have {self.annotators.num_workers} workers, but the data have "
+                f"{data.num_workers}: build the model with PageUrns(data.num_workers)"
             )
 
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:

@@ -1,12 +1,13 @@
-"""A mixture whose items differ in two ways at once, of which the answers are about one.
+"""A mixture whose items differ in two ways at once; the answers are about one of them.
 
     pi ~ Dir(alpha)    rho ~ Dir(gamma)    (W, Sigma) ~ MNIW(0, V, S, nu), W = (b_1..b_K, a_1..a_S)
     z_i ~ Cat(pi)      u_i ~ Cat(rho)      x_i | z_i = k, u_i = s ~ N(b_k + a_s, Sigma)
     L_ij^m | z_i = z_j ~ Bern(alpha_m)     L_ij^m | z_i != z_j ~ Bern(1 - beta_m)
 
-The answers of Luo et al. 2018, on features whose largest differences are not what the workers were
-asked about: photographs differ by the person more than by the pose. Styles u take up what has
-nothing to do with the answers, and an item of any style tells the clusters z apart.
+The answer model of Luo et al. 2018, for features whose largest differences are not what the workers
+were asked about: photographs, for example, differ by the person more than by the pose. The styles u
+take up differences that have nothing to do with the answers, and the cluster effects b_k are shared
+by all styles.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ _EFFECT_PRECISION = 0.2
 
 @described
 class TwoWayMixture(nn.Module):
-    """A Pyro model of a batch of features, and of answers about some items.
+    """The two-way mixture of a batch as a Pyro model: features, and answers about some items.
 
     Parameters
     ----------
     num_clusters
-        K, which the answers are about.
+        K, the number of clusters, which the answers are about.
     num_styles
-        S, an upper bound: styles that are not needed stay small.
+        S, an upper bound of the number of styles: those that are not needed stay nearly empty.
     num_features
         d; the defaults expect features of mean 0 and variance about 1.
     annotators
@@ -57,7 +58,7 @@ class TwoWayMixture(nn.Module):
     scale
         Prior guess of Sigma, times the identity.
     degrees
-        How many items the guess counts for, beyond d.
+        The number of items that the guess of Sigma counts as, beyond d.
 
     Raises
     ------
@@ -98,7 +99,7 @@ class TwoWayMixture(nn.Module):
         total = torch.tensor(degrees + num_features, dtype=torch.float64)
         eta = self.family.natural(location, precision, scale * total * identity, total)
         self.effects = ConjugatePrior(self.family, eta)
-        # One row per cell (cluster k, style s): which two effects its mean is the sum of.
+        # One row per cell (cluster k, style s): the two effects whose sum is its mean.
         cells = torch.cartesian_prod(torch.arange(num_clusters), torch.arange(num_styles))
         cluster, style = (
             nn.functional.one_hot(of, count).double()
@@ -108,20 +109,20 @@ class TwoWayMixture(nn.Module):
 
     @property
     def num_clusters(self) -> int:
-        """K."""
+        """K, the number of clusters."""
         return self.weights.num_clusters
 
     @property
     def num_styles(self) -> int:
-        """S."""
+        """S, the number of styles."""
         return self.styles.num_clusters
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         workers = {} if self.annotators is None else self.annotators.priors()
-        return {**self._of_cells(), **workers}
+        return {**self._item_priors(), **workers}
 
-    def _of_cells(self) -> dict[str, ConjugatePrior]:
+    def _item_priors(self) -> dict[str, ConjugatePrior]:
         return {
             "weights": self.weights.prior,
             "styles": self.styles.prior,
@@ -131,12 +132,13 @@ class TwoWayMixture(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model; ``fit`` asks first."""
         if data.features is None:
-            raise ValueError("the data have no features, which this model is of: pass features")
+            raise ValueError("the data have no features, which this model needs: pass features")
         found = tuple(data.features.shape[1:])
         if found != (self.num_features,):
             raise ValueError(
-                f"the model is of {self.num_features} features per item, but the data have the "
-                f"shape {list(found)}: build it with num_features={found[-1] if found else 1}"
+                f"the model takes {self.num_features} features per item, but those of the data "
+                f"have the shape {list(found)}: build it with "
+                f"num_features={found[-1] if found else 1}"
             )
         refuse_experts(data, "use SemiCrowdsourcedMixture with one")
         check_annotators(self.annotators, data)
@@ -159,18 +161,18 @@ class TwoWayMixture(nn.Module):
         return ComponentObservation(family, statistics, cell, family.observation_size)
 
     def observe(self, batch: Batch) -> Float[Tensor, "item observation"] | None:
-        """The value of the site ``x`` that the features are; None where there are none, to draw."""
+        """The value of the site ``x`` for the batch's features; None to draw it without any."""
         return None if batch.features is None else self._observed(batch.features)
 
     def _observed(self, features: Tensor) -> Tensor:
         return self.family.component_family.observed(features.double())
 
     def of_clusters(self, cells: Float[Tensor, "*batch cell"]) -> Float[Tensor, "*batch cluster"]:
-        """z, or q(z): cells summed over styles."""
+        """z, or q(z), from cells, or their probabilities: the sum over styles."""
         return cells.unflatten(-1, (self.num_clusters, self.num_styles)).sum(-1)
 
     def cell_logits(self, sites: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
-        """``log p(x, cell | Theta)``, up to a constant of the item."""
+        """``log p(x, cell | Theta)``, up to a constant for each item."""
         family = self.family.component_family
         features = batch.needed_features
         # The full batch keeps its statistics, which are the same in every epoch.
@@ -184,7 +186,7 @@ class TwoWayMixture(nn.Module):
     def discrete_values(
         self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
     ) -> dict[str, Tensor]:
-        """Cells of items whose clusters are given: ``u ~ p(u | z, x, Theta)``.
+        """Draw the cells of items with given clusters: ``u ~ p(u | z, x, Theta)``.
 
         Parameters
         ----------
@@ -208,7 +210,7 @@ class TwoWayMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cell"]:
         """Run the model on a batch; returns the cells (z, u)."""
-        values = sample_sites(self._of_cells())
+        values = sample_sites(self._item_priors())
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             log_cells = self.log_cells(values["weights"], values["styles"])
             cell = pyro.sample("cell", Assignment(log_cells))

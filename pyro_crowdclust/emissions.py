@@ -1,8 +1,8 @@
 """Emissions p(o | x): how features come from latents.
 
 An emission is an ``nn.Module`` that maps a latent draw x ``[..., item, d]`` to a Pyro
-distribution over features with batch shape ``[..., item]``. Any such callable of the user's own
-works in place of the ones here; what a model asks beyond that has defaults in ``as_emission``.
+distribution over features with batch shape ``[..., item]``. Any such user-defined callable works,
+too; ``as_emission`` gives it defaults for everything else that a model needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.data.crowd_data import CrowdData
     from pyro_crowdclust.minibatches.batch import Batch
 
-# What a coordinate is of that is no single feature's.
+# Stands for the feature of a coordinate that depends on several features.
 OF_SEVERAL = -1
 
 
@@ -38,10 +38,10 @@ class SoftBernoulli(dist.TorchDistribution):
     logits
         l, shape ``[*batch, *event]``.
     event_dim
-        How many of its last dimensions j runs over. Summed here and not by ``to_event``, the sum
-        changes its sign, and not every term.
+        The number of last dimensions over which j runs. Unlike with ``to_event``, only the sum is
+        negated, and not every term, which saves time.
     validate_args
-        As everywhere in torch.
+        As in torch's distributions.
     """
 
     arg_constraints = {"logits": constraints.real}
@@ -79,20 +79,20 @@ class SoftBernoulli(dist.TorchDistribution):
 
 
 class Emission(nn.Module):
-    """Base of the library's emissions, and of a user's that wants more than the defaults.
+    """Base class of emissions; user-defined ones derive from it to change its defaults.
 
     Attributes
     ----------
     observes_latent
-        True if features are the latents themselves, so that there is nothing to emit.
+        True if latents are functions of the features, so that there is no emission network.
     mixes_features
         True if a latent depends on several features.
     takes_gaps
         True if features may be missing.
     fills_gaps
-        True if no latent is missing where features are.
+        True if no latent is missing, even if features are.
     makes_gaps
-        True if a latent may be missing where no feature is.
+        True if a latent may be missing although no feature is.
     """
 
     observes_latent = False
@@ -106,7 +106,7 @@ class Emission(nn.Module):
         raise NotImplementedError
 
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item dim"]:
-        """What the components are on, in float64, if ``observes_latent``."""
+        """The latents of features, in float64, if ``observes_latent``."""
         raise NotImplementedError
 
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
@@ -118,7 +118,7 @@ class Emission(nn.Module):
         raise NotImplementedError
 
     def latent_size(self, num_features: int) -> int:
-        """Number of coordinates that ``latent`` has, if ``observes_latent``."""
+        """The number of coordinates of ``latent``, if ``observes_latent``."""
         return num_features
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:
@@ -126,7 +126,9 @@ class Emission(nn.Module):
 
         For coordinates that can be inverted this is the logarithm of their Jacobian.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not observe latents")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no log_volume, since its latents are not observed"
+        )
 
     def check(self, features: Float[Tensor, "item ..."], first_row: int = 0) -> None:
         """Raise a ``ValueError`` if features lie outside the emission's support.
@@ -137,16 +139,16 @@ class Emission(nn.Module):
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
     ) -> None:
-        """Start at the linear map ``x -> W x + b`` of features on latents, if that is possible."""
+        """Start at the linear map ``x -> W x + b`` from latents to features, if possible."""
 
 
 def has_gaps(emission: Emission, data: CrowdData | Batch) -> bool:
-    """Whether latents may be missing where features are observed: some are, or are read so."""
+    """Whether latents may be missing: if features are, or if the emission makes gaps."""
     return data.has_gaps or emission.makes_gaps
 
 
 class _UserEmission(Emission):
-    """A user's callable x -> distribution, with the defaults of ``Emission``."""
+    """A user-defined callable x -> distribution, with the defaults of ``Emission``."""
 
     def __init__(self, function: Callable[[Tensor], dist.TorchDistribution]) -> None:
         super().__init__()
@@ -157,7 +159,7 @@ class _UserEmission(Emission):
 
 
 def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution]) -> Emission:
-    """Take an ``Emission`` as it is, and wrap any other callable ``x -> distribution``.
+    """Return an ``Emission`` unchanged, and wrap any other callable ``x -> distribution``.
 
     Raises
     ------
@@ -185,7 +187,7 @@ class BernoulliEmission(Emission):
     event_shape
         Shape of one item's features, if it is not a vector.
 
-    What else ``forward`` is given, such as the cluster of every latent, goes on to the network.
+    Other arguments of ``forward``, such as the cluster of every latent, are passed to the network.
     """
 
     def __init__(self, network: nn.Module, event_shape: tuple[int, ...] | None = None) -> None:
@@ -206,7 +208,7 @@ class BernoulliEmission(Emission):
             values = features[row].flatten()
             worst = float(values[(values - 0.5).abs().argmax()])
             raise ValueError(
-                f"a Bernoulli emission needs features in [0, 1], but row {first_row + row} holds "
+                f"a Bernoulli emission needs features in [0, 1], but row {first_row + row} has "
                 f"{worst:g}: rescale them (images: divide by 255) or use NormalEmission "
                 "(DeepNormal in one call, --model deep-normal on the command line)"
             )
@@ -214,8 +216,8 @@ class BernoulliEmission(Emission):
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
     ) -> None:
-        # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; the clamp keeps
-        # pixels that are nearly always off from getting huge slopes.
+        # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; without the clamp
+        # pixels that are nearly always off would get huge slopes.
         if not isinstance(self.network, SupportsSetLinear):
             return
         mean = bias.clamp(0.02, 0.98)
@@ -236,10 +238,10 @@ class NormalEmission(Emission):
     initial_scale
         sigma before training.
     location, scale
-        Of every feature: f and sigma are of ``(o - location) / scale``. None leaves features alone.
+        For every feature: f and sigma are in units of ``(o - location) / scale``. None: those of o.
     num_clusters
-        Where features depend on the cluster: a sigma for each of so many clusters. ``forward`` is
-        then also given ``Rows``, which go on to the network.
+        If features depend on the cluster: the number of clusters, each with another sigma.
+        ``forward`` then has ``Rows`` as a further argument, which is passed to the network.
     """
 
     def __init__(
@@ -266,7 +268,7 @@ class NormalEmission(Emission):
         nn.init.constant_(self.log_scale, torch.tensor(self.initial_scale).log().item())
 
     def forward(self, latent: Float[Tensor, "*batch dim"], *given: Any) -> dist.TorchDistribution:
-        # The floor keeps a feature that is constant from driving the density to infinity.
+        # Without this minimum the density of a constant feature would go to infinity.
         scale = self.log_scale.exp() + 1e-3
         if scale.dim() > 1:
             (rows,) = given
@@ -286,7 +288,7 @@ class NormalEmission(Emission):
 
 @described
 class Identity(Emission):
-    """The components are on the features themselves: a plain mixture, no network."""
+    """x = o: the latents are the features themselves, a plain mixture without networks."""
 
     observes_latent = True
     takes_gaps = True
@@ -304,29 +306,29 @@ class Identity(Emission):
     def completed(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item ..."]:
-        """Features of which what is missing is drawn, if a distribution of it is known here."""
+        """Features with missing values drawn, if the emission has a distribution of them."""
         return features
 
     def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
-        """l and s with ``o_j = l_j + s_j x_j``; None where x is not o in other units."""
+        """l and s with ``o_j = l_j + s_j x_j``; None if x is another function of o."""
         zeros = torch.zeros(num_features, dtype=torch.float64)
         return zeros, zeros + 1
 
     def own_features(self, num_features: int) -> list[int]:
-        """Of every coordinate the feature that it is of, ``OF_SEVERAL`` if that is no one."""
+        """The feature of every coordinate, ``OF_SEVERAL`` if it depends on several."""
         return list(range(num_features))
 
     def coordinate_names(self, names: Sequence[Hashable]) -> list[Hashable]:
-        """What every coordinate is called, from names of the features, unless it is of several."""
+        """The name of every coordinate's feature, if no coordinate depends on several."""
         return [names[feature] for feature in self.own_features(len(names))]
 
     def in_feature_units(
         self, location: Float[Tensor, "cluster column"], columns: list[int]
     ) -> Float[Tensor, "cluster feature_column"]:
-        """What a summary of components says, in the units of the features.
+        """Locations from a summary of components, in the units of the features.
 
-        ``columns`` is the coordinate that each column tells of. Where coordinates are of several
-        features there is a column for every feature.
+        ``columns`` has the coordinate of each column. If coordinates depend on several features,
+        the result has a column for every feature.
         """
         return location
 
@@ -336,11 +338,11 @@ class Identity(Emission):
 
 @described
 class Standardized(Identity):
-    """``x_j = (o_j - location_j) / scale_j``: a plain mixture on features in units of their spread.
+    """``x_j = (o_j - location_j) / scale_j``: a plain mixture on standardized features.
 
-    The priors of components expect latents near the origin with covariances near the identity;
-    this takes features there that are not. The ELBO is that of x, hence larger by ``sum_j log
-    scale_j`` an item than in the features' own units, minus ``log_volume``.
+    The priors of components expect latents near the origin with covariances near the identity,
+    which this achieves. The ELBO is that of x, hence larger by ``sum_j log scale_j`` per item than
+    in the features' own units, which is minus ``log_volume``.
 
     Parameters
     ----------
@@ -362,8 +364,8 @@ class Standardized(Identity):
         super().__init__()
         if not bool((scale > 0).all()):
             raise ValueError(
-                f"scale {scale.min().item():g} is not above zero: give features that are constant "
-                "a scale of 1"
+                f"scale has the value {scale.min().item():g}, but must be above zero: use 1 for "
+                "features that are constant"
             )
         self.register_buffer("location", location.double().flatten())
         self.register_buffer("scale", scale.double().flatten())

@@ -1,4 +1,4 @@
-"""``fit(model, guide, data)``: the training loop. It knows nothing of any particular model."""
+"""``fit(model, guide, data)``: training of any Pyro model and guide on crowdsourced data."""
 
 from __future__ import annotations
 
@@ -81,78 +81,79 @@ def fit(
 ) -> Fitted:
     """Train a guide (and the model's own parameters) on data by stochastic variational inference.
 
-    Every step takes a minibatch, evaluates Pyro's ELBO, steps the natural parameters of all
+    Every step takes a minibatch, evaluates Pyro's ELBO, and updates the natural parameters of all
     ``ConjugatePosterior`` modules by natural gradients and everything else by ``optim``. The
-    arguments ``model`` and ``guide`` are copied and left untouched, and so are callbacks that have
-    a ``state_dict``, the process's random numbers and Pyro's parameter store. Pyro has one of each,
-    and one stack of handlers, for all threads: a fit, and whatever is computed from a result, waits
-    until that of another thread is done. Fits at the same time are for several processes. Of small
-    data (up to 200,000 features and answers) one thread computes; torch's number of threads is put
-    back.
+    arguments ``model`` and ``guide`` are copied and not changed. The same holds for callbacks with
+    a ``state_dict``, for the process's random numbers and for Pyro's parameter store. All threads
+    share the latter two and Pyro's stack of handlers, so that fits, and computations with results,
+    in other threads wait for each other; use several processes for fits at the same time. Small
+    data (up to 200,000 features and answers) are fitted in one thread; torch's number of threads
+    is restored afterwards.
 
     Parameters
     ----------
     model, guide
-        Pyro callables of a ``Batch``: a model of the library's with one of its guides, or your own.
-        An autoguide is for models with Pyro's own priors; the library's it refuses, since their
-        sites carry statistics. Modules that a function reads from outside are not copied, and
-        refused if they would be trained. One that has a method ``check(data)`` is asked first
-        whether the data fit it.
+        Pyro callables of a ``Batch``: a model of the library with one of its guides, or your own.
+        Autoguides work for models with Pyro's own priors, but not for the library's models, whose
+        sites have sufficient statistics as values. Modules that a function uses as global variables
+        are not copied, and are refused if they would be trained. If model or guide has a method
+        ``check(data)``, it is called before training.
     data
-        What to learn from.
+        The training data.
     epochs
-        How many passes over the data. Default: 20, or as many as ``stopping.steps`` takes.
+        The number of passes over the data. Default: 20, or as many as ``stopping.steps`` takes.
     batch_size
-        Items without answers per step; None puts all data into every step.
+        The approximate number of items without answers per step; None: every step takes all data.
     optim
-        Makes the optimizer of all parameters that are not natural parameters: one of torch's, as
-        ``partial(torch.optim.Adam, lr=0.05)``, and not of Pyro's.
+        A function that makes a torch optimizer (not one of Pyro) of all parameters that are not
+        natural parameters, such as ``partial(torch.optim.Adam, lr=0.05)``.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
         ``RobbinsMonro``.
     elbo
-        The bound; default ``EnumeratedELBO``, which is ``TraceEnum_ELBO`` in any precisions, with
-        the levels of plates that model and guide have, or ``PlainELBO``, which is the same bound
-        in less time, where no site is enumerated.
+        The bound. Default: ``EnumeratedELBO``, which is ``TraceEnum_ELBO`` for any precisions, with
+        the number of levels of plates in model and guide; or, if no site is enumerated,
+        ``PlainELBO``, the same bound in less time.
     initialize
-        A start ``(model, guide, data, generator) -> None``; None trains on from where they are,
-        but for what functions learned by ``pyro.param``, with which ``result.update`` goes on.
-        Handlers of Pyro around model and guide, such as ``poutine.scale``, are not passed to it.
-        Default: the guide's own ``start``, if it has one, else ``PrincipalComponentStart()``.
+        A start ``(model, guide, data, generator) -> None``. None: training begins with the present
+        parameters of model and guide, but without those that functions made by ``pyro.param`` (use
+        ``result.update`` to keep these). The start gets model and guide without Pyro's handlers
+        around them, such as ``poutine.scale``. Default: the guide's own ``start`` if it has one,
+        otherwise ``PrincipalComponentStart()``.
     stopping
-        What ends training earlier: convergence, a number of steps, time.
+        Criteria to end training earlier: convergence, a number of steps, time.
     answer_sampling
-        How minibatches draw answers.
+        Options by which minibatches draw answers.
     seed
-        The same seed on the same machine gives the same answer, bit for bit.
+        The same seed on the same machine gives the same result, bit for bit.
     device, dtype
-        Where to train, and the precision of the features and of the library's own networks; one of
-        yours must have it.
+        The device, and the precision of the features and of the library's networks; networks of
+        your own must have the same precision.
     progress
         Show a progress bar.
     callbacks
-        A list; each is called with the ``Trainer`` after every epoch and may add keys to
-        ``trainer.history[-1]``. One with state of its own has ``state_dict()`` and
-        ``load_state_dict(state)``; the fit works on a copy of it, which ``result.callbacks`` holds.
+        A list; each callback is called with the ``Trainer`` after every epoch and may add keys to
+        ``trainer.history[-1]``. Callbacks with state have ``state_dict()`` and
+        ``load_state_dict(state)``; the fit uses a copy of them, which is in ``result.callbacks``.
     checkpoint
-        A file, or a ``Checkpoint`` that says when it is written and whether to go on from it.
+        A file, or a ``Checkpoint`` with options when to write it and whether to resume from it.
     trainer
-        Makes the training run: ``Trainer``, one of its options set by ``functools.partial``, such
-        as ``partial(Trainer, ranks=joined_ranks())``, or a class of your own that derives from it
-        and has another ``backward`` or ``step``.
+        The class of the training run: ``Trainer``, possibly with options by ``functools.partial``,
+        such as ``partial(Trainer, ranks=joined_ranks())``, or a subclass with another ``backward``
+        or ``step``.
 
     Returns
     -------
     Fitted
-        The fitted model, guide and everything to read from them. Ctrl-C ends training early and
-        returns what has been learned so far; in a start it waits for the end of the start, unless
+        The fitted model and guide, with methods to read results from them. Ctrl-C ends training
+        early and returns the fit so far; during a start it waits for the end of the start, unless
         it is pressed again.
 
     Raises
     ------
     ValueError
         If the arguments, the features or the sites of model and guide do not fit together, or if
-        the checkpoint cannot be written, or read, or is of another fit.
+        the checkpoint cannot be written or read, or is of another fit.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def fit(
     )
     of_call: dict[str, Any] = {"seed": seed, "initialize": initialize, "device": device}
     _check(model, guide, data, options, checkpoint=checkpoint, **of_call)
-    seed = int(seed)  # of NumPy's integers files know nothing
+    seed = int(seed)  # files cannot hold NumPy's integers
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
@@ -232,7 +233,7 @@ def fit(
 
 @dataclass(frozen=True)
 class TrainingOptions(FurtherTraining):
-    """``fit`` as it was called, for ``Fitted.update``; a file can hold it (see ``save``)."""
+    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result."""
 
     epochs: int | None
     batch_size: int | None
@@ -252,37 +253,37 @@ class TrainingOptions(FurtherTraining):
 
     @property
     def of_batches(self) -> dict[str, Any]:
-        """What says which data are in a step."""
+        """The options of the minibatches."""
         return {"batch_size": self.batch_size, "answer_sampling": self.answer_sampling}
 
     @property
     def of_steps(self) -> dict[str, Any]:
-        """What says how a step is made."""
+        """The options of the training steps."""
         names = ("optim", "step_size", "elbo", "dtype")
         return {name: getattr(self, name) for name in names}
 
     @property
     def of_fit(self) -> dict[str, Any]:
-        """These options by name, without what a derived class adds."""
+        """These options by name, without fields that a subclass adds."""
         return {
             field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)
         }
 
     def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, but for changes."""
+        """Fit with these options, except for changes."""
         options = self.of_fit | {"trainer": self.trainer or Trainer}
         return fit(model, guide, data, **options | changes)
 
     def further(
         self, epochs: int | None, callbacks: Sequence[Callback], has_networks: bool
     ) -> TrainingOptions:
-        """The options of an update: networks know their features, and need a tenth of the epochs.
+        """The options for an update: with networks, a tenth of the epochs, since they are trained.
 
         Callbacks are those of the fit, with their state.
         """
         if has_networks and epochs is not None:
             epochs = math.ceil(epochs / 10)
-        trainer = None if self.trainer is Trainer else self.trainer  # as a file can name it
+        trainer = None if self.trainer is Trainer else self.trainer  # None can be saved
         return dataclasses.replace(self, epochs=epochs, callbacks=callbacks, trainer=trainer)
 
 
@@ -305,9 +306,9 @@ def _check(
 def _check_minibatches(
     model: Model, data: CrowdData, batch_size: int | None, answer_sampling: AnswerSampling
 ) -> None:
-    """Raise a ``ValueError`` if a minibatch would hold answers, and some of what ties items.
+    """Raise a ``ValueError`` if minibatches would have answers and only some of the coupled items.
 
-    It may be one of thousands, and training far by then.
+    Otherwise the error would be raised by a later minibatch, perhaps after long training.
     """
     supervision = part_of(model, "supervision", Supervision)
     if supervision is None or not (supervision.couples_items and data.has_answers):
@@ -318,7 +319,7 @@ def _check_minibatches(
 
 
 def _own(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
-    """The callbacks, of those with state copies."""
+    """The callbacks; those with state are copied."""
     return tuple(deepcopy(one) if isinstance(one, SupportsState) else one for one in callbacks)
 
 
@@ -331,7 +332,7 @@ def _started(
     device: str | torch.device | None,
     dtype: torch.dtype,
 ) -> tuple[Any, Any]:
-    """Copies of model and guide where training begins, of which both have said that data fit."""
+    """Checked copies of model and guide, after the start."""
     model, guide = copied(model, guide)
     inner = unwrapped(model), unwrapped(guide)
     for part in inner:
@@ -341,7 +342,7 @@ def _started(
     if initialize is not None:
         for part in inner:
             if isinstance(part, nn.Module):
-                # Where the data are, if they come from a fit on another device.
+                # Starts run on the CPU, but parts of an earlier fit may be on another device.
                 part.to("cpu")
         initialize(*inner, data, generator)
     for part in inner:
@@ -356,7 +357,7 @@ def _keeper(
     options: TrainingOptions,
     **settings: Any,
 ) -> CheckpointKeeper | None:
-    """What writes the checkpoint, which only a fit to these data with these settings takes up."""
+    """The writer of the checkpoint, with a fingerprint of data and settings, or None."""
     if checkpoint is None:
         return None
     if not isinstance(checkpoint, Checkpoint):
@@ -371,7 +372,7 @@ def _sampler(
     batch_size: int | None,
     answer_sampling: AnswerSampling,
 ) -> MinibatchSampler | None:
-    """What draws minibatches; None where all data are in every step."""
+    """The sampler of minibatches; None if every step takes all data."""
     if batch_size is None:
         return None
     return MinibatchSampler(

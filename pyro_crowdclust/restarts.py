@@ -1,4 +1,4 @@
-"""Several fits from different seeds, the best first."""
+"""Fits from several seeds, ordered by ELBO, and averages of them."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def fit_restarts(
     seeds: Iterable[int] = range(5),
     **options: Any,
 ) -> list[Fitted]:
-    """Fit from every seed; the fit with the highest ELBO of all data comes first.
+    """Fit from every seed; the fit with the highest ELBO of all data is the first in the list.
 
-    Ctrl-C ends it with the fits so far.
+    Ctrl-C ends this early and returns the fits so far.
 
-    A mixture's ELBO has many local maxima. What fits from different starts agree on does not depend
-    on the start; ``diagnostics.to_arviz`` takes the list and puts the fits side by side.
+    The ELBO of a mixture has many local maxima. Findings in which fits from different starts agree
+    do not depend on the start; ``diagnostics.to_arviz`` takes the list to compare them.
 
     Parameters
     ----------
     model, guide, data, **options
-        As for ``fit``; a ``checkpoint`` has a file for every seed, ``run_seed3.safetensors`` of
-        seed 3 for ``run.safetensors``.
+        As for ``fit``; with a ``checkpoint`` there is a file for every seed, such as
+        ``run_seed3.safetensors`` for seed 3 and ``run.safetensors``.
     seeds
-        One for each fit.
+        The seed of every fit.
 
     Raises
     ------
     ValueError
-        If there is no seed, or one twice.
+        If there is no seed, or one occurs twice.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def fit_restarts(
     """
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds are {seeds}, but must be different from each other, at least one")
+        raise ValueError(f"seeds is {seeds}, but must have at least one seed, and none twice")
     checkpoint = options.pop("checkpoint", None)
     return best_first(
         partial(
@@ -87,7 +87,7 @@ def fit_restarts(
 
 
 def _of_seed(checkpoint: Any, seed: int) -> Any:
-    """A checkpoint in a file of the seed's own; anything else is for ``fit`` to refuse."""
+    """The checkpoint with a separate file for the seed; ``fit`` refuses invalid ones."""
     if isinstance(checkpoint, Checkpoint):
         return replace(checkpoint, path=_of_seed(checkpoint.path, seed))
     if isinstance(checkpoint, str | os.PathLike):
@@ -97,12 +97,12 @@ def _of_seed(checkpoint: Any, seed: int) -> Any:
 
 
 def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
-    """Fits of the same data, the highest ELBO first; Ctrl-C ends them with those so far.
+    """Fits of the same data, the highest ELBO first; Ctrl-C ends this with the fits so far.
 
     Raises
     ------
     KeyboardInterrupt
-        If there is none so far.
+        If there is no fit so far.
     """
     found: list[tuple[float, Fitted]] = []
     interrupted = False
@@ -125,11 +125,12 @@ def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
 
 
 def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item cluster"]:
-    """``q(z_i) = mean_r q_r(z_i)``, the clusters of every fit in the order of those before it.
+    """``q(z_i) = mean_r q_r(z_i)`` over fits r, with matched clusters.
 
-    Each fit is a mode of the posterior that takes itself for the whole. Their ELBOs differ by far
-    more than what they say of an item does, so that all of them count alike; items on which they
-    differ become unsure. Clusters are matched by ``diagnostics.aligned_order``.
+    Each fit is one mode of the posterior and does not include the uncertainty between modes. ELBOs
+    of modes differ too much to be used as weights, so that all fits have the same weight. The
+    average is less certain about items for which the fits differ. Clusters are matched by
+    ``diagnostics.aligned_order``, every fit with the average of those before it.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item 
     Raises
     ------
     ValueError
-        If there is no fit, or fits are not of the same number of items and clusters.
+        If there is no fit, or fits differ in the number of items or clusters.
 
     Examples
     --------
@@ -151,7 +152,7 @@ def average_probabilities(results: Sequence[Fitted]) -> Float[np.ndarray, "item 
            [0.4, 0.6]])
     """
     if not results:
-        raise ValueError("there is no fit to average: pass what fit_restarts returns")
+        raise ValueError("results is empty: pass the list that fit_restarts returns")
     total = results[0].probabilities
     for result in results[1:]:
         total = total + result.probabilities[:, aligned_order(total, result.probabilities)]

@@ -24,7 +24,7 @@ CELLS = list(
 CELLS = [cell for cell in CELLS if cell[0] != "grades" or cell[1::2] == ("nothing", "merge")]
 # Guides that hear nobody but workers, and what they say of it.
 DEAF = {
-    "amortized": "points and amortized assignments do not hear known labels and links: use",
+    "amortized": "an AmortizedGuide cannot use known labels and links: use",
     "two-way": "no supervision that uses them: use SemiCrowdsourcedMixture with one, or build",
 }
 # Guides whose q(z) follows the mixture, so that the two halves of a cloud can be joined again.

@@ -87,13 +87,13 @@ def test_an_average_counts_all_fits_alike_and_knows_no_names_of_clusters():
 
 
 def test_no_fit_to_average():
-    with pytest.raises(ValueError, match="pass what fit_restarts returns"):
+    with pytest.raises(ValueError, match="pass the list that fit_restarts returns"):
         average_probabilities([])
 
 
 @pytest.mark.parametrize("seeds", [[], [1, 1]])
 def test_bad_seeds(seeds):
-    with pytest.raises(ValueError, match="must be different"):
+    with pytest.raises(ValueError, match="at least one seed, and none twice"):
         fit_restarts(*plain_pair(), crowd(30), seeds=seeds)
 
 

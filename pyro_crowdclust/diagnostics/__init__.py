@@ -1,4 +1,4 @@
-"""Diagnostics of fits: export to ArviZ, Pareto-k, posterior predictive checks, restarts."""
+"""Diagnostics of fits: export to ArviZ, Pareto-k, predictive checks, lapses, worker families."""
 
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import arviz

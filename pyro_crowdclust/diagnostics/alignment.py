@@ -1,4 +1,4 @@
-"""Which cluster of one fit is which cluster of another."""
+"""Matching of the clusters of one fit with those of another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def aligned_order(
     reference: Float[np.ndarray, "item cluster"],
     probabilities: Float[np.ndarray, "other_item other"],
 ) -> Int[np.ndarray, " cluster"]:
-    """The order of the clusters of one fit in which they match those of another best.
+    """The order of the clusters of a fit in which they best match those of a reference.
 
     Maximizes ``sum_k sum_i r_ik q_{i, order(k)}`` over all orders (Hungarian algorithm): the
     expected number of items in matching clusters, if both fits draw their assignments.
@@ -28,7 +28,7 @@ def aligned_order(
     Raises
     ------
     ValueError
-        If the two are not about the same number of items and clusters.
+        If the two differ in the number of items or of clusters.
 
     Examples
     --------
@@ -39,7 +39,9 @@ def aligned_order(
     """
     if reference.shape != probabilities.shape:
         raise ValueError(
-            f"fits of {reference.shape} and {probabilities.shape} items and clusters cannot be "
-            "aligned: fit the same data with the same number of clusters"
+            "clusters can be matched only in fits of the same items with the same number of "
+            f"clusters, but probabilities have the shapes {list(reference.shape)} and "
+            f"{list(probabilities.shape)}, [item, cluster]: fit the same data with the same number "
+            "of clusters"
         )
     return scipy.optimize.linear_sum_assignment(reference.T @ probabilities, maximize=True)[1]

@@ -1,17 +1,18 @@
 """Log-likelihoods of answers about pairs at draws of the global sites, z summed out.
 
-Of an answer a about items i and j, with s = P_q(z_i = z_j),
+For an answer a about items i and j, with s = P_q(z_i = z_j),
 
     log p(L_a | Theta, all other data) = -log E_q(z)[1 / p(L_a | z, Theta)]
                                        = -log (s / p(L_a | same) + (1 - s) / p(L_a | different))
 
-because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. On a page that its
-worker may not have looked at, u = 0, with n_L answers L of C possible ones among all n, likewise
+because ``p(z | all data) / p(z | all but a)`` is proportional to ``p(L_a | z)``. If the worker may
+have answered a page without looking, u = 0, with n_L answers L among all n of the page and C
+possible answers, it is likewise
 
     -log (q(u = 1) (s / p(L_a | same) + (1 - s) / p(L_a | different)) + q(u = 0) (C + n - 1) / n_L).
 
-Both are what leave-one-out by importance sampling over Theta needs: ``1 / p(L_a | Theta, the
-others)`` is the ratio of the posteriors without and with L_a.
+Both are the quantities that leave-one-out cross-validation by importance sampling over Theta
+needs: ``1 / p(L_a | Theta, the others)`` is the ratio of the posteriors without and with L_a.
 """
 
 from __future__ import annotations
@@ -49,25 +50,25 @@ def answer_log_likelihoods(
 ) -> tuple[Float[Tensor, "draw answer"], Float[Tensor, "draw answer"]] | None:
     """``log p(L | same)`` and ``log p(L | different)`` of some answers, under each draw.
 
-    The model runs on two items that stand for both ends of every pair, once in the same cluster
-    and once in different ones. Where answers hang on more of their items than that, it runs on
-    these, with the site of ``SameCluster`` given.
+    The model runs on two items that stand for the two items of every pair, once in the same cluster
+    and once in different ones. If answers also depend on the items themselves, it runs on the
+    items of the answers, with the site of ``SameCluster`` given.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
-        Theta.
+        Draws of Theta.
     answers
         Rows of the answers.
     label
-        Labels to put in place of those that were given.
+        Labels to use instead of those that were given.
 
     Returns
     -------
-    None if the model observes no answers, or has neither a site of ``SameCluster`` nor one discrete
-    site that tells whether two items are the same.
+    None if the model observes no answers, or has neither a site of ``SameCluster`` nor exactly one
+    discrete site, by which two items are the same or not.
     """
     if result.data.num_items < 2:
         return None
@@ -101,7 +102,7 @@ def answer_log_likelihoods(
 
 
 def _log_density(trace: Trace, names: Collection[str]) -> Float[Tensor, " answer"]:
-    """Of some sites together."""
+    """The log-density of some sites together."""
     sites = sites_with_density(trace)
     return torch.stack([unscaled_log_density(sites[name]) for name in names]).sum(0).double()
 
@@ -112,14 +113,14 @@ def _batch_with(
     label: Float[Tensor, " answer"] | None,
     two_for_all: bool,
 ) -> Batch:
-    """Some answers, each for itself, with their items, or with two that stand for those of each."""
+    """A batch of some answers, with their items, or with two items that stand for all of these."""
     given, two = result.data.answers, torch.arange(2)
-    assert given is not None  # there are answers to ask about
+    assert given is not None  # there are answers
     asked = torch.stack([given.left[answers], given.right[answers]], 1)
     items, rows = asked.unique(return_inverse=True)
     if two_for_all:
         items, rows = two, two.expand(len(answers), 2)
-    # Whether a worker who lapses looked at a page is summed out later.
+    # Lapses are summed out by the caller, so that the batch has no pages then.
     lapsing = part_of(result.model, "annotators", SupportsLapses)
     batch = dataclasses.replace(
         batch_of_items(result, items),
@@ -152,22 +153,22 @@ def left_out_on_pages(
     chosen: Int[Tensor, " answer"],
     same: Float[np.ndarray, " pair"],
 ) -> Float[Tensor, "draw answer"]:
-    """The same of workers who lapse: others on the page tell whether its worker looked.
+    """The same for workers who may lapse, by the other answers on the page of each answer.
 
     Parameters
     ----------
     workers
-        Their model.
+        Model of the workers.
     draws
-        Theta.
+        Draws of Theta.
     answers
         All answers; their pages are known.
     chosen
         Rows of the answers that are left out in turn.
     same
-        Of all answers, the probability that both ends share a cluster.
+        For all answers, the probability that both items share a cluster.
     """
-    assert answers.page is not None  # as the caller has seen
+    assert answers.page is not None  # the caller has checked
     sessions = Sessions.of(answers.page, answers.worker)
     place, own = workers.outcomes.places(answers.label), sessions.of_answer[chosen]
     number = workers.outcomes.num_outcomes

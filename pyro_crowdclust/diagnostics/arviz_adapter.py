@@ -1,6 +1,6 @@
-"""The one place that knows which ArviZ is installed: 0.x with InferenceData, 1.x with DataTree.
+"""Access to ArviZ, in both versions: 0.x with InferenceData, 1.x with DataTree.
 
-ArviZ is imported when a function here is called, not before.
+No other file depends on the version. ArviZ is imported when a function here is called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _has_data_tree(module: ModuleType) -> bool:
 
 
 def as_tree(groups: Mapping[str, xarray.Dataset], attributes: Mapping[str, Any]) -> Any:
-    """Groups as ArviZ takes them: ``InferenceData`` before version 1, ``xarray.DataTree`` since."""
+    """Groups in ArviZ's type: ``InferenceData`` before version 1, ``xarray.DataTree`` since."""
     module = arviz()
     if not _has_data_tree(module):
         tree = module.InferenceData(**groups)
@@ -51,7 +51,7 @@ def as_tree(groups: Mapping[str, xarray.Dataset], attributes: Mapping[str, Any])
 def dataset(
     variables: Variables, coordinates: dict[str, np.ndarray], attributes: dict[str, Any]
 ) -> xarray.Dataset:
-    """A group with its coordinates; 0, 1, 2, ... where a dimension has no ids of its own."""
+    """A group with its coordinates; 0, 1, 2, ... for a dimension without ids."""
     import xarray
 
     sizes: dict[str, int] = {}
@@ -65,9 +65,9 @@ def dataset(
 
 
 def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:
-    """Pareto-k of ``log p - log q``; ArviZ 1.x wants the negative, 0.x does not.
+    """Pareto-k of ``log p - log q``.
 
-    Where the largest ratios are all the same there is no tail to fit, and k is minus infinity.
+    If the largest ratios are all the same, there is no tail to fit, and k is minus infinity.
     """
     count = len(log_ratios)
     largest = np.sort(log_ratios)[-min(count // 5, int(3 * count**0.5)) :]
@@ -78,5 +78,6 @@ def pareto_shape(log_ratios: Float[np.ndarray, " draw"]) -> float:
         return float(module.psislw(log_ratios.copy())[1])
     import xarray
 
+    # ArviZ 1.x takes the negative ratios.
     ratios = xarray.DataArray(-log_ratios, dims="draw")
     return float(ratios.azstats.psislw(dim="draw")[1])

@@ -1,4 +1,4 @@
-"""One fit as a chain: its draws, and what they say of the data."""
+"""One fit as a chain of an export: draws from q, likelihoods and predictions of the data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def chain_of(
     log_likelihood: bool,
     seed: int | None,
 ) -> Groups:
-    """The groups of one fit; all variables with the draw as the first axis, but for the ELBO."""
+    """The groups of one fit; the first axis of all variables except the ELBO is the draw."""
     with result.inside(seed):
         draws = global_draws(result, num_draws)
         groups: Groups = {
@@ -63,7 +63,7 @@ def chain_of(
 def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw cluster"] | None:
     """Draws of the cluster weights from q; None if the model has no site for them.
 
-    Where clusters own components, ``sum_l pi_l q(c_l = k)``, as in ``result.clusters``.
+    With an ownership they are ``sum_l pi_l q(c_l = k)``, as in ``result.clusters``.
     """
     with result.inside():
         variables = variables_of(result.model, global_draws(result, num_draws).sites)
@@ -77,7 +77,7 @@ def weight_draws(result: FittedModel, num_draws: int) -> Float[np.ndarray, "draw
 
 
 def reorder(groups: Groups, order: Int[np.ndarray, " cluster"], dim: str = "cluster") -> None:
-    """Put the clusters of every variable in this order, or what else an axis counts."""
+    """Put the clusters of every variable, or the entries of another axis, in this order."""
     for variables in groups.values():
         for name, (dims, values) in variables.items():
             for axis in np.flatnonzero(np.array(dims) == dim):
@@ -102,7 +102,7 @@ def _likelihoods(
                 replicated.numpy(force=True),
             )
     if len(rows.answers) and result.has_assignments:
-        given = _of_answers(result, draws, rows.answers)
+        given = _answer_variables(result, draws, rows.answers)
         if given is not None:
             dims = ("draw", "answer")
             likelihood["answers"], predictive["answers"] = (
@@ -120,16 +120,16 @@ def _likelihoods(
     return likelihood, predictive
 
 
-def _of_answers(
+def _answer_variables(
     result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
 ) -> tuple[Tensor, Tensor] | None:
-    """Log-likelihood of answers, each left out in turn, and answers drawn anew."""
-    # Of every answer all that it could be: the likelihood needs the one that was given.
+    """Log-likelihoods of answers, each left out in turn, and replicated answers."""
+    # For every possible answer; the likelihood then takes the one that was given.
     of_outcomes = outcome_log_likelihoods(result, draws, answers)
     if of_outcomes is None:
         return None
     data = result.data.answers
-    assert data is not None  # there are answers to ask about
+    assert data is not None  # there are answers
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     together = result.same_cluster_by_position(data.left, data.right)

@@ -1,12 +1,12 @@
-"""Likelihood and replicas of class labels at draws of the global sites; classes are summed out.
+"""Likelihood and replications of class labels at draws of the global sites, classes summed out.
 
-Given theta the items are independent, so that nothing here is approximate: of an item with the
-labels a_i, and of one label a of it,
+Given theta the items are independent, so that this is exact. For an item with the labels a_i, and
+for one of its labels, a,
 
     log p(x_i, a_i | Theta) = log sum_k p(k, x_i | Theta) p(a_i | k, Theta)
     log p(a | Theta, all other data) = log p(x_i, a_i | Theta) - log p(x_i, a_i without a | Theta)
 
-Labels of an item need not be independent given its class: items of a class may differ
+The labels of an item need not be independent given its class, since items of a class may differ
 (``ClassStates``, ``ItemTrait``).
 """
 
@@ -42,20 +42,20 @@ from pyro_crowdclust.protocols import FittedModel
 
 
 class LabelDraws(NamedTuple):
-    """What draws of theta say of class labels.
+    """Log-likelihoods and replications of class labels for draws of theta.
 
     Attributes
     ----------
     of_items
-        ``log p(x_i, a_i | Theta)`` of every chosen item that has labels, with all of them.
+        ``log p(x_i, a_i | Theta)`` of every chosen item with labels, with all of its labels.
     of_labels
         ``log p(a | Theta, all other data)`` of every chosen label.
     replicated
-        Codes of labels drawn anew: y_i given all data and Theta, once for all labels of an item,
-        then each label given y_i.
+        Codes of replicated labels: y_i is drawn given all data and Theta, once for all labels of an
+        item, then each label given y_i.
 
-    Where items have continuous latents, ``of_items`` alone is known, by importance sampling. Where
-    they have several discrete ones, labels are not drawn anew.
+    If items have continuous latents, only ``of_items`` is available, by importance sampling. If
+    they have several discrete ones, labels are not replicated.
     """
 
     of_items: Float[Tensor, "draw item"]
@@ -70,24 +70,24 @@ def label_draws(
     rows: Int[Tensor, " label"],
     latent_draws: int = 10,
 ) -> LabelDraws | None:
-    """Likelihood of items and labels, and labels drawn anew, under each draw of theta.
+    """Likelihoods of items and labels, and replicated labels, under each draw of theta.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
-        Theta.
+        Draws of Theta.
     items
-        Positions of the items, of which each has a label.
+        Positions of the items, each with at least one label.
     rows
         Rows of the labels.
     latent_draws
-        As of ``item_log_likelihood``.
+        As in ``item_log_likelihood``.
 
     Returns
     -------
-    None if the model does not observe class labels, or not through discrete sites of the items.
+    None if the model does not observe class labels, or has no discrete sites of the items.
     """
     labels, local = result.data.class_labels, local_plates(result)
     assert labels is not None  # there are rows of them
@@ -114,7 +114,7 @@ def label_draws(
         site["is_observed"] and not is_deterministic(site) for site in unlabelled.values()
     )
     volume = log_volume(result, items) if has_density else 0.0
-    # Of several sites only their sum is known, and not which values go together.
+    # With several discrete sites only the sum over all of them is computed.
     of = next(iter(of_whole_items)) if len(of_whole_items) == 1 else None
     of_items, of_labels, replicated = [], [], []
     for draw in range(draws.num_draws):
@@ -135,12 +135,12 @@ def label_draws(
 
 
 def _one_label_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
-    """A batch with a row for every label: its item, and nobody else's label."""
+    """A batch with a row for every label: its item, with this label only."""
     return _with_labels_of_each(result, rows, torch.arange(len(rows)), rows)
 
 
 def _other_labels_of_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
-    """A batch with a row for every label: its item, and all other labels of that."""
+    """A batch with a row for every label: its item, with all its other labels."""
     given = result.data.class_labels
     assert given is not None  # there are rows of them
     order = given.item.argsort(stable=True)
@@ -160,7 +160,7 @@ def _with_labels_of_each(
     row: Int[Tensor, " kept"],
     label: Int[Tensor, " kept"],
 ) -> Batch:
-    """A batch with a row for the item of each of some labels, and labels of these rows."""
+    """A batch with a row for the item of each label in ``rows``, and given labels per row."""
     given = result.data.class_labels
     assert given is not None  # there are rows of them
     sizes = given.num_workers, given.num_classes

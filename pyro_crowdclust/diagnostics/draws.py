@@ -1,8 +1,8 @@
-"""Real draws of the global sites from a fitted guide, whatever model it belongs to.
+"""Draws of the global sites from the fitted guide of any model.
 
-The guide runs once, and every global site is asked for draws: a statistic-valued posterior has
-``real_draws``; the sites of any other guide, such as an autoguide, are drawn by running it again.
-Which sites are local shows in two runs on batches of different size.
+A statistic-valued posterior provides its draws (``real_draws``) after a single run of the guide.
+Other sites, such as those of an autoguide, are drawn by running the guide again for every draw. Two
+runs on batches of different size show which sites are local.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPri
 
 
 class GivenValues(Messenger):
-    """Gives latent sites their values, without making observations of them.
+    """Sets the values of latent sites, without turning them into observed ones.
 
     Parameters
     ----------
     values
-        A value for each site to fix, by name.
+        The values of the sites, by name.
     """
 
     def __init__(self, values: Mapping[str, Tensor]) -> None:
@@ -55,11 +55,11 @@ class GlobalDraws:
     Attributes
     ----------
     sites
-        By name.
+        Draws of every site, by name.
     log_density
         log q of each draw, summed over the random sites.
     auxiliary
-        Draws of the guide's own sites, of which it computes some of the model's.
+        Draws of the guide's auxiliary sites, from which it computes some of the model's sites.
     """
 
     sites: dict[str, SiteDraws]
@@ -79,13 +79,13 @@ class GlobalDraws:
 def batch_of_items(
     result: FittedModel, items: Int[Tensor, " item"], class_labels: bool = False
 ) -> Batch:
-    """Some items without their answers, as the fitted guide and model take them."""
+    """A batch of some items without their answers, on the device of the fit."""
     batch = next(item_batches(result.data, len(items), items, class_labels=class_labels))
     return batch.to(result.device, result.dtype)
 
 
 def sites_with_density(trace: Trace) -> dict[str, Any]:
-    """The sample sites of a trace that have a distribution of Pyro's, by name."""
+    """The sample sites of a trace with a Pyro distribution, by name."""
     return {
         name: site
         for name, site in trace_sites(trace).items()
@@ -99,7 +99,7 @@ def run(part: Callable, batch: Batch, values: Mapping[str, Tensor]) -> Trace:
         try:
             return poutine.trace(part).get_trace(batch)
         except ValueError as error:
-            # Pyro adds a table of all sites to what was said, of features that are not there, say.
+            # Pyro wraps errors, such as that of missing features, in one with a table of all sites.
             raise error.__cause__ or error from None
 
 
@@ -113,7 +113,7 @@ def local_plates(result: FittedModel) -> frozenset[str]:
             traces = [run(part, batch, {}) for part in (result.guide, result.model)]
         except (TypeError, AttributeError):
             if result.feature_shape is not None:
-                _ = batch.needed_features  # a fit that was loaded has none, and says so
+                _ = batch.needed_features  # raises a clear error after a fit was loaded without
             raise
         sizes.append(
             {
@@ -140,14 +140,14 @@ def plates_of(site: dict[str, Any]) -> tuple[str, ...]:
 def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
     """Draws of all global sites of a fitted guide.
 
-    Draws under torch's global random state: call it inside ``result.inside(seed)``.
+    It uses torch's global random state: call it inside ``result.inside(seed)``.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
-        How many.
+        The number of draws.
     """
     local = local_plates(result)
     batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
@@ -173,7 +173,7 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
         values, density = _draws_by_running(result, batch, ordinary, num_draws)
         log_density += density
         for name, value in values.items():
-            if sites[name]["is_observed"]:  # a factor, or what the guide makes of others
+            if sites[name]["is_observed"]:  # a factor, or a deterministic site of the guide
                 continue
             if sites[name]["infer"].get("is_auxiliary"):
                 auxiliary[name] = value
@@ -186,7 +186,7 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
 def _draws_by_running(
     result: FittedModel, batch: Batch, names: list[str], num_draws: int
 ) -> tuple[dict[str, Tensor], Float[Tensor, " draw"]]:
-    """Sites of a guide that draws them itself, and their joint log-density."""
+    """Draws by running the guide, and their joint log-density."""
     values: dict[str, list[Tensor]] = {name: [] for name in names}
     densities = []
     for _ in range(num_draws):
@@ -201,16 +201,17 @@ def _draws_by_running(
 
 
 def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, SiteDraws]:
-    """What the model makes of its global sites at each draw: by ``pyro.deterministic``, say.
+    """Deterministic global sites of the model, such as ``pyro.deterministic``, at each draw.
 
-    The model runs on one item, and on others: what differs between these is not of theta alone.
+    The model runs on one item and on others; sites with different values in the two runs depend on
+    more than theta and are left out.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
-        Theta.
+        Draws of Theta.
     """
     local, places = local_plates(result), torch.arange(min(3, result.data.num_items))
     batches = [batch_of_items(result, items) for items in (places[:1], places[-2:])]
@@ -225,10 +226,10 @@ def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, Si
             }
             for batch in batches
         )
-        alike = [n for n in one if n in other and torch.equal(one[n]["value"], other[n]["value"])]
-        if not alike:
+        equal = [n for n in one if n in other and torch.equal(one[n]["value"], other[n]["value"])]
+        if not equal:
             return {}
-        rows.append({name: one[name]["value"] for name in alike})
+        rows.append({name: one[name]["value"] for name in equal})
     found: dict[str, SiteDraws] = {}
     for name in rows[0]:
         if all(name in row for row in rows):
@@ -240,9 +241,9 @@ def deterministic_draws(result: FittedModel, draws: GlobalDraws) -> dict[str, Si
 def dims_of_weights(
     result: FittedModel, sites: Mapping[str, SiteDraws]
 ) -> dict[str, tuple[str, ...]]:
-    """Axes of the sites that hold the probabilities of an enumerated z, whatever these are called.
+    """Names of the axes of sites that hold the probabilities of an enumerated z.
 
-    They are told by their values: the probabilities of the first item are a row of theirs.
+    They are recognized by their values: the probabilities of the first item are one of their rows.
     """
     batch = batch_of_items(result, torch.arange(min(2, result.data.num_items)))
     theta = {name: site.statistics[0] for name, site in sites.items()}
@@ -250,7 +251,7 @@ def dims_of_weights(
     z = ItemSite.find(trace, run(result.guide, batch, {}), len(batch.items))
     nodes: Any = trace.nodes
     weights = None if z is None else getattr(nodes[z.name]["fn"], "probs", None)
-    if weights is None or weights.dim() < 2:  # one number of a Bernoulli
+    if weights is None or weights.dim() < 2:  # the single probability of a Bernoulli
         return {}
     weights = weights.flatten(0, -2)[0]
     axis = "cluster" if result.data.class_labels is None else "class"
@@ -270,8 +271,8 @@ def variables_of(
 ) -> dict[str, NamedDraws]:
     """Every variable of the posterior, by name.
 
-    The model describes its sites itself (``SupportsDescribe``), or its priors name the axes, or
-    they are given as ``dims``, or called like the plates.
+    The model describes its sites itself (``SupportsDescribe``); otherwise the axes have the names
+    in its priors, in ``dims``, or else those of the plates.
     """
     own = model.describe(draws) if isinstance(model, SupportsDescribe) else {}
     priors = model.priors() if isinstance(model, SupportsPriors) else {}

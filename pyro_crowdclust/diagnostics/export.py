@@ -1,4 +1,4 @@
-"""Fits as ArviZ reads them: groups of arrays with named dimensions and the user's own ids."""
+"""Export of fits to ArviZ: groups of arrays with named dimensions and the user's ids."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def to_arviz(
     log_likelihood: bool = True,
     seed: int | None = None,
 ) -> Any:
-    """Draws from q and what they say of the data, in ArviZ's schema.
+    """Draws from q, with log-likelihoods and predictions of the data, in ArviZ's schema.
 
     ==================== ===========================================================================
-    group                what it holds
+    group                content
     ==================== ===========================================================================
     posterior            every global site: of a mixture ``weights`` (cluster), ``component_mean``
-                         (cluster, dim), ``component_covariance``; where clusters own components
-                         these are by component, one without parts is ``component_parameter``, and
-                         ``owners`` (component, cluster) says whose each is; of workers
+                         (cluster, dim), ``component_covariance``, or ``component_parameter`` of
+                         components without such parts; with an ownership these have the axis
+                         component, and ``owners`` (component, cluster) is q(c); of workers
                          ``sensitivity`` and ``specificity`` (worker), or ``accuracy`` (worker) and
                          ``habits`` (worker, page_state) of sorted pages, or ``if_same`` and
                          ``if_different`` (worker, grade), or ``confusion`` (worker, class, label);
@@ -50,43 +50,43 @@ def to_arviz(
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
                          each left out in turn
     posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         drawn anew
+                         replications
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         what was given, labels as positions in the coordinate ``label``, grades in
-                         ``grade``;
-                         ``groups`` (placement) of sorted pages
+                         the data, with labels as positions in the coordinate ``label``, and grades
+                         as positions in ``grade``; ``groups`` (placement) of sorted pages
     constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
                          ``worker_of_label`` (class_answer), ``page_of_placement`` and others, by
                          the user's ids; ``probabilities``
                          (chain, item, cluster or class): q(z_i = k)
     ==================== ===========================================================================
 
-    Coordinates ``item``, ``worker``, ``class`` and ``label`` are the user's ids, ``answer`` and
-    ``class_answer`` the row indices of the pairs and of the labels. Clusters are numbered as in the
-    result, and components that they own as the rows of its ``owners``. Where components are on the
-    features, they are in the features' units, and ``dim`` holds their names, if they have any; of
-    features that the fit took powers of it says "(transformed)", and units are those of the powers.
+    The coordinates ``item``, ``worker``, ``class`` and ``label`` are the user's ids; ``answer`` and
+    ``class_answer`` are the row indices of the pairs and of the labels. Clusters are numbered as in
+    the result, and components of an ownership as the rows of its ``owners``. Components of features
+    are in the units of the features, and ``dim`` holds the features' names, if they have any. For a
+    feature that the fit transformed by a power, the name ends in "(transformed)", and units are
+    those of the power.
 
     Parameters
     ----------
     results
         What ``fit`` returned, or a list of fits of the same data, such as ``fit_restarts`` returns.
-        Each becomes a chain, its clusters, and the components that they own, in the order that
-        matches those of the first fit best; classes keep theirs.
+        Each becomes a chain, with its clusters and components in the order that best matches those
+        of the first fit; classes keep their order.
     num_draws
-        Draws from q, of each fit.
+        The number of draws from q of each fit.
     max_items, max_answers
-        Evenly spaced items, answers and labels, at most so many, have a log-likelihood and a
-        prediction. Features are drawn anew of fewer items where they would be more than ten
+        At most this many items, and answers or labels, evenly spaced, have log-likelihoods and
+        replications. Features are replicated for fewer items if there would be more than ten
         million numbers.
     latent_draws
         Draws of a latent in each item's log-likelihood; see ``likelihood``.
     log_likelihood
-        Whether to make the groups ``log_likelihood`` and ``posterior_predictive``, which take the
-        time.
+        Whether to compute the groups ``log_likelihood`` and ``posterior_predictive``, which takes
+        most of the time.
     seed
-        Of the draws; default each fit's own.
+        Seed of the draws; default: that of each fit.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def to_arviz(
 
 def _check(fits: list[FittedModel], num_draws: int) -> None:
     if not fits:
-        raise ValueError("there is no fit to export: the list is empty")
+        raise ValueError("there is no fit to export: results is an empty list")
     check_whole("num_draws", num_draws, least=1)
     first = fits[0].data
     for number, result in enumerate(fits):
@@ -147,13 +147,13 @@ def _check(fits: list[FittedModel], num_draws: int) -> None:
         )
         if not same:
             raise ValueError(
-                f"fit {number} is of {result.data}, but the first of {first}: chains must be fits "
-                "of the same data"
+                f"fit {number} has the data {result.data}, but the first fit has {first}: pass "
+                "fits of the same data"
             )
 
 
 def _align(fits: list[FittedModel], chains: list[Groups]) -> None:
-    """Put the clusters of every fit, and their components, into the order of the first one's."""
+    """Put clusters and components of every fit into the order that matches the first fit."""
     if len(fits) == 1 or not have_clusters(fits):
         return
     for result, groups in zip(fits[1:], chains[1:], strict=True):
@@ -164,7 +164,7 @@ def _align(fits: list[FittedModel], chains: list[Groups]) -> None:
 
 
 def _joined(chains: list[Groups]) -> Groups:
-    """All fits side by side; a shorter ELBO history ends in missing values."""
+    """All fits stacked along an axis ``chain``; shorter ELBO histories end in missing values."""
     joined: Groups = {}
     for group, variables in chains[0].items():
         joined[group] = {}
@@ -180,7 +180,7 @@ def _joined(chains: list[Groups]) -> Groups:
 
 
 def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
-    """Where the draws are from; numbers and strings only, so that every file format takes them."""
+    """Metadata of the fits: numbers and strings only, which every file format can hold."""
     first = fits[0]
     # A fit may have ended before its first epoch did.
     last = [

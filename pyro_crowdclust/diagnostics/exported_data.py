@@ -1,4 +1,4 @@
-"""What of the data is exported: which rows, what was observed of them, and the user's ids."""
+"""The data in an export: the selection of rows, observations, and the user's ids."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.protocols import FittedModel, part_of
 
-# What describes a component: of a mean one axis, of a covariance both.
+# Axes of a component's parameters: a mean has the first, a covariance both.
 _AXES = "dim", "dim_other"
-# Features are drawn anew for as many items as make at most so many numbers (80 MB).
-_MOST_REPLICATED = 10_000_000
+# The largest number of replicated feature values in an export (80 MB).
+_MAX_REPLICATED = 10_000_000
 
 
 class ExportedRows(NamedTuple):
-    """What of the data is exported: positions of items, and rows of answers and labels.
+    """The exported part of the data: positions of items, and rows of answers and labels.
 
-    ``replicated`` are the items whose features are drawn anew, ``labelled`` those with labels.
+    ``replicated`` are the items whose features are replicated, ``labelled`` those with labels.
     """
 
     items: Int[Tensor, " item"]
@@ -50,7 +50,7 @@ class ExportedRows(NamedTuple):
             labelled = items[torch.isin(items, data.class_labels.labelled_items)]
         return cls(
             items,
-            items[_spaced(len(items), max(_MOST_REPLICATED // numbers, 1))],
+            items[_spaced(len(items), max(_MAX_REPLICATED // numbers, 1))],
             labelled,
             _spaced(data.num_pairs, max_answers),
             _spaced(data.num_labels, max_answers),
@@ -64,7 +64,7 @@ def _spaced(count: int, at_most: int) -> Int[Tensor, " row"]:
 
 
 def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
-    """What was observed, and what stays as it is."""
+    """The groups ``observed_data`` and ``constant_data``."""
     data = fits[0].data
     observed: Variables = {}
     constant: Variables = {}
@@ -73,9 +73,9 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
         observed["features"] = (feature_axes(features), features)
     if data.pairs is not None and len(rows.answers):
         pairs = data.pairs.iloc[rows.answers.numpy()]
-        assert data.answers is not None  # which pairs are made of
-        said = data.outcomes.places(data.answers.label[rows.answers])
-        observed["answers"] = (("answer",), said.numpy(force=True))
+        assert data.answers is not None  # since there are pairs
+        outcomes = data.outcomes.places(data.answers.label[rows.answers])
+        observed["answers"] = (("answer",), outcomes.numpy(force=True))
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))
     pages = data.pages
@@ -100,7 +100,7 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
 
 
 def have_clusters(fits: list[FittedModel]) -> bool:
-    """Whether z numbers clusters, whose order is arbitrary; classes have ids."""
+    """Whether z has clusters, whose order is arbitrary, and not classes, which have ids."""
     return all(result.has_assignments and result.data.class_labels is None for result in fits)
 
 
@@ -139,7 +139,7 @@ def coordinates_of(
 
 
 def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:
-    """Names of the features that components are on, by the axis, where fits agree on them."""
+    """Names of the components' features by axis, if components are on features in all fits."""
     found = []
     for result in fits:
         names = result.data.feature_names
@@ -155,7 +155,7 @@ def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:
 
 
 def _coordinate_labels(emission: Any, names: list[Hashable]) -> list[Hashable]:
-    """Names of coordinates, which say so of those that are not in their features' units."""
+    """Names of coordinates, with "(transformed)" for those not in their features' units."""
     labels = emission.coordinate_names(names)
     if emission.units(len(names)) is not None:
         return labels
@@ -165,7 +165,7 @@ def _coordinate_labels(emission: Any, names: list[Hashable]) -> list[Hashable]:
 
 
 def _labels(ids: Sequence[Hashable] | pd.Index | pd.Series) -> np.ndarray:
-    """Ids as an array of numbers, or of strings where they are anything else."""
+    """Ids as an array of numbers, or of strings if they are not numbers."""
     values = np.asarray(ids)
     if values.dtype.kind in "biuf":
         return values

@@ -1,13 +1,14 @@
 """Log-likelihoods of items at draws of the global sites, with the local sites summed out.
 
-With every discrete local site summed out and every continuous one integrated by importance sampling
-from q,
+Every discrete local site is summed out, and every continuous one is integrated by importance
+sampling from q:
 
     log p(o_i | Theta) = log sum_m sum_k p(k | Theta) p(x_m | k, Theta) p(o_i | x_m) / (M q(x_m))
 
-which is exact where there is no continuous local site. A guide whose latents depend on the cluster
-sums over both itself (``item_log_likelihood``). Leave-one-out by importance sampling over Theta
-needs just this: ``1 / p(o_i | Theta)`` is the ratio of the posteriors without and with o_i.
+This is exact if there is no continuous local site. A guide whose latents depend on the cluster sums
+over both itself (``item_log_likelihood``). It is the quantity that leave-one-out cross-validation
+by importance sampling over Theta needs: ``1 / p(o_i | Theta)`` is the ratio of the posteriors
+without and with o_i.
 """
 
 from __future__ import annotations
@@ -45,29 +46,29 @@ def item_log_likelihood(
     latent_draws: int = 10,
     class_labels: bool = False,
 ) -> Float[Tensor, "draw item"] | None:
-    """``log p(o_i | Theta)`` of some items, as if nobody had been asked about them.
+    """``log p(o_i | Theta)`` of some items, without their answers.
 
-    Where components are on coordinates of the features it is a density of the features all the same
-    (``log_volume`` of the emission).
+    If components are on coordinates of the features, it is nevertheless a density of the features
+    (by ``log_volume`` of the emission).
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
-        Theta.
+        Draws of Theta.
     items
         Positions of the items.
     latent_draws
-        M, where there are continuous local sites. The same x_m serve every Theta, so that their
-        noise is common to all draws. The logarithm of an average is too low on average, the more so
-        the narrower q(x) is than the posterior of x.
+        M, if there are continuous local sites. All Theta have the same x_m, so that their noise is
+        common to all draws. The logarithm of an average is biased downwards, the more so the
+        narrower q(x) is than the posterior of x.
     class_labels
-        Whether the labels of an item count, too: ``log p(o_i, a_i | Theta)``.
+        Whether to include the labels of an item: ``log p(o_i, a_i | Theta)``.
 
     Returns
     -------
-    None if the model does not say what features look like.
+    None if the model does not observe features (or labels) of the items.
     """
     if isinstance(result.guide, SupportsItemLogLikelihood) and not class_labels:
         return _by_guide(result, draws, items, latent_draws)
@@ -99,9 +100,9 @@ def item_log_likelihood(
 
 
 def log_volume(result: FittedModel, items: Int[Tensor, " item"]) -> Float[Tensor, " item"] | float:
-    """What a log-density of the coordinates of items lacks of one of their features.
+    """The log-density of the features of items minus that of their coordinates.
 
-    Features that count less (``feature_weight``) do so in any units.
+    It is multiplied by the ``feature_weight`` of the model, like the log-density itself.
     """
     emission = part_of(result.model, "emission", Identity)
     if emission is None or result.data.features is None:
@@ -116,7 +117,7 @@ def _by_guide(
     batch = batch_of_items(result, items)
     rows = []
     for draw in range(draws.num_draws):
-        with torch.random.fork_rng():  # every Theta begins with the same random numbers
+        with torch.random.fork_rng():  # every Theta uses the same random numbers
             rows.append(result.guide.item_log_likelihood(draws.at(draw), batch, latent_draws))
     return torch.stack(rows).double().cpu()
 
@@ -124,18 +125,18 @@ def _by_guide(
 def discrete_sites(
     result: FittedModel, batch: Batch, local: frozenset[str], nested: bool = False
 ) -> dict[str, Tensor]:
-    """Values that each discrete local site of the model can take on a batch, by site.
+    """The possible values of each discrete local site of the model on a batch, by site.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     batch
         Some items.
     local
         Names of the plates of the items.
     nested
-        Whether sites in further plates count, which have several values for an item.
+        Whether to include sites in further plates, which have several values for an item.
     """
     sites = sites_with_density(run(result.model, batch, {}))
     return {
@@ -151,7 +152,7 @@ def discrete_sites(
 def continuous_sites(
     guide_trace: Trace, discrete: Collection[str], local: frozenset[str]
 ) -> list[str]:
-    """Names of the other local sites of the guide, but for functions of these that have a site."""
+    """Names of the other local sites of the guide, without those that add nothing to log q."""
     return [
         name
         for name, site in sites_with_density(guide_trace).items()
@@ -173,10 +174,10 @@ def _drawn(
     continuous: Collection[str],
     local: frozenset[str],
 ) -> tuple[dict[str, tuple[Tensor, int]], Float[Tensor, " item"]]:
-    """A real value for each continuous local site of a guide, and log q of all of them.
+    """A draw of each continuous local site of a guide, and log q of all of them.
 
-    With every value comes its axis of the items. The guide runs on items as they are in the data,
-    and not on copies of them: an autoguide knows parameters of its own for each by its place.
+    With every value comes its axis of the items. The guide must run on the items of the data, and
+    not on copies: an autoguide has parameters for each item, which it finds by the position.
     """
     sites = sites_with_density(run(result.guide, batch, {})) if continuous else {}
     given = {name: _real_value(sites[name]) for name in discrete if name in sites}
@@ -193,13 +194,13 @@ def _drawn(
 
 
 def _real_value(site: dict[str, Any]) -> Tensor:
-    """A draw from a guide's site: its value, unless that is a mean."""
+    """A draw from a guide's site, also if the value of the site is a mean."""
     fn = site["fn"]
     return fn.real_draws(1).statistics[0] if isinstance(fn, SupportsRealDraws) else site["value"]
 
 
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:
-    """Whether a model observes anything of the items of a batch."""
+    """Whether a model has an observed site of the items of a batch."""
     sites = sites_with_density(run(result.model, batch, {})).values()
     return any(
         site["is_observed"] and is_local(site, local) and not is_deterministic(site)
@@ -218,17 +219,17 @@ def enumerated_log_density(
 ) -> Float[Tensor, "*value item"]:
     """Log joint density of each item's sites, with the discrete ones summed out.
 
-    What nobody saw and is in no ``values``, such as the label of an item without one, is summed
-    out: it is drawn by the model and not counted.
+    Other sites that are neither observed nor in ``values``, such as the label of an item without
+    one, are marginalized: the model draws them, and their density is not counted.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     batch
         The items.
     values
-        Of all other latent sites.
+        Values of all other latent sites.
     discrete
         Names of the discrete local sites.
     local
@@ -236,7 +237,7 @@ def enumerated_log_density(
     first_dim
         ``enumeration_dim`` of the batch.
     of
-        A discrete site of the items whose values to tell apart.
+        A discrete site of the items that is not summed out: the result has an axis of its values.
     """
     model = poutine.infer_config(
         result.model,

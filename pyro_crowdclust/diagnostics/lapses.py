@@ -4,15 +4,15 @@
     attentive: L | same ~ Bern(alpha_m),   L | different ~ Bern(1 - beta_m)
     careless:  L ~ Bern(c_p),   c_p uniform
 
-Two coins take a burst of careless answers for a worker who errs a little everywhere: all answers
-then count less, and those of the burst too much. Given s_a = P(same) of every pair, as a fit has
-it, the two states of a page are compared by all its answers,
+The two-coin model explains a burst of careless answers by a worker who errs a little everywhere:
+all answers then count less, and those of the burst too much. Given s_a = P(same) of every pair from
+a fit, the two states of a page are compared by all its answers,
 
     log p(L_p | attentive) = sum_a log(s_a p(L_a | same) + (1 - s_a) p(L_a | different))
     log p(L_p | careless) = log B(1 + n_yes, 1 + n_no)
 
-and workers' rates and lambda are learned by EM: rates are those of pages with attention. A model
-in which workers lapse (``LapsingWorkers``) says it itself, and is asked.
+and the workers' rates, of attentive pages, and lambda are learned by EM. If the model itself has
+lapses (``LapsingWorkers``), its posterior is used instead.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.distributions.lapses import log_attention, log_without_looking
 from pyro_crowdclust.protocols import FittedModel, SupportsLapses, part_of
 
-# Pseudo-counts: of answers that are right and wrong, of pages that are careless and attentive.
+# Pseudo-counts of right and wrong answers, and of careless and attentive pages.
 _RIGHT, _WRONG = 4.0, 1.0
 _CARELESS, _ATTENTIVE = 1.0, 9.0
 _ROUNDS = 100
 
 
 def find_lapses(result: FittedModel) -> pd.DataFrame:
-    """How likely each worker's pages of pairs are careless, given the clusters of a fit.
+    """The probability that each worker's page of pairs is careless, given the clusters of a fit.
 
-    Leave out what is likely careless, and fit again; rates of workers are then those of attention.
+    Leave out pages that are probably careless, and fit again; the rates of workers are then those
+    of attentive answers.
 
     Parameters
     ----------
@@ -48,16 +49,16 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
 
     Returns
     -------
-    A row for every page of a worker, by page and worker: ``answers``, ``careless`` (probability),
-    and ``said_same`` and ``expected_same``, the shares of "same" that were said and that an
-    attentive worker of these rates would have said. Of a model in which workers lapse it is the
-    model's own posterior. Grades above the middle are then "same", and who cannot tell has not
-    answered.
+    A row for every page of a worker, by page and worker: ``answers`` (their number), ``careless``
+    (probability), ``said_same`` (share of "same" among the answers) and ``expected_same`` (its
+    expectation for an attentive worker with these rates). For a model with lapses these are from
+    the model's own posterior. Grades above the middle count as "same"; "cannot tell" is not counted
+    as an answer.
 
     Raises
     ------
     ValueError
-        If the answers have no pages, or are grades and the model is none in which workers lapse.
+        If the answers have no pages, or if they are grades and the model has no lapses.
 
     Examples
     --------
@@ -80,36 +81,36 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
     answers = data.answers
     if answers is None or answers.page is None:
         raise ValueError(
-            "lapses are looked for on pages of answers about pairs, and there are none: give the "
-            "pairs a column 'page', the task or session that an answer belongs to"
+            "the data have no answers about pairs with pages, on which lapses could be found: give "
+            "the table of pairs a column 'page', the task or session of each answer"
         )
     same = result.same_cluster_by_position(answers.left, answers.right)
     sessions = Sessions.of(answers.page, answers.worker)
     page, worker, of_page = (part.numpy() for part in sessions)
-    told = ~np.isnan(answers.label.numpy())
+    decided = ~np.isnan(answers.label.numpy())
     yes = answers.label.numpy() > 0.5
     workers = part_of(result.model, "annotators", SupportsLapses)
     if workers is not None:
         careless, says_same = _posterior(result, workers, answers, same)
     elif len(data.grade_ids):
         raise ValueError(
-            "pages of graded answers are told by the model alone: build it with "
-            "LapsingWorkers(GradedPairs(...)), which short forms take where pages have five "
-            "answers and more"
+            "lapses in graded answers need a model of them: build it with "
+            "LapsingWorkers(GradedPairs(...)), as cluster() does if pages have at least five "
+            "answers"
         )
     else:
         said_same, agree = torch.from_numpy(yes), torch.from_numpy(same).double()
         careless, says_same = _careless(said_same, agree, sessions, data.num_workers)
-    count = np.bincount(of_page, told, len(page))
-    said, expected = (
-        np.bincount(of_page, told * part, len(page)) / np.where(count, count, np.nan)
+    count = np.bincount(of_page, decided, len(page))
+    observed, expected = (
+        np.bincount(of_page, decided * part, len(page)) / np.where(count, count, np.nan)
         for part in (yes, says_same)
     )
     index = pd.MultiIndex.from_arrays(
         [data.page_ids[page], data.worker_ids[worker]], names=["page", "worker"]
     )
     columns = {"answers": count.astype(int), "careless": careless}
-    return pd.DataFrame(columns | {"said_same": said, "expected_same": expected}, index)
+    return pd.DataFrame(columns | {"said_same": observed, "expected_same": expected}, index)
 
 
 @torch.no_grad()
@@ -119,16 +120,16 @@ def _posterior(
     answers: Answers,
     same: Float[np.ndarray, " answer"],
 ) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
-    """``q(u_p = 0)`` of workers who lapse in the model, and P(same is said) with attention.
+    """``q(u_p = 0)`` under a model with lapses, and P("same") of attentive answers.
 
-    At its optimum given q(z) and the rates; see ``annotators.lapsing``.
+    q(u) is optimal given q(z) and the rates; see ``annotators.lapsing``.
     """
-    assert answers.page is not None  # as the caller has seen
+    assert answers.page is not None  # the caller has checked
     sessions = Sessions.of(answers.page, answers.worker)
     rates = {name: result.guide.posteriors[name].mean().cpu() for name in workers.priors()}
     agree = torch.as_tensor(same).double()
     log_odds = workers.log_odds(sessions, answers.label, rates, agree)
-    says = workers.outcomes.labels(torch.arange(workers.outcomes.num_grades))  # of who can tell
+    says = workers.outcomes.labels(torch.arange(workers.outcomes.num_grades))  # not "cannot tell"
     channels = attentive_channels(result.guide.workers())
     shares = _shares(workers, rates, says) if channels is None else channels.mean
     grades, above = shares[:, :, : len(says)], says.numpy() > 0.5
@@ -140,10 +141,10 @@ def _posterior(
 def _shares(
     workers: SupportsLapses, rates: Mapping[str, Tensor], says: Float[Tensor, " grade"]
 ) -> Float[np.ndarray, "worker truth grade"]:
-    """What attentive workers of any kind say of pairs that differ, and that are the same.
+    """Shares of the grades of attentive workers for pairs that differ, and that are the same.
 
-    By their likelihood at E[t], as answers are heard: geometric means of shares, which do not add
-    up to one.
+    They are likelihoods at E[t], as in the bound: geometric means of the shares under q, which do
+    not add up to one.
     """
     worker = torch.arange(workers.num_workers)
     of_truth = [
@@ -162,7 +163,7 @@ def _careless(
     sessions: Sessions,
     num_workers: int,
 ) -> tuple[Float[np.ndarray, " page"], Float[np.ndarray, " answer"]]:
-    """P(careless) of every page, and P(same is said) of every answer with attention."""
+    """P(careless) of every page, and P("same") of every answer if its worker is attentive."""
     _, worker, page = sessions
     own, num_pages = worker[page], len(worker)
     at_random = log_without_looking(yes.long(), page, num_pages, 2)
@@ -174,8 +175,8 @@ def _careless(
         return (own.bincount(weight * right, num_workers) + _RIGHT) / (total + _RIGHT + _WRONG)
 
     for _ in range(_ROUNDS):
-        heard = 1 - careless[page]
-        sensitivity, specificity = rate(yes, heard * same), rate(~yes, heard * (1 - same))
+        weight = 1 - careless[page]
+        sensitivity, specificity = rate(yes, weight * same), rate(~yes, weight * (1 - same))
         says_same = same * sensitivity[own] + (1 - same) * (1 - specificity[own])
         attentive = torch.where(yes, says_same, 1 - says_same).log()
         share = worker.bincount(careless, num_workers) + _CARELESS

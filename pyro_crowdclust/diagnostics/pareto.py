@@ -1,4 +1,4 @@
-"""How far q of the global sites is from the posterior: the Pareto shape of importance weights."""
+"""Pareto-k of the importance weights of q: how far q of the global sites is from the posterior."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from pyro_crowdclust.training.elbo import EnumeratedELBO
 
 @dataclass(frozen=True)
 class ParetoDiagnostic:
-    """Importance weights of draws from the guide, and what their tail says.
+    """Importance weights of draws from the guide, and the shape of their tail.
 
     Attributes
     ----------
     k
         Shape of a generalized Pareto distribution fitted to the largest weights. Below 0.5 the
         weights have a finite variance, below 0.7 importance sampling from q works in practice;
-        above, q misses a part of the posterior that matters.
+        above, q misses a relevant part of the posterior.
     log_joint
-        log p(theta, data) of every draw, the local sites integrated (a lower bound where they
-        cannot be).
+        log p(theta, data) of every draw, with local sites integrated out (a lower bound if this is
+        not possible).
     log_guide
         log q(theta) of every draw.
     sites
@@ -68,28 +68,28 @@ def pareto_k(
 ) -> ParetoDiagnostic:
     """Pareto-k of ``w = p(theta, data) / q(theta)`` over the global sites theta; Yao et al. 2018.
 
-    For each draw the guide's local posteriors are found anew, given that theta, and the local part
-    of log p is their bound ``E_q[log p(local, data | theta) - log q(local)]``. Where the items are
-    independent given theta and nothing but z is summed out, that bound is exact; with answers, or
-    with latents behind a network, it is what mean field and the recognition network can reach.
-    Draws of latents repeat from theta to theta, so that their noise cancels from the ratios.
+    For each draw the guide's local posteriors are computed given that theta, and the local part of
+    log p is their bound ``E_q[log p(local, data | theta) - log q(local)]``. This bound is exact if
+    the items are independent given theta and z is the only local site. With answers, or with
+    latents and a network, it is as tight as mean field and the recognition network allow. The same
+    draws of latents are used for all theta, so that their noise cancels from the ratios.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
         Draws from q, at least 30; each costs one evaluation of the ELBO of all data.
     sites
-        Draw these global sites only and hold the others at their means under q, which shows where
-        the guide is wrong. Default: all.
+        Draw only these global sites, with all others at their means under q, to find out for which
+        site the guide is wrong. Default: all.
     seed
-        Of the draws; default the fit's own.
+        Seed of the draws; default: that of the fit.
 
     Raises
     ------
     ValueError
-        If there is no such site, none is random (point estimates), or there are too few draws.
+        If there is no such site, if none is random (point estimates), or for too few draws.
 
     Examples
     --------
@@ -110,18 +110,26 @@ def pareto_k(
     True
     """
     if num_draws < 30:
-        raise ValueError(f"num_draws is {num_draws}, but a tail needs at least 30 draws")
+        raise ValueError(f"num_draws is {num_draws}, but must be at least 30 to fit a tail")
     with result.inside(seed):
         draws = global_draws(result, num_draws)
         random = [name for name, site in draws.sites.items() if site.is_random]
         if not random:
-            raise ValueError("the guide's global sites are points: there is no q to diagnose")
+            raise ValueError(
+                "all global sites of the guide are point estimates, so that there are no weights "
+                "to diagnose: use a guide with posteriors, such as MessagePassingGuide"
+            )
         unknown = sorted(set(sites or ()) - set(random))
         if unknown or (sites is not None and not sites):
-            raise ValueError(f"{unknown} are not random global sites; those are {random}")
+            raise ValueError(
+                f"sites has {unknown}, which are not random global sites: choose from {random}"
+            )
         chosen = tuple(random if sites is None else [n for n in random if n in set(sites)])
         if sites is not None and any(draws.sites[name].reruns for name in random):
-            raise ValueError("this guide draws its global sites together: leave out `sites`")
+            raise ValueError(
+                "this guide draws all its global sites together, so that some of them cannot be "
+                "chosen: leave out sites"
+            )
         log_joint, log_guide = _log_densities(result, draws, chosen)
     return ParetoDiagnostic(pareto_shape(log_joint - log_guide), log_joint, log_guide, chosen)
 
@@ -149,9 +157,9 @@ def _log_densities(
 def _bound(
     result: FittedModel, batch: Batch, guide_trace: Trace, theta: Mapping[str, Tensor]
 ) -> float:
-    """``E_q[log p - log q]`` where theta is given, which the guide was in its run, too.
+    """``E_q[log p - log q]`` of the local sites given theta, with which the guide has run.
 
-    Pyro sums over sites that model or guide enumerate, as it does in training.
+    Pyro sums over sites that model or guide enumerate, as in training.
     """
     with pyro.validation_enabled(False):
         replayed = poutine.replay(result.model, trace=guide_trace)
@@ -166,6 +174,6 @@ def _bound(
 
 
 def _log_density(site: dict) -> float:
-    """Sum of a site's log-density over its plates, by the weights with which the ELBO has it."""
+    """Sum of a site's log-density over its plates, with the scale that it has in the ELBO."""
     log_density = site["fn"].log_prob(site["value"])
     return float(scale_and_mask(log_density, site["scale"], site["mask"]).double().sum())

@@ -1,4 +1,4 @@
-"""Replicated answers and features, and whether answers look like the ones that were given."""
+"""Posterior predictive checks of workers, and replicated answers and features."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from pyro_crowdclust.protocols import (
 def same_cluster_draws(
     result: FittedModel, answers: Int[Tensor, " answer"], num_draws: int
 ) -> Float[Tensor, "draw answer"]:
-    """Whether the ends of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item.
+    """Whether the two items of each answer share a cluster, with ``z_i ~ q(z_i)`` for every item.
 
-    Where clusters own components, z_i is a component, whose owner is drawn, too.
+    With an ownership, z_i is a component, and the owner of every component is drawn, too.
     """
     given = result.data.answers
-    assert given is not None  # there are answers to ask about
+    assert given is not None  # there are answers
     left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
     if result.owners is None:
@@ -66,21 +66,21 @@ def _assignment_draws(
 def replicated_features(
     result: FittedModel, draws: GlobalDraws, items: Int[Tensor, " item"]
 ) -> Float[Tensor, "draw item ..."] | None:
-    """Features drawn anew: ``z_i ~ q(z_i)``, then ``x_i`` and ``o_i`` given z_i and each theta.
+    """Replicated features: ``z_i ~ q(z_i)``, then ``x_i`` and ``o_i`` given z_i and each theta.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     draws
-        Theta.
+        Draws of Theta.
     items
         Positions of the items.
 
     Returns
     -------
-    None if the model has no ``drawn_features(values)``, or no discrete site of the items. A model
-    whose discrete site has other values than the clusters draws them given z itself
+    None if the model has no ``drawn_features(values)``, or not exactly one discrete site of the
+    items. A model whose discrete site has other values than the clusters must draw them given z
     (``discrete_values``).
     """
     model: Any = result.model
@@ -92,7 +92,7 @@ def replicated_features(
     if len(discrete) != 1:
         return None
     ((name, support),) = discrete.items()
-    # Of components, by the guide's own numbers, as the model knows them.
+    # The model needs components, in the order of the guide.
     z = _assignment_draws(result.component_probabilities[items], draws.num_draws)
     z = z.to(support.device)
     rows = []
@@ -110,9 +110,9 @@ def replicated_features(
 
 
 def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
-    """All that can be said of a pair: 0 and 1, or the grades as fractions, and NaN for "unsure"."""
+    """All possible answers about a pair: 0 and 1, or grades as fractions, and NaN for "unsure"."""
     answers, outcomes = result.data.answers, result.data.outcomes
-    assert answers is not None  # there are answers to ask about
+    assert answers is not None  # there are answers
     known = part_of(result.model, "annotators", SupportsOutcomes)
     number = outcomes.num_grades + bool(answers.label.isnan().any())
     return outcomes.labels(torch.arange(known.outcomes.num_outcomes if known else number))
@@ -121,9 +121,9 @@ def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
 def outcome_log_likelihoods(
     result: FittedModel, draws: GlobalDraws, answers: Int[Tensor, " answer"]
 ) -> tuple[Float[Tensor, "draw outcome answer"], Float[Tensor, "draw outcome answer"]] | None:
-    """``log p(L | same)`` and ``log p(L | different)`` of all that could be said of some pairs.
+    """``log p(L | same)`` and ``log p(L | different)`` of all possible answers about some pairs.
 
-    None as of ``answer_log_likelihoods``.
+    None in the cases of ``answer_log_likelihoods``.
     """
     labels = possible_labels(result)
     every = labels.repeat_interleave(len(answers))
@@ -139,17 +139,17 @@ def replicated_answers(
     if_same: Float[Tensor, "draw outcome answer"],
     if_different: Float[Tensor, "draw outcome answer"],
 ) -> Int[Tensor, "draw answer"]:
-    """Places of answers drawn anew: ``L ~ p(L | same)`` or ``p(L | different)``.
+    """Codes of replicated answers: ``L ~ p(L | same)`` or ``p(L | different)``.
 
     Parameters
     ----------
     same
-        1 where both ends share a cluster.
+        1 if both items share a cluster, otherwise 0.
     if_same, if_different
-        log p(L | same) and log p(L | different) of all that can be said.
+        log p(L | same) and log p(L | different) of all possible answers.
     """
     shares = torch.where(same.bool().unsqueeze(1), if_same.exp(), if_different.exp())
-    # The last one is what is left, whatever the shares add up to.
+    # The last outcome has the rest of the probability, even if the shares do not add up to one.
     passed = torch.rand(same.shape, dtype=shares.dtype).unsqueeze(1) > shares.cumsum(1)[:, :-1]
     return passed.sum(1)
 
@@ -160,7 +160,7 @@ def _replicated_on_pages(
     draws: GlobalDraws,
     same: Float[Tensor, "draw answer"],
 ) -> Float[Tensor, "draw answer"]:
-    """Answers drawn anew of workers who look at a page, or do not, for all of its answers."""
+    """Replicated answers of workers who lapse; each page is attentive or careless as a whole."""
     found = []
     for number, together in enumerate(same):
         drawn = draws.at(number)
@@ -176,26 +176,26 @@ def check_workers(
     """Posterior predictive checks of every worker's answers.
 
     For every draw of the clusters and of the workers' rates, the given answers and a replicated
-    set of the same size are held against the clusters. Three statistics:
+    set of the same size are compared with the clusters by three statistics:
 
-    - ``agreement``: the share of a worker's answers that agree with the clusters, of a grade as
-      much as it is near to what they say;
+    - ``agreement``: the share of a worker's answers that agree with the clusters; a grade counts by
+      its nearness to 0 or 1, whichever the clusters imply;
     - ``said_same``: the share of "same" among the worker's answers, or the mean grade, from 0 to 1;
-    - ``worst_page``: the lowest agreement on any of the worker's pages, where answers have pages.
+    - ``worst_page``: the lowest agreement on any of the worker's pages, if answers have pages.
       Workers whose errors come in bursts, all on one page, have a far lower one than a two-coin
-      model expects; workers who lapse in the model are replicated page by page, looking or not.
+      model expects. If the model has lapses, whole pages are replicated as attentive or careless.
 
-    Where workers may be unsure, these are of the answers in which they were not, and ``unsure`` is
+    If workers may be unsure, these are for the answers in which they were not, and ``unsure`` is
     the share of the others.
 
     Parameters
     ----------
     result
-        What ``fit`` returned.
+        The result of ``fit``.
     num_draws
         Draws of clusters, rates and replicated answers.
     seed
-        Of the draws; default the fit's own.
+        Seed of the draws; default: that of the fit.
 
     Returns
     -------
@@ -208,15 +208,15 @@ def check_workers(
     Raises
     ------
     ValueError
-        If there are no draws or no answers about pairs, or the model has no clusters that these are
-        about.
+        If ``num_draws`` is below 1, if there are no answers about pairs, or if the model's answers
+        do not depend on clusters of the items.
     """
     data, answers = result.data, result.data.answers
     check_whole("num_draws", num_draws, least=1)
     if answers is None:
         raise ValueError(
-            "there are no answers about pairs to check; what became of sorted pages is in "
-            "result.pages, what workers mix up in result.confusion"
+            "there are no answers about pairs to check: for sorted pages see result.pages, for "
+            "class labels result.confusion"
         )
     every = torch.arange(data.num_pairs)
     with result.inside(seed):
@@ -224,9 +224,9 @@ def check_workers(
         of_outcomes = outcome_log_likelihoods(result, draws, every)
         if of_outcomes is None:
             raise ValueError(
-                "the model's answers do not depend on a discrete site of the items, as those of "
-                "draws of partitions by answers alone, so there is nothing to check them against: "
-                "see result.workers, whose intervals are of these draws"
+                "the model has no discrete site of the items with which answers could be compared, "
+                "for example because its clusters are draws of partitions by answers alone: see "
+                "result.workers, whose intervals are over these draws"
             )
         drawn = same_cluster_draws(result, every, num_draws)
         lapsing = part_of(result.model, "annotators", SupportsLapses)
@@ -237,11 +237,11 @@ def check_workers(
             replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
     same, worker = drawn.numpy(), answers.worker.numpy()
     both = np.broadcast_to(answers.label.numpy(), same.shape), replicated
-    agrees = [1 - np.abs(said - same) for said in both]
+    agrees = [1 - np.abs(labels - same) for labels in both]
     statistics = {"agreement": [_means(one, worker) for one in agrees]}
-    statistics["said_same"] = [_means(said, worker) for said in both]
-    if any(np.isnan(said).any() for said in both):
-        statistics["unsure"] = [_means(np.isnan(said), worker) for said in both]
+    statistics["said_same"] = [_means(labels, worker) for labels in both]
+    if any(np.isnan(labels).any() for labels in both):
+        statistics["unsure"] = [_means(np.isnan(labels), worker) for labels in both]
     if answers.page is not None:
         page = answers.page.numpy()
         statistics["worst_page"] = [_worst(one, worker, page) for one in agrees]
@@ -262,7 +262,7 @@ def check_workers(
 def _means(
     values: np.ndarray, group: np.ndarray, of_none: float = 0.0
 ) -> Float[np.ndarray, "draw group"]:
-    """Mean of the values of each group of columns, of those that are known."""
+    """Mean of the values in each group of columns, without NaN; ``of_none`` if all are NaN."""
     number = int(group.max()) + 1
     known, filled = ~np.isnan(values), np.nan_to_num(values)
     sums, counts = (
@@ -275,7 +275,7 @@ def _means(
 def _worst(
     agrees: np.ndarray, worker: np.ndarray, page: np.ndarray
 ) -> Float[np.ndarray, "draw worker"]:
-    """The lowest mean on any page of each worker, of pages on which anything is known."""
+    """The lowest mean on any page of each worker, except for pages with NaN only."""
     pages, group = np.unique(np.stack([worker, page]), axis=1, return_inverse=True)
     means = _means(agrees, group.ravel(), of_none=1.0)
     worst = np.ones((worker.max() + 1, len(means)))

@@ -1,17 +1,17 @@
-"""Annotators who agree with one another by more than one truth explains.
+"""Workers who agree with one another more than independent errors about one truth explain.
 
     R_jk = sum_l cov(a_j = l, a_k = l) / sqrt(sum_l var(a_j = l) sum_l var(a_k = l))
 
-over the items that both answered: agreement beyond chance. Where errors are independent given one
-truth it is a product, R_jk = r_j r_k (Spearman's one factor), so that the agreement within a group
-F follows from that across it and outside it,
+is the agreement beyond chance over the items that both answered. If errors are independent given
+one truth it is a product, R_jk = r_j r_k (Spearman's one factor), so that the agreement within a
+group F follows from that between F and all others, O, and that among the others,
 
     R_FF = R_FO^2 / R_OO .
 
-A family agrees by more. The equation is the same for both sides of a split: either F errs together,
-or the others do and F is simply right more often. Which of the two it is no answer can tell. The
-side that agrees more is named here, which is right of copies, and wrong where good annotators stand
-beside bad ones who err alike.
+A family agrees more than this. The equation is the same for both sides of a split: either F errs
+together, or the others do and F is right more often. The answers cannot distinguish the two cases.
+The side that agrees more is reported here, which is right for copies, and wrong if good annotators
+face bad ones who make the same errors.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from scipy.spatial.distance import squareform
 
 from pyro_crowdclust.data.worker_families import read_voices
 
-# Standard errors that agreement outside a group is moved by, against finding one; that across it,
-# which is squared, by one.
+# To be conservative, the agreement outside a group is lowered by this many standard errors; that
+# across it, which is squared, is raised by one.
 _ERRORS = 2.0
-# Two workers with fewer common items say nothing of each other.
-_LEAST_COMMON = 10
-# By how much the mean agreement within a group must exceed the largest that standard errors leave
-# possible under one truth, and what luck can add.
+# The agreement of two workers with fewer common items is treated as unknown.
+_MIN_COMMON = 10
+# The mean agreement within a group must exceed by this much the largest value that is possible
+# under one truth, standard errors and chance included.
 _BEYOND = 0.1
 
 
 def find_families(answers: Any) -> pd.DataFrame:
-    """Groups of workers who agree with one another by more than one truth explains.
+    """Groups of workers who agree with one another more than errors about one truth explain.
 
-    Groups are those of average linkage by R. The one that exceeds what is expected most is taken,
-    then the next that shares nobody with it. At least two workers must be left outside.
+    Candidates are the groups of average linkage by R. The group that most exceeds its expected
+    agreement is taken, then the next one without workers of it, and so on. At least two workers
+    must be outside of a group.
 
     Parameters
     ----------
@@ -51,13 +52,13 @@ def find_families(answers: Any) -> pd.DataFrame:
     Returns
     -------
     A row for every worker of a family, by worker: ``family`` (its workers' ids), ``within`` (mean
-    R) and ``expected`` (under one truth). Its column ``family`` is what ``one_answer_per_family``
-    takes, if you know that these err together.
+    R) and ``expected`` (under one truth). If you know that these workers err together, pass the
+    column ``family`` to ``one_answer_per_family``.
 
     Raises
     ------
     ValueError
-        If the answers are no such table.
+        If the answers are not such a table.
 
     Examples
     --------
@@ -78,9 +79,13 @@ def find_families(answers: Any) -> pd.DataFrame:
     label, _ = pd.factorize(table["label"])
     agreement, answered = _agreement(item, worker, label)
     found = [
-        {"family": " + ".join(str(names[one]) for one in group), "within": within, "expected": most}
-        | {"worker": names[one]}
-        for group, within, most in _groups(agreement, answered)
+        {
+            "worker": names[one],
+            "family": " + ".join(str(names[one]) for one in group),
+            "within": within,
+            "expected": expected,
+        }
+        for group, within, expected in _groups(agreement, answered)
         for one in group
     ]
     columns = ["worker", "family", "within", "expected"]
@@ -92,7 +97,7 @@ def _agreement(
     worker: Int[np.ndarray, " answer"],
     label: Int[np.ndarray, " answer"],
 ) -> tuple[Float[np.ndarray, "worker worker"], csr_array]:
-    """R, missing where few items are common or somebody always says the same; who answered."""
+    """R, with NaN for few common items or constant answers, and the table of who answered what."""
     shape = int(item.max(initial=-1)) + 1, int(worker.max(initial=-1)) + 1
     answered = csr_array((np.ones(len(item)), (item, worker)), shape)
     common = (answered.T @ answered).toarray()
@@ -105,7 +110,7 @@ def _agreement(
         covariance += both - alone * alone.T / number
         variance += alone - alone**2 / number
     scale = np.sqrt(variance * variance.T)
-    known = (common >= _LEAST_COMMON) & (scale > 0)
+    known = (common >= _MIN_COMMON) & (scale > 0)
     np.fill_diagonal(known, False)
     return np.where(known, covariance / np.where(known, scale, 1.0), np.nan), answered
 
@@ -114,12 +119,12 @@ def _groups(
     agreement: Float[np.ndarray, "worker worker"],
     answered: csr_array,
 ) -> list[tuple[list[int], float, float]]:
-    """Groups that share no worker, with R within and the largest that one truth explains."""
+    """Disjoint groups, with R within and the largest R that is possible under one truth."""
     workers = np.arange(len(agreement))
     if len(workers) < 4 or np.isnan(agreement).all():
         return []
     distance = 1 - np.where(np.isnan(agreement), np.nanmean(agreement), agreement)
-    # The largest of P normal deviates is about this, and P pairs could have been the first group.
+    # About the largest of P standard normal deviates, where P pairs could have been merged first.
     luck = np.sqrt(2 * np.log(len(workers) * (len(workers) - 1) / 2))
     groups = [[int(one)] for one in workers]
     found: list[tuple[list[int], float, float]] = []
@@ -133,7 +138,7 @@ def _groups(
         of_group, of_others = answered @ inside, answered @ ~inside
         items_across = ((of_group > 0) & (of_others > 0)).sum()
         least = outside - _ERRORS * (1 - outside**2) / np.sqrt((of_others > 1).sum())
-        # Where the others may not agree at all, nothing follows for the group.
+        # If the others may not agree at all, no limit follows for the group.
         if least <= 0 or within <= outside:
             continue
         most = (abs(across) + (1 - across**2) / np.sqrt(items_across)) ** 2 / least

@@ -1,4 +1,4 @@
-"""Values as JSON and tensors, and the files that hold them."""
+"""Reading and writing of values as JSON and tensors, and of files in general."""
 
 from pyro_crowdclust.files.parts import described, rebuilt
 

@@ -1,7 +1,7 @@
-"""What is read from a file is checked before it is used: a stranger may have written it.
+"""Checks of values that are read from a file, which may be damaged or malicious.
 
-Every function returns the value if it is as it must be, and else raises a ``ValueError`` that calls
-it by the name given.
+Every function returns the value if it is valid, and otherwise raises a ``ValueError`` with the
+given name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 def check_kind(name: str, value: Any, kind: type[_Value]) -> _Value:
-    """A value of this class; a number that is true or false is no number."""
+    """A value of this class; booleans do not count as numbers."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise ValueError(f"{name} is of type {type(value).__name__}, and not {kind.__name__}")
     return value
@@ -53,7 +53,7 @@ def check_tensors(name: str, value: Any) -> dict[str, Tensor]:
 
 
 def check_shape(name: str, value: Any, dtype: torch.dtype, shape: tuple[int | None, ...]) -> Tensor:
-    """A tensor of this dtype and shape, in which None is any length."""
+    """A tensor of this dtype and shape; None in the shape stands for any length."""
     tensor = check_kind(name, value, Tensor)
     fits = len(shape) == tensor.ndim and all(
         needed in (None, found) for needed, found in zip(shape, tensor.shape, strict=True)
@@ -67,7 +67,7 @@ def check_shape(name: str, value: Any, dtype: torch.dtype, shape: tuple[int | No
 
 
 def check_codes(name: str, value: Any, length: int | None, number: int, least: int = 0) -> Tensor:
-    """So many codes, each at least ``least`` and below ``number``."""
+    """A tensor of codes of this length, each at least ``least`` and below ``number``."""
     codes = check_shape(name, value, torch.int64, (length,))
     wrong = codes[(codes < least) | (codes >= number)]
     if len(wrong):
@@ -78,7 +78,7 @@ def check_codes(name: str, value: Any, length: int | None, number: int, least: i
 
 
 def check_ids(name: str, value: Any, length: int | None = None) -> pd.Index:
-    """An index with so many ids."""
+    """An index of ids, of this length if one is given."""
     ids = check_kind(name, value, pd.Index)
     if length is not None and len(ids) != length:
         raise ValueError(f"{name} has {len(ids)} ids, and not {length}")

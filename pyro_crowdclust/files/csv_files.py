@@ -1,4 +1,4 @@
-"""CSV files that a spreadsheet may open."""
+"""CSV files that are safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 import pandas as pd
 
-# A cell that begins so is a formula to a spreadsheet, or may become one.
+# A cell that begins with one of these may be run as a formula by a spreadsheet.
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -52,7 +52,7 @@ def _quoted(value: Any) -> Any:
         return tuple(map(_quoted, value))
     if not isinstance(value, str):
         return value
-    # pandas puts no quotes around a carriage return, which begins a row to other programs.
+    # pandas does not quote a carriage return, at which other programs begin a new row.
     text = value.replace("\r\n", "\n").replace("\r", "\n")
     is_formula = value.startswith(_BEGINS_A_FORMULA) and not _is_number(value)
     return f"'{text}" if is_formula else text

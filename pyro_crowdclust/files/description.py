@@ -1,10 +1,11 @@
-"""Values as JSON and tensors, and back: what a file can say without running anybody's code.
+"""Conversion of values to JSON and tensors, and back, without running code from a file.
 
-``describe`` turns a tree of plain values, tensors, tables' indexes and parts of this library into
-JSON, which names the tensors in a table beside it. ``build`` inverts it. Parts of the library are
-described by the arguments of their constructors (see ``parts.py``), and only they are ever built.
+``describe`` turns a tree of plain values, tensors, indexes of tables and parts of this library into
+JSON, which refers to tensors in a separate table by name. ``build`` inverts it. Parts of the
+library are described by the arguments of their constructors (see ``parts.py``), and no other
+objects are ever constructed.
 
-In JSON a value that JSON does not know is an object with one key that starts with a dollar sign.
+A value without a JSON type is an object with one key that starts with a dollar sign.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from pyro_crowdclust.files.parts import PACKAGE, arguments_of, is_part, part_cla
 
 
 class _Scalar(NamedTuple):
-    """A plain value that JSON does not know, as a text."""
+    """A type of plain values without a JSON type, converted to and from text."""
 
     cls: type
     to_text: Callable[[Any], str]
     of_text: Callable[[str], Any]
 
 
-# What ids, categories and options may be, beside numbers and texts.
+# Types of ids, categories and options, in addition to numbers and texts.
 _SCALARS = {
     scalar.cls.__name__: scalar
     for scalar in (
@@ -66,7 +67,7 @@ def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
     Raises
     ------
     NotDescribable
-        Naming where in the tree the value is that cannot be described.
+        If a value cannot be described; the message names its place in the tree.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class _Writer:
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self.tensors = tensors
         self.seen: dict[int, int] = {}
-        # Objects stay alive while their numbers are in use.
+        # Keeps the objects alive, so that their id() is not reused.
         self.parts: list[Any] = []
 
     def write(self, value: Any, where: str) -> Any:
@@ -129,7 +130,7 @@ class _Writer:
         return name
 
     def _array(self, values: np.ndarray, where: str) -> dict[str, str]:
-        # Unsigned numbers are written as the signed ones of the same bytes, which torch knows.
+        # torch lacks some unsigned types, so these are written as signed ones with the same bytes.
         kind = values.dtype.str.replace("u", "i").replace(">", "<")
         native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
         name = self._add(torch.from_numpy(native.view(kind).copy()), where)
@@ -158,7 +159,7 @@ class _Writer:
         if values.dtype.kind in "biuf":
             return described | {"numbers": self._array(values, where)}
         if len(values) and all(type(value) is str for value in values):
-            # Millions of ids are read in no time as bytes, but not as JSON.
+            # Millions of ids are read much faster as bytes than as JSON.
             texts = [value.encode("utf-8", "surrogatepass") for value in values]
             joined = np.frombuffer(b"".join(texts), np.uint8).copy()
             lengths = torch.tensor([len(text) for text in texts])
@@ -167,7 +168,7 @@ class _Writer:
                 "lengths": self._add(lengths, f"{where}.lengths"),
             }
         if values.dtype.kind in "mM":
-            # Nanoseconds or days, as the dtype says.
+            # Integers in the unit of the dtype, such as nanoseconds.
             return described | {"moments": self._array(values.view("i8"), where)}
         return described | {"values": self._items(values, where)}
 
@@ -177,7 +178,8 @@ class _Writer:
         cls = type(value)
         if not is_part(cls):
             raise NotDescribable(
-                f"{where or 'it'} is a {_name(value)}, no plain value and no part of {PACKAGE}"
+                f"{where or 'it'} is a {_name(value)}, which is neither a plain value nor a part "
+                f"of {PACKAGE}"
             )
         number = self.seen[id(value)] = len(self.parts)
         self.parts.append(value)
@@ -199,12 +201,12 @@ def _join(where: str, key: Any) -> str:
 
 
 def build(description: Any, tensors: dict[str, Tensor]) -> Any:
-    """What ``describe`` described.
+    """The value of a description by ``describe``.
 
     Raises
     ------
     ValueError
-        If the description is not one, or names anything but parts of this library.
+        If the description is invalid, or names anything but parts of this library.
 
     Examples
     --------
@@ -265,7 +267,7 @@ class _Reader:
             joined = self.tensors[described["texts"]].numpy().tobytes()
             lengths = self.tensors[described["lengths"]]
             if bool((lengths < 0).any()) or int(lengths.sum()) != len(joined):
-                raise ValueError("the lengths of its texts are not those of the texts")
+                raise ValueError("the lengths of its texts do not match the texts")
             ends = lengths.cumsum(0).tolist()
             starts = [0, *ends[:-1]]
             values = [
@@ -297,7 +299,7 @@ class _Reader:
 
 
 def _is_optimizer(cls: Any) -> bool:
-    """Whether it is one of torch's own."""
+    """Whether this is an optimizer class of torch."""
     is_class = isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)
     return is_class and vars(torch.optim).get(cls.__name__) is cls
 

@@ -1,4 +1,4 @@
-"""Files that a user names: what keeps them from being read, in words."""
+"""Clear errors for files, named by the user, that cannot be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def opened(path: Path, read: Callable[[], T]) -> T:
-    """What ``read`` returns, with errors that name the file.
+    """The result of ``read()``, with errors that name the file.
 
     Raises
     ------

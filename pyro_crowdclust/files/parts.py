@@ -1,8 +1,8 @@
-"""Parts of the library that remember how they were made, and the names that files have for them.
+"""Parts of the library that remember their constructor arguments, and their names in files.
 
-Only classes that a face of this library offers and that say so (``described``, or a dataclass) have
-a name, so that a file can name nothing else. They are named by the face, so that where in the
-library they stand may change.
+Only classes that a subpackage of this library lists in ``__all__`` and that are decorated with
+``described``, or dataclasses, have such a name, so that a file can refer to nothing else. A name
+consists of subpackage and class, so that the module within the subpackage may change.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _Part = TypeVar("_Part")
 
 
 def described(cls: _Class) -> _Class:
-    """Class decorator of a part of the library: objects remember how they were constructed.
+    """Class decorator of a part of the library: objects remember their constructor arguments.
 
-    Such a part can be saved with its arguments and built again by ``load``. It must be made of its
-    arguments and of tensors alone. Objects of subclasses do not count: those may be anybody's.
+    Such a part can be saved with its arguments and rebuilt by ``load``. It must be determined by
+    its arguments and tensors. Subclasses are not included, since they may be user-defined.
     """
-    part: Any = cls  # whose class gets a constructor and a mark
+    part: Any = cls  # Any, since a constructor and an attribute are set on the class
     construct = part.__init__
     signature = inspect.signature(construct)
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -44,7 +44,7 @@ def described(cls: _Class) -> _Class:
 
 
 def arguments_of(part: Any) -> dict[str, Any]:
-    """What a described part was constructed with, by name, as files have it; else nothing.
+    """The constructor arguments of a described part, by name; empty for other objects.
 
     Examples
     --------
@@ -57,10 +57,10 @@ def arguments_of(part: Any) -> dict[str, Any]:
 
 
 def rebuilt(part: _Part, **changes: Any) -> _Part:
-    """A described part, made anew of the arguments that it was constructed with, but for changes.
+    """A new object with the constructor arguments of a described part, except for changes.
 
-    Parts among the arguments are shared, and so is what these have learned; what the part itself
-    has learned is not kept.
+    Parts among the arguments are shared, with their learned parameters; the learned parameters of
+    the part itself are not kept.
 
     Raises
     ------
@@ -74,12 +74,15 @@ def rebuilt(part: _Part, **changes: Any) -> _Part:
     5
     """
     if "constructor_arguments" not in vars(part):
-        raise TypeError(f"{type(part).__name__} does not remember how it was constructed")
+        raise TypeError(
+            f"{type(part).__name__} does not remember its constructor arguments: decorate its "
+            "class with described"
+        )
     return type(part)(**arguments_of(part) | changes)
 
 
 def public_name(cls: type) -> str:
-    """What files call a class: the face that offers it, and its name there.
+    """The name of a class in files: its subpackage, and its name there.
 
     Examples
     --------
@@ -94,7 +97,7 @@ def is_part(cls: type) -> bool:
     """Whether a file may name this class."""
     if cls.__module__.partition(".")[0] != PACKAGE:
         return False
-    # A subclass inherits the mark, but not the name in it.
+    # A subclass inherits the attribute, but has another name than the one in it.
     members = vars(cls)
     marked = members.get("is_described") == cls.__qualname__
     is_record = "__dataclass_params__" in members and members["__dataclass_params__"].init
@@ -102,7 +105,7 @@ def is_part(cls: type) -> bool:
 
 
 def part_class(name: str) -> type:
-    """The class of this library with this name; nothing else is imported, let alone called."""
+    """The class of this library with this name; nothing else is imported or called."""
     if not re.fullmatch(rf"{PACKAGE}\.[a-z_]+:\w+", name):
         raise ValueError(f"{name!r} is no part of {PACKAGE}")
     cls = _offered(name)
@@ -114,10 +117,10 @@ def part_class(name: str) -> type:
 
 
 def _offered(name: str) -> Any:
-    """What a face offers under this name, or None."""
-    face, _, name = name.partition(":")
+    """The object that a subpackage lists under this name, or None."""
+    room, _, name = name.partition(":")
     try:
-        module = importlib.import_module(face)
+        module = importlib.import_module(room)
     except ImportError:
         return None
     return getattr(module, name) if name in getattr(module, "__all__", ()) else None

@@ -1,4 +1,4 @@
-"""One file: tensors and JSON in the safetensors format, which holds nothing that could be run.
+"""Files of tensors and JSON in the safetensors format, which cannot contain code.
 
 A safetensors file is a JSON header, which says where every tensor is, and the tensors' bytes. The
 library's own JSON is a string in the header's metadata:
@@ -7,9 +7,9 @@ library's own JSON is a string in the header's metadata:
     version   version of the format, an integer
     library   version of the library that wrote it, for information
     content   the JSON, as ``describe`` makes it
-    sha256    of content and of all tensors
+    sha256    hash of content and all tensors
 
-One file can be replaced as a whole, so there is never half of one; nor can its halves be parted.
+A single file can be replaced atomically, and structure and tensors cannot be separated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VERSION = 1
 _NAME = "pyro_crowdclust"
 _MAX_HEADER = 100_000_000
 
-# What may be wrong with the content of a file that somebody else made.
+# Errors that invalid content of a file may raise.
 UNREADABLE = (
     ArithmeticError,
     AttributeError,
@@ -47,14 +47,14 @@ UNREADABLE = (
 
 
 def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
-    """Write ``value`` atomically: whenever the process dies, the old file or the new one is there.
+    """Write ``value`` atomically: if the process dies, there is the old file or the new one.
 
     Raises
     ------
     NotDescribable
         If the value cannot be described.
     OSError
-        If the file cannot be written; an old one is then left as it was.
+        If the file cannot be written; an old one is then not changed.
     """
     tensors: dict[str, Tensor] = {}
     content = json.dumps(describe(value, tensors), allow_nan=False)
@@ -71,18 +71,17 @@ def write_file(path: str | os.PathLike, kind: str, value: Any) -> None:
 
 
 def read_file(path: str | os.PathLike, kind: str) -> Any:
-    """What ``write_file`` wrote.
+    """The value that ``write_file`` wrote; no code of the file is run.
 
     Raises
     ------
     ValueError
-        If there is no such file, it is no file of this kind, damaged, or of a newer format. Nothing
-        in it is run.
+        If there is no such file, or if it is of another kind, damaged, or of a newer format.
     """
     path = Path(path)
     try:
         data = path.read_bytes()
-    except (OSError, ValueError) as error:  # the second of a null in the name
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = error.strerror if isinstance(error, OSError) else error
         raise ValueError(f"cannot read {path}: {reason}") from error
     metadata = _metadata(path, data, kind)
@@ -90,18 +89,18 @@ def read_file(path: str | os.PathLike, kind: str) -> Any:
     try:
         tensors = safetensors.torch.load(data)
         if metadata["sha256"] != file_digest(metadata["content"], tensors):
-            raise ValueError("its checksum is not that of its content")
+            raise ValueError("its checksum does not match its content")
         with limited_allocation(len(data)):
             return build(json.loads(metadata["content"]), tensors)
     except SafetensorError as error:
         raise ValueError(f"{damaged} or cut short ({error}): get a whole copy of it") from error
     except UNREADABLE as error:
-        # Whatever a part's constructor or a table may find wrong in it.
+        # Any error of the constructor of a part, or of a table.
         raise ValueError(f"{damaged} ({error}): get a whole copy of it") from error
 
 
 def kind_of_file(path: str | os.PathLike) -> str | None:
-    """``"result"`` or ``"checkpoint"``, by how the file at ``path`` begins; None for others."""
+    """``"result"`` or ``"checkpoint"``, by the header of the file at ``path``; None for others."""
     try:
         with Path(path).open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -112,17 +111,17 @@ def kind_of_file(path: str | os.PathLike) -> str | None:
 
 
 def check_replaceable(path: str | os.PathLike, kind: str, remedy: str) -> None:
-    """Raise a ``ValueError`` where there is a file at ``path`` that is not of this kind.
+    """Raise a ``ValueError`` if there is a file at ``path`` that is not of this kind.
 
-    An empty one may be of any kind.
+    An empty file may be replaced.
     """
     path = Path(path)
     if path.exists() and path.stat().st_size and kind_of_file(path) != kind:
-        raise ValueError(f"{path} is there already and is no {kind}, or a damaged one: {remedy}")
+        raise ValueError(f"{path} exists already and is not a {kind}, or is damaged: {remedy}")
 
 
 def _own_metadata(header: bytes) -> dict[str, str] | None:
-    """The library's own part of a safetensors header, or None if there is none."""
+    """The library's metadata in a safetensors header, or None if there are none."""
     try:
         metadata = json.loads(header)["__metadata__"]
         is_own = metadata["format"].startswith(f"{_NAME} ") and int(metadata["version"]) > 0
@@ -136,27 +135,28 @@ def _metadata(path: Path, data: bytes, kind: str) -> dict[str, str]:
     metadata = None if size > len(data) - 8 else _own_metadata(data[8 : 8 + size])
     if metadata is None:
         raise ValueError(
-            f"{path} is no {kind} of {_NAME}: made by another program, damaged or cut short"
+            f"{path} is not a {kind} of {_NAME}, or is damaged or cut short: name another file, or "
+            "get a whole copy of it"
         )
     if int(metadata["version"]) > VERSION:
         raise ValueError(
             f"{path} has format version {metadata['version']} (of {_NAME} "
-            f"{metadata.get('library')}), but this version reads {VERSION} at most: install a "
-            f"newer {_NAME}"
+            f"{metadata.get('library')}), but this version reads formats up to {VERSION}: install "
+            f"a newer {_NAME}"
         )
     if metadata["format"] != f"{_NAME} {kind}":
         remedies = {
-            f"{_NAME} checkpoint": "go on from it with fit(..., "
+            f"{_NAME} checkpoint": "resume from it with fit(..., "
             "checkpoint=Checkpoint(path, resume=True))",
             f"{_NAME} result": "read it with pyro_crowdclust.load",
         }
         remedy = remedies.get(metadata["format"], "")
-        raise ValueError(f"{path} is no {kind} but a {metadata['format']}: {remedy}")
+        raise ValueError(f"{path} is not a {kind} but a {metadata['format']}: {remedy}")
     return metadata
 
 
 def file_digest(content: str, tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of the content of a file."""
+    """SHA-256 of the content and the tensors of a file."""
     digest = hashlib.sha256(content.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())

@@ -1,4 +1,4 @@
-"""Writing a file as a whole: whenever the process dies, the old one or the new one is there."""
+"""Atomic writing of files: if the process dies, there is the old file or the new one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-# Of the file's name so much is in that of its partial file, which may be no longer than 255 bytes.
+# Characters of the file's name in the name of its partial file, which has at most 255 bytes.
 _NAME_LENGTH = 40
 
 
 def replace_file(path: str | os.PathLike, content: bytes) -> None:
-    """Write a file beside ``path``, wait until it is on the disk, and put it in its place.
+    """Write a file next to ``path``, wait until it is on the disk, and rename it to ``path``.
 
-    A symbolic link stays one, and the file that it leads to is replaced; a file that was there
-    passes its permissions on.
+    A symbolic link is kept, and the file that it points to is replaced; the new file has the
+    permissions of the old one.
     """
     target = Path(os.path.realpath(path))
     partial, file = _partial_file(target)
@@ -32,7 +32,7 @@ def replace_file(path: str | os.PathLike, content: bytes) -> None:
         partial.unlink(missing_ok=True)
         raise
     if os.name == "posix":
-        # The new name, too, is to survive a loss of power.
+        # So that the new name survives a loss of power, too.
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -41,7 +41,7 @@ def replace_file(path: str | os.PathLike, content: bytes) -> None:
 
 
 def _partial_file(target: Path) -> tuple[Path, BinaryIO]:
-    """A new file in the target's folder, which no other writer has."""
+    """A new file in the target's folder with a unique name."""
     while True:
         name = f"{target.name[:_NAME_LENGTH]}.{secrets.token_hex(4)}.partial"
         partial = target.with_name(name)
@@ -54,8 +54,8 @@ def _partial_file(target: Path) -> tuple[Path, BinaryIO]:
 def check_room(path: str | os.PathLike, num_bytes: int) -> None:
     """Raise a ``ValueError`` unless a file of this size can be written at ``path``.
 
-    The bytes are really written, beside ``path``, and removed: quotas and permissions are known to
-    the file system alone.
+    This many bytes are written next to ``path``, and removed: only the file system knows quotas and
+    permissions.
     """
     path = Path(path)
     try:
@@ -71,13 +71,13 @@ def check_room(path: str | os.PathLike, num_bytes: int) -> None:
     except OSError as error:
         raise ValueError(
             f"cannot write {num_bytes / 2**20:.1f} MB at {_shown(path)} "
-            f"({error.strerror or error}): make room, or name a file in a folder that can be "
-            "written"
+            f"({error.strerror or error}): free disk space, or name a file in a folder in which "
+            "you may write"
         ) from error
 
 
 def _shown(path: Path, length: int = 200) -> str:
-    """A path, of which the middle is left out where it is long."""
+    """A path for a message; the middle of a long one is left out."""
     text = str(path)
     return text if len(text) <= length else f"{text[: length // 2]}...{text[-length // 2 :]}"
 
@@ -87,8 +87,8 @@ def _check_place(path: Path) -> None:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         mode = None
-    except ValueError as error:  # of a null in the name
-        raise ValueError(f"{str(path)!r} names no file: {error}") from error
+    except ValueError as error:  # a null character in the name
+        raise ValueError(f"{str(path)!r} is not the name of a file: {error}") from error
     if mode is not None and stat.S_ISDIR(mode):
         raise ValueError(
             f"{path} is a folder: name a file in it, such as {path / 'fit.safetensors'}"

@@ -1,4 +1,4 @@
-"""Batches: how items and answers are drawn together, and divided among processes."""
+"""Batches of items and answers: drawing them, and dividing them among processes."""
 
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.blocks import (

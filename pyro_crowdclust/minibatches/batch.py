@@ -1,4 +1,4 @@
-"""Batches: some items, the answers among them, and the weight of each."""
+"""``Batch``, the argument of models and guides: items, answers among them, and their weights."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pyro_crowdclust.minibatches.selection import Part
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
-    """Some items, the answers among them, and the weight of each.
+    """Some items and the answers among them, with weights for sums over all data.
 
     Attributes
     ----------
     features
-        Features of the items, or None where the data has none.
+        Features of the items, or None if the data have none.
     items
         Positions of the items in the data.
     item_weight, pair_weight
@@ -34,34 +34,34 @@ class Batch:
     left, right
         The two items of each answer, as rows of this batch.
     worker, label
-        Code of the worker; 1 for "same", 0 for "different". Without labels, and without features,
-        a model draws them.
+        Code of the worker; 1 for "same", 0 for "different". If labels, or features, are None, a
+        model draws them.
     num_paired
         The items that occur in the batch's answers, or on its pages, are exactly its first
         ``num_paired`` rows.
     num_items, num_workers
         Size of the whole data, not of the batch.
     class_labels
-        All class answers about the items, a row for each; None where the data have none. They have
-        the weight of their item.
+        All class labels that workers gave to the items, a row for each item; None if the data have
+        none. They have the weight of their item.
     known
-        Code of every item's known label, -1 where unknown; None where the data have no labels, and
-        in batches of items by their features alone.
+        Code of every item's known label, -1 if unknown; None if the data have no known labels, and
+        in batches of items with features only.
     neighbors
-        Which items share labels or links; None likewise.
+        Which items share known labels or links; None in the same cases.
     part
-        Which rows these are of the batch that several processes share, or None.
+        The rows of this part in the batch that several processes share, or None.
     pages
-        The sorted pages, or None where the batch has none.
+        The sorted pages, or None if the batch has none.
     has_gaps
         Whether features of the data are missing (NaN).
     asked
-        Positions in the data of the two items of each answer, where the rows stand for others.
+        Positions in the data of the two items of each answer, if the rows stand for other items.
     page
-        Code of the page of each answer about a pair, or None where pages are not known.
+        Code of the page of each answer about a pair, or None if pages are not known.
     likeness
-        How alike the items of pairs are, by their positions in the data; None where the data have
-        no likeness, and in batches without answers.
+        Numbers that measure how similar the items of pairs are, by positions in the data; None if
+        the data have none, and in batches without answers.
     """
 
     features: Float[Tensor, "item ..."] | None
@@ -87,10 +87,10 @@ class Batch:
     _kept: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value of ``make()``, which is called for the first use of the key only.
+        """The value of ``make()``, which is called only at the first use of the key.
 
-        For what a model computes from the batch and nothing else, so that a batch that serves
-        many steps, such as the full data, is prepared once.
+        Use it for values that depend on nothing but the batch, so that a batch of many steps, such
+        as the full data, is prepared once.
         """
         if key not in self._kept:
             self._kept[key] = make()
@@ -98,36 +98,36 @@ class Batch:
 
     @property
     def item_scale(self) -> float | Float[Tensor, " item"]:
-        """The one number that all items weigh, or their ``item_weight`` where these differ.
+        """The weight of the items as one number if all are equal, otherwise ``item_weight``.
 
-        They weigh the same in data without answers about pairs. Pyro sums over z in a model only
-        under a number.
+        In data without answers about pairs all are equal. Pyro can sum over z in a model only if
+        the scale is one number.
         """
         return self.once("scale of the items", lambda: _common(self.item_weight))
 
     @property
     def pair_scale(self) -> float | Float[Tensor, " pair"]:
-        """The one number that all answers weigh, or their ``pair_weight`` where these differ."""
+        """The weight of the answers as one number if all are equal, otherwise ``pair_weight``."""
         return self.once("scale of the pairs", lambda: _common(self.pair_weight))
 
     @property
     def needed_features(self) -> Tensor:
-        """The features, where the model cannot do without; a ``ValueError`` if there are none."""
+        """The features, for models that need them; a ``ValueError`` if there are none."""
         if self.features is None:
             raise ValueError(
-                "these items have no features, which the model is of; a result that was loaded has "
-                "none: give them to it as load(path, data=CrowdData(features, ...))"
+                "the items have no features, which the model needs. Files do not hold features: "
+                "load a result with them as load(path, data=CrowdData(features, ...))"
             )
         return self.features
 
     @property
     def needed_label(self) -> Float[Tensor, " pair"]:
-        """What was answered, where a guide hears it; a ``ValueError`` without labels."""
+        """The labels of the answers, for guides that use them; a ``ValueError`` without labels."""
         if self.label is None:
             raise ValueError(
-                "these answers have no labels, which the guide hears: run it on the batch with its "
-                "labels. Labels drawn anew, given these, are in result.to_arviz(), group "
-                "posterior_predictive; the model alone, without a guide, draws them from the prior"
+                "the answers of the batch have no labels, which the guide needs: run it on a batch "
+                "with labels. Replicated labels are in result.to_arviz(), group "
+                "posterior_predictive; the model without a guide draws labels from the prior"
             )
         return self.label
 
@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def sessions(self) -> Sessions | None:
-        """The pages of each worker that the answers lie on, where pages are known."""
+        """The pages of each worker on which the answers are; None if pages are not known."""
         if (page := self.page) is None:
             return None
         return self.once("sessions", lambda: Sessions.of(page, self.worker))
@@ -152,12 +152,12 @@ class Batch:
 
     @property
     def answered(self) -> Bool[Tensor, " item"]:
-        """Whether people said something of every item: an answer about a pair, or its label."""
+        """Whether every item has an answer about a pair, a place on a page or a known label."""
         paired = torch.arange(self.items.shape[0], device=self.items.device) < self.num_paired
         return paired if self.known is None else paired | (self.known >= 0)
 
     def features_of_rows(self, first: int, last: int) -> Batch:
-        """Some of the items with what is known of each, without answers, pages and links."""
+        """Some of the items with features and known labels, without answers, pages and links."""
         rows = slice(first, last)
         return dataclasses.replace(
             self,
@@ -183,8 +183,8 @@ class Batch:
     def noise(self, value: Float[Tensor, "*enumerated item size"]) -> Tensor:
         """Standard normal numbers in the shape of ``value``.
 
-        A part of a batch gets those of its own items, so that several processes draw together
-        what one would.
+        A part of a batch gets the numbers of its items, so that several processes together draw the
+        same numbers as one process.
         """
         if self.part is None:
             return torch.randn_like(value)
@@ -197,7 +197,7 @@ class Batch:
     ) -> Batch:
         """The same batch on another device; ``dtype`` changes the features only.
 
-        A batch that is there already is returned itself.
+        A batch that is already there is returned unchanged.
         """
         moved: dict[str, Any] = {
             part.name: value.to(device)
@@ -217,15 +217,15 @@ class Batch:
         return dataclasses.replace(self, **moved)
 
     def __repr__(self) -> str:
-        said = f"in {self.num_pairs} answers"
+        answers = f"in {self.num_pairs} answers"
         if self.pages is not None:
-            said = f"on {self.pages.num_pages} pages"
+            answers = f"on {self.pages.num_pages} pages"
         items = f"{len(self.items)} of {self.num_items} items"
-        return f"Batch({items}, {self.num_paired} of them {said})"
+        return f"Batch({items}, {self.num_paired} of them {answers})"
 
 
 def _common(weight: Float[Tensor, " row"]) -> float | Float[Tensor, " row"]:
-    """The number that all weights are, if there is one."""
+    """The common value of all weights as a number, or the weights if they differ."""
     if not len(weight):
         return 1.0
     first = weight[0]

@@ -1,4 +1,4 @@
-"""Which answers and items each block of answers holds."""
+"""The answers and items in each block of answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class BlockContents:
     held
         ``block * num_items + item`` of every item in every block.
     num_items
-        How many items there are.
+        The number of items.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ def _check_codes(codes: Tensor, num_pairs: int) -> None:
     is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
     if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
         raise ValueError(
-            f"blocks must return one int64 code, 0 or more, for each of the {num_pairs} answers"
+            f"blocks must return one int64 code, at least 0, for each of the {num_pairs} answers"
         )
     count = int(codes.max()) + 1
     used = len(codes.unique())
     if used != count:
         raise ValueError(
-            f"blocks returned codes up to {count - 1} but only {used} of them occur; number the "
+            f"blocks returned codes up to {count - 1}, but only {used} of them occur: number the "
             "blocks 0, 1, 2, ... without gaps"
         )

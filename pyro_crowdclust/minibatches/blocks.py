@@ -1,4 +1,4 @@
-"""Blocks of answers: which answers a minibatch draws together."""
+"""Blocks of answers, which a minibatch draws together."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class PageBlocks:
         """Code of the page of each answer."""
         if answers.page is None:
             raise ValueError(
-                "the answers have no pages; add a column 'page' to pairs or use ConnectedBlocks()"
+                "the answers have no pages: add a column 'page' to pairs, or use ConnectedBlocks()"
             )
         return answers.page
 
 
 @dataclass(frozen=True)
 class SinglePairs:
-    """Every answer is a block of its own: the uniform sampling of single pairs."""
+    """Every answer is a separate block: uniform sampling of single pairs."""
 
     def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
         """Number of each answer."""
@@ -51,7 +51,7 @@ class SinglePairs:
 
 @dataclass(frozen=True)
 class ConnectedBlocks:
-    """Blocks of connected answers, for answers that have no pages.
+    """Blocks of connected answers, for answers without pages.
 
     A block grows breadth first from a random item, along answers that are in no block yet, until
     it has ``num_items`` items or nothing is left to reach; it then takes all remaining answers
@@ -60,7 +60,7 @@ class ConnectedBlocks:
     Parameters
     ----------
     num_items
-        Most items in a block, at least 2.
+        The largest number of items in a block, at least 2.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class ConnectedBlocks:
 
     def __post_init__(self) -> None:
         if self.num_items < 2:
-            raise ValueError(f"num_items is {self.num_items}; a block needs at least 2 items")
+            raise ValueError(f"num_items is {self.num_items}, but a block needs at least 2 items")
 
     def __call__(self, answers: Answers, generator: torch.Generator) -> Int[Tensor, " pair"]:
         """Code of the block of each answer."""
@@ -124,20 +124,20 @@ class ConnectedBlocks:
 
 @dataclass(frozen=True)
 class AnswerSampling:
-    """How a minibatch draws answers.
+    """Options by which minibatches draw answers.
 
     Attributes
     ----------
     answers_per_step
-        About how many answers a step holds, in whole blocks.
+        The approximate number of answers in a step, which has whole blocks.
     blocks
         Which answers are drawn together: ``PageBlocks``, ``ConnectedBlocks``, ``SinglePairs`` or
-        your own. None: pages where the data have them, else connected blocks.
+        your own. None: pages if the data have them, otherwise connected blocks.
 
     Raises
     ------
     ValueError
-        For fewer than one answer a step.
+        If ``answers_per_step`` is below 1.
     """
 
     answers_per_step: int = 2500

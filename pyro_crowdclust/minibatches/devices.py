@@ -1,4 +1,4 @@
-"""Where minibatches, models and guides can be, and a stay elsewhere."""
+"""Devices of minibatches, models and guides: a check, and a temporary move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyro_crowdclust.errors import first_line
 
 
 def check_device(device: Any) -> None:
-    """Raise a ``ValueError`` unless torch knows the device and has it here; None is no matter.
+    """Raise a ``ValueError`` unless torch knows the device and can use it; None is accepted.
 
     Examples
     --------
@@ -30,23 +30,23 @@ def check_device(device: Any) -> None:
         ) from error
     try:
         torch.empty(0, device=found)
-    except Exception as error:  # every kind of device has errors of its own
+    except Exception as error:  # every kind of device raises other errors
         raise ValueError(
-            f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave it "
-            "out to train on the processor"
+            f"device is {device!r}, which torch cannot use here ({first_line(error)}): leave out "
+            "device to train on the CPU"
         ) from error
 
 
 @contextmanager
 def on_device(device: str | torch.device | None, *modules: Any) -> Iterator[None]:
-    """Modules on a device for the time of the block, then where they were; None: where they are.
+    """Move modules to a device within the block, and back afterwards; None does not move them.
 
-    Starts run on the processor, where all features are. Steps on minibatches need not.
+    Starts run on the CPU, where all features are, but their steps on minibatches need not.
 
     Raises
     ------
     ValueError
-        If torch does not know the device, or has none here.
+        If torch does not know the device, or cannot use it.
     """
     check_device(device)
     found = [(module, next(module.parameters(), torch.empty(0)).device) for module in modules]

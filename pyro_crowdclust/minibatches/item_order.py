@@ -1,6 +1,6 @@
-"""Which items have no answers, and in what random order they come; nothing here grows with them.
+"""The items without answers, and random orders of them.
 
-Of stored features the order is that of their windows, see ``stored_features.py``.
+For stored features, items are shuffled within windows of the features; see ``stored_features.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyro_crowdclust.data.stored_features import StoredFeatures
 
 
 class Others:
-    """The items in no answer, numbered in order; their positions are worked out when needed.
+    """The items without answers, numbered in order; positions are computed when needed.
 
     Examples
     --------
@@ -28,22 +28,23 @@ class Others:
 
     def __init__(self, data: CrowdData) -> None:
         annotated = data.annotated_items
-        self._before = annotated - torch.arange(len(annotated))  # others before each of them
+        # The number of items without answers before each item with answers.
+        self._before = annotated - torch.arange(len(annotated))
         self._count = data.num_items - len(annotated)
 
     def __len__(self) -> int:
         return self._count
 
     def take(self, numbers: Int[Tensor, " other"]) -> Int[Tensor, " other"]:
-        """Positions of the others with these numbers."""
+        """Positions in the data of the items with these numbers."""
         return numbers + torch.searchsorted(self._before, numbers, right=True)
 
     def all(self) -> Int[Tensor, " other"]:
-        """Positions of all of them."""
+        """Positions in the data of all of them."""
         return self.take(torch.arange(len(self)))
 
     def inside(self, first: Tensor, last: Tensor) -> Int[Tensor, " other"]:
-        """Positions of those between ``first`` and before ``last``, for each pair of these."""
+        """Positions of those from ``first`` up to before ``last``, for each pair of bounds."""
         annotated = self._before + torch.arange(len(self._before))
         lows, highs = (row - torch.searchsorted(annotated, row) for row in (first, last))
         bounds = zip(lows.tolist(), highs.tolist(), strict=True)
@@ -79,7 +80,7 @@ class Others:
 def random_items(data: CrowdData, size: int, generator: torch.Generator) -> Int[Tensor, " item"]:
     """Sorted positions of ``size`` random items, or of all if there are fewer.
 
-    Of stored features they come from random chunks, as many as are held at a time.
+    For stored features they come from one random window of chunks.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How batches are made: of all data, of what people spoke of, of items alone, of a selection."""
+"""Functions that make batches: of all data, of items with answers, of items alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyro_crowdclust.minibatches.selection import Selection
 def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
     """All items and all answers with weight 1; items in answers come first.
 
-    With ``ranks``, the part of it that this process has.
+    With ``ranks``, the part of this process.
 
     Examples
     --------
@@ -39,9 +39,9 @@ def full_batch(data: CrowdData, ranks: Ranks | None = None) -> Batch:
 
 
 def answered_batch(data: CrowdData) -> Batch | None:
-    """All items with answers, known labels or links, and these, with weight 1.
+    """All items with answers, known labels or links, and all of these, with weight 1.
 
-    None where there are no such items.
+    None if there are no such items.
 
     Examples
     --------
@@ -69,13 +69,13 @@ def item_batches(
     Parameters
     ----------
     data
-        Where the items are.
+        The data of the items.
     batch_size
-        Most items in a batch.
+        The largest number of items in a batch.
     items
         Positions of the items; None takes all, in order.
     class_labels
-        Whether the class answers about the items come along.
+        Whether batches have the class labels that workers gave to the items.
 
     Raises
     ------
@@ -104,27 +104,27 @@ def features_batch(features: Any, num_workers: int = 0) -> Batch:
     Parameters
     ----------
     features
-        As for ``CrowdData``, and validated like there.
+        As for ``CrowdData``, and checked in the same way.
     num_workers
-        Number of workers the model knows.
+        The model's number of workers.
 
     Raises
     ------
     ValueError
-        For features that ``CrowdData`` rejects.
+        For features that ``CrowdData`` refuses.
     """
     return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
 
 
 def shared_batch(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
-    """The part of a batch that this process has; all of it where there is one."""
+    """The part of a batch for this process; the whole batch if there is only one process."""
     if ranks.count > 1:
         selection = selection.share(ranks.rank, ranks.count)
     return _make_batch(data, selection)
 
 
 def _make_batch(data: CrowdData, selection: Selection) -> Batch:
-    """The batch of the selected items and answers, which are read here."""
+    """The batch of the selected items and answers, whose data are read here."""
     answers = data.answers or Answers(no_codes(), no_codes(), no_codes(), constant_weights(0, 1.0))
     items, chosen, pages = selection.items, selection.answers, None
     left, right = selection.left, selection.right
@@ -180,15 +180,15 @@ def with_supervision(
 
 
 def every_answer(data: CrowdData) -> Int[Tensor, " answer"]:
-    """Positions of all answers: of pages where the data are sorted pages, else of pairs."""
+    """Positions of all answers about pairs, or of all pages if the data are sorted pages."""
     return torch.arange(data.num_pairs if data.placements is None else data.placements.num_pages)
 
 
 def no_codes() -> Int[Tensor, " 0"]:
-    """No items, answers or workers."""
+    """An empty tensor of codes of items, answers or workers."""
     return torch.empty(0, dtype=torch.int64)
 
 
 def constant_weights(count: int, value: float) -> Float[Tensor, " count"]:
-    """The same weight so many times, in float64."""
+    """``count`` equal weights, in float64."""
     return torch.full((count,), value, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The sorted pages of a batch, numbered within it."""
+"""The sorted pages of a batch."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pyro_crowdclust.data.placements import Placements
 
 @dataclass(frozen=True, eq=False)
 class BatchPages:
-    """Pages of a batch: whose they are, and which of its items lie in which group.
+    """The pages of a batch: their workers, and the group of every item on them.
 
     Attributes
     ----------
     row
         The item of every placement, as a row of the batch.
     page
-        Its page, numbered within the batch; sorted.
+        The page of every placement, numbered within the batch; sorted.
     group
-        Its group among those of the page.
+        The group of every placement, numbered within the page.
     worker, num_groups, weight
-        Of every page: code of the worker, number of groups, and inverse inclusion rate in float64.
+        For every page: code of the worker, number of groups, and inverse inclusion rate (float64).
     """
 
     row: Int[Tensor, " placement"]
@@ -49,7 +49,7 @@ class BatchPages:
         ends = sizes.cumsum(0)
         held_sizes = sizes[chosen]
         page = torch.arange(len(chosen)).repeat_interleave(held_sizes)
-        # The placements of a page lie in a row, and so do those of the batch's pages.
+        # The placements of a page are consecutive, in the data as in the batch.
         shift = (ends - sizes)[chosen] - (held_sizes.cumsum(0) - held_sizes)
         held = torch.arange(len(page)) + shift[page]
         return cls(
@@ -63,12 +63,12 @@ class BatchPages:
 
     @property
     def num_pages(self) -> int:
-        """How many pages there are."""
+        """The number of pages."""
         return len(self.worker)
 
     @property
     def num_placements(self) -> int:
-        """How many items they have in all."""
+        """The number of placements on all pages."""
         return len(self.row)
 
     @cached_property
@@ -78,7 +78,7 @@ class BatchPages:
 
     @cached_property
     def cell(self) -> Int[Tensor, " placement"]:
-        """Where every placement lies in a table of pages and groups, flattened."""
+        """The index of every placement's group in a flattened table of pages and groups."""
         return torch.add(self.group, self.page, alpha=self.most_groups)
 
     @property
@@ -94,7 +94,7 @@ class BatchPages:
         return total.view(self.num_pages, self.most_groups, -1).mT
 
     def to(self, device: torch.device | str | None) -> BatchPages:
-        """The same pages on another device; these, if they are there."""
+        """The same pages on another device; unchanged if they are already there."""
         if device is None or self.row.device == torch.device(device):
             return self
         parts = {

@@ -1,10 +1,10 @@
-"""Several processes that train as one: what ``fit`` asks of ``torch.distributed``.
+"""Training by several processes (ranks) with ``torch.distributed``.
 
 Every rank draws the same minibatch and holds a part of it with R times the weights, so that the
-mean over the R ranks of their losses is the loss of the minibatch: local terms are summed, and
-global terms count once. The mean of the gradients is therefore the gradient that one process would
-find. For networks this is the usual average; for natural parameters it sums the expected
-statistics of all parts before one step, which is the same on every rank.
+mean of the losses over the R ranks is the loss of the minibatch: local terms are summed, and global
+terms count once. The mean of the gradients is therefore the gradient of a single process. For
+networks this is the usual average; for natural parameters it sums the expected statistics of all
+parts before one step, which is the same on every rank.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ ANSWERS_WITHIN = timedelta(minutes=10)
 
 
 class RankLost(RuntimeError):
-    """Another process of the same fit has ended, or does not answer."""
+    """Another process of the same fit has ended or does not respond."""
 
 
 class Ranks:
-    """The processes of a fit, numbered 0, 1, ...; one process alone unless a group is given.
+    """The processes of a fit, numbered 0, 1, ...; a single process unless a group is given.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Ranks:
         return self.rank == 0
 
     def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Give tensors of all ranks the values that they have on the first.
+        """Copy the values of tensors from the first rank to all others.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class Ranks:
         if self.count == 1:
             return
         assert self._group is not None  # there are several processes
-        with _hearing():
+        with _clear_errors():
             for tensor in tensors:
                 first = torch.distributed.get_global_rank(self._group, 0)
                 torch.distributed.broadcast(tensor.detach(), first, self._group)
@@ -80,9 +80,9 @@ class Ranks:
     def average(self, parameters: Sequence[Tensor], value: float) -> float:
         """Replace all gradients by their means over ranks; returns the mean of ``value``.
 
-        A parameter that has no gradient on some ranks counts as zero there; one that has none on
-        any rank keeps none. Where ``value`` is not finite on some rank it is not finite on all, and
-        gradients stay as they are.
+        A missing gradient on some ranks counts as zero; a parameter without a gradient on any rank
+        keeps none. If ``value`` is not finite on some rank, the result is not finite on all, and
+        gradients are not changed.
 
         Raises
         ------
@@ -113,27 +113,27 @@ class Ranks:
         return mean
 
     def leave(self) -> None:
-        """Let go of the group, whose threads end with the last reference to it.
+        """Drop the reference to the group, so that its threads end.
 
-        A thread that outlives the interpreter aborts the process when it frees a tensor.
+        A thread that outlives the interpreter would abort the process when it frees a tensor.
         """
         self._group = None
 
     def _sum(self, tensor: Tensor) -> None:
-        with _hearing():
+        with _clear_errors():
             torch.distributed.all_reduce(tensor, group=self._group)
 
 
 @contextmanager
-def _hearing() -> Iterator[None]:
-    """What torch says when a peer is gone, in words that help."""
+def _clear_errors() -> Iterator[None]:
+    """Turn torch's errors about lost processes into ``RankLost``, with advice."""
     try:
         yield
     except RuntimeError as error:
         raise RankLost(
-            "another process of this fit has ended, or does not answer; its own message says why. "
-            "Start the job again: with checkpoint=Checkpoint(path, resume=True) it goes on, "
-            f"also with another number of processes ({first_line(error)})"
+            "another process of this fit has ended or does not respond; its own message says why. "
+            "Start the job again: with checkpoint=Checkpoint(path, resume=True) it continues where "
+            f"it was, also with another number of processes ({first_line(error)})"
         ) from error
 
 
@@ -141,13 +141,13 @@ def _hearing() -> Iterator[None]:
 def joined_ranks(timeout: timedelta = ANSWERS_WITHIN) -> Iterator[Ranks]:
     """The processes that ``torchrun`` started, for ``partial(Trainer, ranks=ranks)``.
 
-    In a process that was not started by ``torchrun`` it is that process alone, so that the same
-    program runs either way. Processes talk by gloo, or by nccl where there are GPUs.
+    If the program was not started by ``torchrun``, it is this single process, so that the same
+    program runs either way. Processes communicate by gloo, or by nccl for tensors on GPUs.
 
     Parameters
     ----------
     timeout
-        A rank that does not answer for so long counts as lost.
+        A rank that does not respond for this time counts as lost.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def joined_ranks(timeout: timedelta = ANSWERS_WITHIN) -> Iterator[Ranks]:
     if not torch.distributed.is_torchelastic_launched():
         yield Ranks()
         return
-    # Its functions keep the group that there is when they are defined, as a default argument.
+    # Imported before there is a group, since its functions have the group as a default argument.
     import_module("torch.distributed.nn")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     torch.distributed.init_process_group(backend, timeout=timeout)

@@ -1,10 +1,10 @@
 """Minibatches of items and answers whose weighted sums are unbiased.
 
-Items without answers are drawn singly. Answers are drawn in blocks, such as whole pages, because an
-item learns its cluster from many answers at once and little from one. Every item and every answer
-carries the inverse of the rate at which it is drawn, so that
+Items without answers are drawn singly. Answers are drawn in blocks, such as whole pages, because
+many answers about an item at once determine its cluster, and a single one hardly does. Every item
+and every answer has the inverse of its inclusion rate as a weight, so that
 
-    E[Σ_batch weight_i f(i)] = Σ_data f(i)        for items and for answers alike.
+    E[Σ_batch weight_i f(i)] = Σ_data f(i)        for items as well as for answers.
 """
 
 from __future__ import annotations
@@ -46,25 +46,24 @@ class MinibatchSampler:
         pair without answers   U (U - 1) / (u (u - 1))
 
     with p = answers_per_step over the mean number of answers in a block, rounded, and u the size of
-    the part; the last weight is that of two items without answers that share a label or a link. One
-    pass over the items without answers is an epoch, or one over the blocks where every item has
-    answers.
+    the part; the last weight is that of two items without answers that share a label or a link. An
+    epoch is one pass over the items without answers, or over the blocks if every item has answers.
 
     Parameters
     ----------
     data
         Items and answers.
     batch_size
-        About how many items without answers a step draws.
+        The approximate number of items without answers in a step.
     answers_per_step
-        About how many answers a step draws; a sorted page of n items counts as the n (n - 1) / 2
-        pairs that it says something of.
+        The approximate number of answers in a step; a sorted page of n items counts as
+        n (n - 1) / 2.
     blocks
-        How answers are put into blocks, called afresh for every epoch. None takes ``PageBlocks()``
-        where the answers have pages, else ``ConnectedBlocks()``. Sorted pages are blocks
-        themselves.
+        A function that puts answers into blocks, called anew for every epoch. None:
+        ``PageBlocks()`` if the answers have pages, otherwise ``ConnectedBlocks()``. Sorted pages
+        are blocks themselves.
     generator
-        Source of all randomness. It is used up by construction and by every epoch.
+        Source of all randomness. Its state is advanced by the constructor and by every epoch.
 
     Raises
     ------
@@ -97,7 +96,8 @@ class MinibatchSampler:
         self.answers_per_step = answers_per_step
         if data.placements is not None and not isinstance(blocks, PageBlocks | None):
             raise ValueError(
-                f"blocks are {blocks}, but sorted pages are drawn as they are: leave out blocks"
+                f"blocks is {blocks}, but sorted pages are always drawn as whole pages: leave out "
+                "blocks"
             )
         self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
         self.generator = generator
@@ -108,11 +108,11 @@ class MinibatchSampler:
             self._num_steps = max(1, round(len(self._unpaired) / batch_size))
         else:
             blocks = self._blocks
-            assert blocks is not None  # where no item is without answers there are answers
+            assert blocks is not None  # if all items have answers, there are answers
             self._num_steps = math.ceil(blocks.count / self._blocks_per_step(blocks))
 
     def __len__(self) -> int:
-        """Steps in an epoch; fixed, though the number of blocks may vary between epochs."""
+        """Steps in an epoch; fixed, although the number of blocks may vary between epochs."""
         return self._num_steps
 
     def __iter__(self) -> Iterator[Batch]:
@@ -120,7 +120,7 @@ class MinibatchSampler:
         return self.epoch(Ranks())
 
     def epoch(self, ranks: Ranks) -> Iterator[Batch]:
-        """One epoch, of every minibatch the part that this process has."""
+        """One epoch: the part of this process in every minibatch."""
         self._renew_blocks()
         parts = self._unpaired.shuffled_parts(self.data, len(self), self.generator)
         blocks = self._blocks
@@ -131,7 +131,7 @@ class MinibatchSampler:
             yield self._step(blocks, drawn, part, ranks)
 
     def holds(self, items: Int[Tensor, " item"]) -> bool:
-        """Whether every minibatch holds all of these items, however answers fall into blocks."""
+        """Whether every minibatch has all of these items, for any division into blocks."""
         is_answered = torch.isin(items, self.data.annotated_items)
         blocks = self._blocks
         every_block = blocks is None or self._blocks_per_step(blocks) == blocks.count
@@ -141,9 +141,9 @@ class MinibatchSampler:
         )
 
     def sample(self, num_items: int, seed: int) -> list[Batch]:
-        """Minibatches as an epoch draws them, of about so many items together or of a whole epoch.
+        """Minibatches like those of an epoch, until they have ``num_items`` items or it ends.
 
-        By random numbers of their own, so that training goes on as if nobody had asked.
+        They are drawn with separate random numbers, so that training is not affected.
         """
         own = copy.copy(self)
         own.generator = torch.Generator().manual_seed(seed)
@@ -190,7 +190,7 @@ class MinibatchSampler:
         return self._with_neighbors(batch, len(self._unpaired), len(part))
 
     def _with_neighbors(self, batch: Batch, of: int, drawn: int) -> Batch:
-        """Labels and links, with the weights of pairs among ``drawn`` out of ``of`` items."""
+        """Add labels and links, with weights of pairs among ``drawn`` out of ``of`` items."""
         scale = (of - 1) / (drawn - 1) if drawn > 1 else 1.0
         return with_supervision(self.data, batch, of / max(drawn, 1) * scale, scale)
 

@@ -1,4 +1,4 @@
-"""Which items and answers a batch holds, before any of them is read, and how ranks share them."""
+"""The selection of items and answers for a batch, and its division among ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyro_crowdclust.minibatches.pages import BatchPages
 
 
 class Part(NamedTuple):
-    """The ``rows`` that one rank holds of a batch ``of`` so many items."""
+    """The ``rows`` of one rank in a batch with ``of`` items."""
 
     rows: Int[Tensor, " item"]
     of: int
@@ -35,17 +35,17 @@ class Selection:
     item_weight
         Inverse inclusion rate of every item.
     answers
-        Positions of the answers about pairs; of the pages where the data are sorted pages.
+        Positions of the answers about pairs, or of the pages if the data are sorted pages.
     left, right
-        What answers tie together: the two items of each, as rows of the batch. Of a page its first
-        item and each of its others.
+        Pairs of items that answers connect, as rows of the batch: the two items of an answer; the
+        first item of a page with each of the others.
     tie
-        The answer, as a row of ``answers``, of every ``left`` and ``right``; None where each is its
-        own.
+        The answer, as a row of ``answers``, of every pair ``left`` and ``right``; None if the pairs
+        are the answers.
     pair_weight
         Inverse inclusion rate of every answer.
     part
-        Which rows these are of the batch that all ranks share; None where there is one rank.
+        The rows of this part in the batch that all ranks share; None if there is one rank.
     """
 
     paired: Int[Tensor, " paired"]
@@ -77,7 +77,7 @@ class Selection:
             tied = paired, others, item_weight, answers, left, pages.row, pair_weight
             return cls(*tied, tie=pages.page)
         if data.answers is not None:
-            # `index_select` is several times faster than brackets, which counts in every step.
+            # `index_select` is several times faster than indexing, and this runs in every step.
             left = torch.searchsorted(paired, data.answers.left.index_select(0, answers))
             right = torch.searchsorted(paired, data.answers.right.index_select(0, answers))
         return cls(paired, others, item_weight, answers, left, right, pair_weight)
@@ -88,12 +88,12 @@ class Selection:
         return torch.cat([self.paired, self.others])
 
     def share(self, rank: int, count: int) -> Selection:
-        """What one of ``count`` ranks gets, with ``count`` times the weights.
+        """The part of one of ``count`` ranks, with ``count`` times the weights.
 
         The mean over ranks of a sum with these weights is the sum with the old ones. Items that
-        answers tie together stay together, since they send each other messages: the connected
-        parts go to the ranks by falling size, each to the rank with the fewest answers so far. The
-        other items fill up what is missing to equal numbers of rows.
+        answers connect stay together, since they send each other messages: connected components
+        are assigned by decreasing size, each to the rank with the fewest answers so far. Then the
+        other items are divided so that the numbers of rows are as equal as possible.
         """
         component = self._components()
         sizes = np.bincount(component[self.left.numpy()])
@@ -112,7 +112,8 @@ class Selection:
         rows = torch.cat([own_paired, torch.arange(num_paired + start, num_paired + stop)])
         weight = count * self.item_weight[rows]
         if not len(rows):
-            # Networks and distributions need not know batches without items: one that counts zero.
+            # An item of weight zero, so that networks and distributions need not support empty
+            # batches.
             rows, weight = torch.zeros(1, dtype=torch.int64), self.item_weight.new_zeros(1)
         items = self.items[rows]
         new_row = torch.cumsum(owner_of_row == rank, 0) - 1
@@ -129,7 +130,7 @@ class Selection:
         )
 
     def _components(self) -> Int[np.ndarray, " paired"]:
-        """A code for every paired item, the same for items that answers tie together."""
+        """The code of the connected component of every paired item."""
         ends = self.left.numpy(), self.right.numpy()
         edges = scipy.sparse.coo_array((np.ones(len(ends[0])), ends), shape=(len(self.paired),) * 2)
         if not len(self.paired):
@@ -144,8 +145,8 @@ def _renumbered(codes: Int[Tensor, " tie"]) -> tuple[Tensor, Tensor]:
 
 
 def _filled_up(held: Int[np.ndarray, " rank"], count: int) -> Int[np.ndarray, " bound"]:
-    """Bounds of consecutive parts of ``count`` that, with what is held, are as equal as may be."""
-    # Up to one level, which the ranks that hold least reach.
+    """Bounds of parts of ``count`` rows that, added to ``held``, make ranks as equal as can be."""
+    # Ranks with fewer rows are filled up to a common level.
     level = ((np.sort(held).cumsum() + count) / np.arange(1, len(held) + 1)).min()
     missing = np.maximum(level - held, 0.0)
     return np.concatenate([[0], np.rint(missing.cumsum()).astype(np.int64)])

@@ -1,4 +1,4 @@
-"""Networks behind recognition and emission."""
+"""Networks for recognition, emissions and classification of items."""
 
 from pyro_crowdclust.networks.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition

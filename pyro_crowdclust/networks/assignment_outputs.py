@@ -1,4 +1,4 @@
-"""Which outputs of a network for q(z | o) stand for which cluster, after merges."""
+"""The mapping of a network's outputs to clusters in q(z | o), which changes by merges."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ def check_outputs(found: int, num_clusters: int) -> None:
 class AssignmentOutputs(nn.Module):
     """``q(z=k | o) prop. to sum_{j: c_j = k} q_j(o)``: outputs j of a network, of clusters c_j.
 
-    At first every output is a cluster. Outputs of an emptied cluster are of none, and what they say
-    is left out.
+    At first every output is a cluster. Outputs of an emptied cluster have none and are left out.
 
     Parameters
     ----------
     num_clusters
-        K.
+        K, the number of clusters and of outputs.
 
     Examples
     --------
@@ -60,13 +59,13 @@ class AssignmentOutputs(nn.Module):
         if not self._is_changed():
             return log_probabilities
         members = torch.eq(self.cluster_of_output, self.clusters.unsqueeze(-1))
-        # -inf would make 0 * -inf of an empty cluster; this is a probability of 1e-130.
+        # -inf would give 0 * -inf for an empty cluster; this is a probability of 1e-130.
         nothing = torch.full_like(log_probabilities[0], -300.0)
         of_clusters = torch.where(members, log_probabilities.unsqueeze(-2), nothing).logsumexp(-1)
         return of_clusters.log_softmax(-1)
 
     def _is_changed(self) -> bool:
-        """Whether outputs are not simply the clusters; asked of the device after changes only."""
+        """Whether the outputs differ from the clusters; read from the device only after changes."""
         codes = self.cluster_of_output
         state = codes.data_ptr(), codes._version
         if self._changed is None or self._changed[0] != state:
@@ -74,9 +73,9 @@ class AssignmentOutputs(nn.Module):
         return self._changed[1]
 
     def merge(self, kept: int, emptied: int) -> None:
-        """Let the outputs of one cluster count for another."""
+        """Assign the outputs of one cluster to another."""
         self.cluster_of_output[self.cluster_of_output == emptied] = kept
 
     def empty(self, cluster: int) -> None:
-        """Let the outputs of a cluster count for none."""
+        """Assign the outputs of a cluster to none."""
         self.cluster_of_output[self.cluster_of_output == cluster] = -1

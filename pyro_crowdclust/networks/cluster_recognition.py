@@ -1,4 +1,4 @@
-"""The recognition network of latents that an item has once for every cluster."""
+"""The recognition network of latents that depend on the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 
-# e^w: scales stay between s_0 e^-w and s_0 e^w, so that a label term cannot make wrong clusters
+# e^w: scales stay between s_0 e^-w and s_0 e^w; otherwise a label term could make wrong clusters
 # improbable by scales that explode or vanish.
 RANGE_OF_SCALE = 10.0
 
@@ -24,10 +24,10 @@ RANGE_OF_SCALE = 10.0
 class ClusterRecognition(nn.Module):
     """``q(h | o, z=k) = prod_l N(h^(l) | mu_k^(l)(o), diag sigma_k^(l)(o)^2)``.
 
-    Echraibi et al. 2020, section 3.1, where every layer has a network of its own. Here
+    In Echraibi et al. 2020, section 3.1, every layer has a separate network. Here
     ``(mu, r)_k = head_k(trunk(o))`` and ``log sigma = log s_0 + w tanh(r / w)``: the trunk
-    runs once per item, the head once per row. At the start of training every mean is the linear map
-    of the start, whatever the cluster.
+    runs once per item, the head once per row. At the start of training all means are the linear map
+    of the start, for every cluster.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class ClusterRecognition(nn.Module):
         Network with a linear skip path from features to at least as many numbers as the top layer
         has dimensions: ``SkipMLP``, ``ConvolutionalEncoder`` and the like.
     head
-        Network of the cluster from what the trunk returns to mean and scale of every layer, that
-        is to ``2 sum(dims)`` numbers.
+        Network that depends on the cluster, from the trunk's output to mean and scale of every
+        layer, ``2 sum(dims)`` numbers.
     dims
         Dimension of every stochastic layer, the top layer h^(L) first.
     initial_scale
@@ -63,8 +63,8 @@ class ClusterRecognition(nn.Module):
         super().__init__()
         if not isinstance(trunk, SkipNetwork):
             raise ValueError(
-                f"the trunk is a {type(trunk).__name__}, but must have a linear skip path, which "
-                "a start sets: use SkipMLP, ConvolutionalEncoder or a SkipNetwork of your own"
+                f"the trunk is a {type(trunk).__name__}, but must have a linear skip path, for the "
+                "start: use SkipMLP, ConvolutionalEncoder or your own subclass of SkipNetwork"
             )
         self.trunk, self.head = trunk, head
         self.dims = tuple(dims)
@@ -74,8 +74,8 @@ class ClusterRecognition(nn.Module):
         given = head.num_outputs
         if given != 2 * sum(self.dims):
             raise ValueError(
-                f"the head returns {given} numbers, but a mean and a scale in {sum(self.dims)} "
-                f"dimensions are {2 * sum(self.dims)}: make that its output size"
+                f"the head returns {given} numbers, but mean and scale in {sum(self.dims)} "
+                f"dimensions need {2 * sum(self.dims)}: make that its output size"
             )
         if trunk.skip.out_features < self.dims[0]:
             raise ValueError(
@@ -100,8 +100,8 @@ class ClusterRecognition(nn.Module):
             )
         if self.dims[0] != dim:
             raise ValueError(
-                f"the recognition network's top layer has {self.dims[0]} dimensions, the model's "
-                f"components have {dim}: give both the same"
+                f"the recognition network's top layer has {self.dims[0]} dimensions, but the "
+                f"model's components have {dim}: give both the same"
             )
 
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
@@ -112,7 +112,7 @@ class ClusterRecognition(nn.Module):
         self.trunk.set_linear(weight, bias)
 
     def latents(self, seen: Float[Tensor, "item width"], rows: Rows) -> list[IndependentMoments]:
-        """q(h^(l) | o, z) of every row, the top layer first, from what the trunk saw."""
+        """q(h^(l) | o, z) of every row, the top layer first, from the trunk's outputs."""
         outputs = self.head(seen.index_select(0, rows.item), rows)
         means, raw = outputs.chunk(2, -1)
         width = math.log(RANGE_OF_SCALE)

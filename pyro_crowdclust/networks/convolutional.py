@@ -1,8 +1,8 @@
 """Convolutional and residual networks between images and latents, with a linear skip path.
 
-Images are rows of ``channels * height * width`` numbers, channels first, so that these networks
-take the place of a ``SkipMLP`` wherever one stands. No layer normalizes over a batch: a page of
-images of a few classes is no random sample, and the bound is a sum over items.
+Images are rows of ``channels * height * width`` numbers, channels first, so that these networks can
+replace a ``SkipMLP``. No layer normalizes over a batch, because the images of a page are not a
+random sample, but often of a few classes, and because the bound is a sum over items.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ConvolutionalEncoder(_SkipImageNetwork):
     image_shape
         Channels, height and width; both sizes multiples of 4.
     num_outputs
-        Numbers that come out: 2 d for ``GaussianRecognition``.
+        Number of outputs: 2 d for ``GaussianRecognition``.
     channels
         Channels after the two convolutions.
     hidden
@@ -181,7 +181,7 @@ class ResidualEncoder(_SkipImageNetwork):
     image_shape
         Channels, height and width; both sizes multiples of 4.
     num_outputs
-        Numbers that come out: 2 d for ``GaussianRecognition``.
+        Number of outputs: 2 d for ``GaussianRecognition``.
     width
         Channels of the first block.
 
@@ -267,7 +267,7 @@ class ConvolutionalClassifier(nn.Module):
     image_shape
         Channels, height and width; both sizes multiples of 4, and at least 12.
     num_outputs
-        Numbers that come out, K.
+        Number of outputs, K.
     width
         Channels of the first layers.
 
@@ -288,7 +288,9 @@ class ConvolutionalClassifier(nn.Module):
     ) -> None:
         super().__init__()
         if min(_smallest(image_shape)) < 3:
-            raise ValueError(f"images of shape {image_shape} are too small: pad them to 12 x 12")
+            raise ValueError(
+                f"images of shape {image_shape} are too small: pad them to at least 12 x 12"
+            )
         layers: list[nn.Module] = [nn.Unflatten(-1, image_shape)]
         channels = image_shape[0]
         for size in (width, 2 * width):
@@ -308,7 +310,7 @@ class ConvolutionalClassifier(nn.Module):
         _initialize(self.layers)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
-        """Logits of images, whose pixels are in rows."""
+        """Logits of images, each a row of pixels."""
         return self.layers(images)
 
 

@@ -1,4 +1,4 @@
-"""Networks in evaluation mode, while they are read and not trained."""
+"""Evaluation mode of networks outside of training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pyro_crowdclust.protocols import module_of
 
 @contextmanager
 def evaluating(*parts: Any) -> Iterator[None]:
-    """All modules of some parts in evaluation mode for the time of the block, then as they were.
+    """Put all modules of some parts into evaluation mode within the block, and back afterwards.
 
-    In training mode dropout draws, and a batch normalization makes what it says of an item depend
-    on the others in its batch, and changes by being asked.
+    In training mode dropout is random, and with batch normalization the output for an item depends
+    on the others in its batch, and every call changes the running statistics.
 
     Examples
     --------

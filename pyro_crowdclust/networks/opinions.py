@@ -1,4 +1,4 @@
-"""What several classifiers say together."""
+"""Combination of several classifiers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyro_crowdclust.protocols import SupportsDrawParameters
 class OpinionPool(nn.Module):
     """Logits ``mean_m log p_m(k | o)`` of several classifiers: a logarithmic opinion pool.
 
-    Classifiers that err apart know more together than the best of them (Genest and Zidek 1986).
+    Classifiers with different errors are together better than the best one (Genest and Zidek 1986).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class OpinionPool(nn.Module):
         self.members = nn.ModuleList(members)
 
     def draw_parameters(self) -> None:
-        """Draw those of every member that can."""
+        """Draw the parameters of every member that supports it."""
         for member in self.members:
             if isinstance(member, SupportsDrawParameters):
                 member.draw_parameters()

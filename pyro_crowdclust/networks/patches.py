@@ -1,4 +1,4 @@
-"""A network of one layer whose filters are what small patches of the images look like."""
+"""A network with one layer of filters, which are typical patches of the images."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.files.parts import described
 
-# Added to the variances of patches before they are whitened, and rounds of k-means.
-_SMALLEST_VARIANCE = 0.1
+# Added to the variances of patches before they are whitened, and the number of rounds of k-means.
+_MIN_VARIANCE = 0.1
 _ROUNDS = 10
-# c, t, and parts of an image across and down.
-_SMALLEST_CONTRAST, _THRESHOLD, _PARTS = 0.05, 0.25, 2
-# Images that pass at once: the responses of more do not fit in the cache of a processor, and fewer
-# leave a GPU idle.
+# c, t, and the number of parts of an image in each direction.
+_MIN_CONTRAST, _THRESHOLD, _PARTS = 0.05, 0.25, 2
+# Images in one pass on a CPU, where the responses of more do not fit in the cache, and on other
+# devices, where fewer leave a GPU idle.
 _IMAGES, _IMAGES_ELSEWHERE = 4, 256
 
 
 @described
 class PatchClassifier(nn.Module):
-    """Logits linear in how strongly patches respond to patterns; Coates and Ng 2011, for q(z | o).
+    """Logits of q(z | o), linear in the responses of patches to patterns; Coates and Ng 2011.
 
-    For every patch p of R x R pixels, ``n(p) = (p - mean) / sqrt(variance + c^2)`` over its own
-    numbers. For every pattern f
+    Every patch p of R x R pixels is normalized, ``n(p) = (p - mean) / sqrt(variance + c^2)``. For
+    every pattern f
 
         r_f(p) = <d_f, V (n(p) - m)>,   s_f = mean over p in a part of max(r_f - t, 0)
 
-    and the same of -r_f, in each quarter of the image, with c = .05 in units of the features, and
-    t = .25. Means are of the image and its mirror image, standardized; logits are linear in them.
-    Patterns d_f are cluster centers of whitened patches (``learn_patterns``), so that the linear
-    map alone has to be learned.
+    and the same for -r_f, in each quarter of the image, with c = .05 in units of the features, and
+    t = .25. The s_f are averaged over the image and its mirror image and standardized, and logits
+    are linear in them. Patterns d_f are cluster centers of whitened patches (``learn_patterns``),
+    so that only the linear map is trained.
 
     Parameters
     ----------
     image_shape
         Channels, height and width.
     num_outputs
-        Numbers that come out, K.
+        Number of outputs, K.
     num_patterns
-        How many patterns.
+        Number of patterns.
     size
-        R.
+        R, the size of a patch.
     stride
-        Pixels from a patch to the next.
+        Pixels from one patch to the next.
 
     Examples
     --------
@@ -89,17 +89,17 @@ class PatchClassifier(nn.Module):
         generator: torch.Generator,
         num_patches: int = 40_000,
     ) -> None:
-        """Patterns from random patches: spherical k-means where these are white."""
+        """Learn patterns from random patches: whitening, then spherical k-means."""
         patches = self._normalized(self._some_patches(images, generator, num_patches))
         mean = patches.mean(0)
         values, vectors = torch.linalg.eigh(torch.cov(patches.mT))
-        whitening = vectors @ torch.diag((values + _SMALLEST_VARIANCE).rsqrt()) @ vectors.mT
+        whitening = vectors @ torch.diag((values + _MIN_VARIANCE).rsqrt()) @ vectors.mT
         white = (patches - mean) @ whitening
         drawn = torch.randn(self.patterns.shape, generator=generator, dtype=white.dtype)
         centers = nn.functional.normalize(drawn.to(white), dim=1)
         for _ in range(_ROUNDS):
             nearness, nearest = (white @ centers.mT).max(1)
-            # A pattern that nothing is near to stays where it is.
+            # A pattern without any nearest patches is not changed.
             sums = 1e-3 * centers
             sums = sums.index_add(0, nearest, white * nearness.unsqueeze(1))
             centers = nn.functional.normalize(sums, dim=1)
@@ -122,17 +122,17 @@ class PatchClassifier(nn.Module):
     def _normalized(self, patches: Float[Tensor, "patch entry"]) -> Float[Tensor, "patch entry"]:
         centered = patches - patches.mean(1, keepdim=True)
         variance = centered.square().mean(1, keepdim=True)
-        return centered / (variance + _SMALLEST_CONTRAST**2).sqrt()
+        return centered / (variance + _MIN_CONTRAST**2).sqrt()
 
     def _responses(self, images: Float[Tensor, "item channel height width"]) -> Tensor:
-        """r of every patch, ``[item, pattern, row, column]``."""
+        """Responses r of every patch, ``[item, pattern, row, column]``."""
         entries = self.patterns.shape[1]
         filters = self.patterns.unflatten(1, (-1, self.size, self.size))
         ones = torch.full_like(filters[:1], 1 / entries)
         convolved = nn.functional.conv2d(images, filters, stride=self.stride)
         mean = nn.functional.conv2d(images, ones, stride=self.stride)
         square = nn.functional.conv2d(images.square(), ones, stride=self.stride)
-        spread = (square - mean.square()).clamp_min(0) + _SMALLEST_CONTRAST**2
+        spread = (square - mean.square()).clamp_min(0) + _MIN_CONTRAST**2
         sums = self.patterns.sum(1)[:, None, None]
         return (convolved - mean * sums) / spread.sqrt() - self.offsets[:, None, None]
 
@@ -153,18 +153,18 @@ class PatchClassifier(nn.Module):
 
     @torch.no_grad()
     def standardize(self, pooled: Float[Tensor, "item pooled"]) -> None:
-        """Let these have mean 0 from now on, and a sum of squares of about one.
+        """Set location and scale, by which these have mean 0 and a sum of squares of about one.
 
-        So that steps of Adam, which are as long in every weight, change logits a little.
+        Steps of Adam, which have the same length for all weights, then change logits by little.
         """
         self.location.copy_(pooled.mean(0))
         deviation = (pooled.std(0) + 0.1 * pooled.std(0).mean()).clamp_min(1e-12)
         self.scale.copy_(deviation * math.sqrt(pooled.shape[1]))
 
     def standardized(self, pooled: Float[Tensor, "item pooled"]) -> Tensor:
-        """What the linear map sees."""
+        """The input of the linear map."""
         return (pooled - self.location) / self.scale
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
-        """Logits of images, whose pixels are in rows."""
+        """Logits of images, each a row of pixels."""
         return self.head(self.standardized(self.pooled(images)))

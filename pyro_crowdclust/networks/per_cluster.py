@@ -1,4 +1,4 @@
-"""Networks that depend on the cluster: one with a code for each, or one of its own for each."""
+"""Networks that depend on the cluster: one with a code per cluster, or one network per cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pyro_crowdclust.files.parts import described
 def _check_sizes(sizes: Sequence[int]) -> None:
     if len(sizes) < 3:
         raise ValueError(
-            f"sizes {tuple(sizes)} must name an input size, hidden sizes and an output size"
+            f"sizes is {tuple(sizes)}, but must have an input size, at least one hidden size and "
+            "an output size"
         )
 
 
@@ -29,16 +30,16 @@ def _set_first(target: Tensor, value: Tensor) -> None:
 
 @described
 class CodedMLP(nn.Module):
-    """``f_k(x) = A x + b + MLP(W x + c_k)``: one network, told the cluster by a code c_k.
+    """``f_k(x) = A x + b + MLP(W x + c_k)``: one network with a learned code c_k per cluster.
 
     The last layer of the MLP starts at zero, so that the network starts as ``A x + b``.
 
     Parameters
     ----------
     sizes
-        Input size, hidden sizes (one at least), output size.
+        Input size, hidden sizes (at least one), output size.
     num_clusters
-        K.
+        K, the number of clusters.
 
     Examples
     --------
@@ -75,14 +76,14 @@ class CodedMLP(nn.Module):
     ) -> None:
         """Set the linear path to ``A x + b`` of the first inputs, for the first outputs.
 
-        Where there are fewer inputs than A has columns the others count as zero.
+        If A has more columns than there are inputs, the last columns are ignored.
         """
         with torch.no_grad():
             _set_first(self.skip.weight, weight[:, : self.skip.in_features])
             _set_first(self.skip.bias, bias)
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
-        """``f_k(x)`` of every row, with the cluster that ``rows`` have for it."""
+        """``f_k(x)`` of every row, with k from ``rows``."""
         hidden = torch.relu(self.first(x) + self.code.index_select(0, rows.cluster))
         for layer in self.hidden:
             hidden = torch.relu(layer(hidden))
@@ -91,16 +92,16 @@ class CodedMLP(nn.Module):
 
 @described
 class ClusterMLP(nn.Module):
-    """``f_k(x) = A_k x + b_k + MLP_k(x)``: a network of its own for every cluster.
+    """``f_k(x) = A_k x + b_k + MLP_k(x)``: a separate network for every cluster.
 
     All are evaluated by one batched product per layer. The last layer of every MLP starts at zero.
 
     Parameters
     ----------
     sizes
-        Input size, hidden sizes (one at least), output size.
+        Input size, hidden sizes (at least one), output size.
     num_clusters
-        K.
+        K, the number of clusters.
 
     Examples
     --------
@@ -140,7 +141,7 @@ class ClusterMLP(nn.Module):
     ) -> None:
         """Set the linear paths to ``A x + b`` of the first inputs, for the first outputs.
 
-        Where there are fewer inputs than A has columns the others count as zero.
+        If A has more columns than there are inputs, the last columns are ignored.
         """
         first = weight[:, : self.skip_weight.shape[1]]
         with torch.no_grad():
@@ -148,7 +149,7 @@ class ClusterMLP(nn.Module):
                 _set_first(skip, value.expand(len(skip), *value.shape))
 
     def forward(self, x: Float[Tensor, "row input"], rows: Rows) -> Float[Tensor, "row output"]:
-        """``f_k(x)`` of every row, with the cluster that ``rows`` have for it."""
+        """``f_k(x)`` of every row, with k from ``rows``."""
         hidden = x = rows.by_cluster(x)
         for weight, bias in zip(self.weights, self.biases, strict=True):
             hidden = torch.relu(torch.baddbmm(bias, hidden, weight))

@@ -1,4 +1,4 @@
-"""Networks with a linear skip path, and the multilayer perceptron among them."""
+"""Networks with a linear skip path, and such a multilayer perceptron."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from pyro_crowdclust.files.parts import described
 class SkipNetwork(nn.Module):
     """``f(x) = A x + b + B h(x)``, where the last layer B starts at zero.
 
-    The network therefore starts as the linear map ``A x + b``, which a data-dependent start sets
-    to PCA: with default initial networks the posterior of the latents collapses and one cluster
-    takes all.
+    The network therefore starts as the linear map ``A x + b``, which a data-dependent start sets to
+    PCA. With the usual random initial networks, the posterior of the latents collapses and one
+    cluster takes all items.
 
     Parameters
     ----------
     hidden
-        h.
+        The network h.
     output
-        B, without a bias.
+        The last layer B, without a bias.
     skip
-        ``A x + b``.
+        The linear map ``A x + b``.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class SkipMLP(SkipNetwork):
 
     def __init__(self, sizes: Sequence[int]) -> None:
         if len(sizes) < 2:
-            raise ValueError(f"sizes {tuple(sizes)} must name at least an input and an output size")
+            raise ValueError(
+                f"sizes is {tuple(sizes)}, but must have at least an input and an output size"
+            )
         layers: list[nn.Module] = []
         for size_in, size_out in pairwise(sizes[:-1]):
             layers += [nn.Linear(size_in, size_out), nn.ReLU()]

@@ -1,4 +1,4 @@
-"""Recognition networks: from features to potentials, or to q(z | o) and q(x | z, o)."""
+"""Recognition networks, from features to Gaussian potentials, or to q(z | o) and q(x | z, o)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def learn_partition(
     generator: torch.Generator,
     steps: int,
 ) -> None:
-    """``min - mean_i sum_k r_ik log q(z_i = k | o_i)``, by so many steps of Adam on 256 items."""
+    """Minimize ``- mean_i sum_k r_ik log q(z_i = k | o_i)`` by steps of Adam on 256 items each."""
     optimizer = torch.optim.Adam(parameters, lr=3e-3)
     for _ in range(steps):
         rows = torch.randint(len(features), (256,), generator=generator)
@@ -59,7 +59,7 @@ class GaussianRecognition(nn.Module):
     """Recognition potentials ``r(o) = (lambda m, -diag(lambda) / 2)`` of Luo et al. 2018, eq. 9.
 
     The network returns a mean m(o) and a raw precision; ``lambda = softplus(raw + offset)``. The
-    offset makes the initial precision confident, so that features speak before the prior does.
+    offset makes the initial precision large, so that at first features dominate the prior.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ class GaussianRecognition(nn.Module):
     initial_precision
         lambda at a raw output of zero.
     location, scale
-        Of every feature: the network sees ``(o - location) / scale``. None leaves features alone.
+        For every feature: the network's input is ``(o - location) / scale``. None: it is o.
     classifier
-        Maps features, as they are, to a number for every cluster: q(z given o), which is then not
-        read from where the latent is. Answers are heard beside it.
+        Maps features, without location and scale, to a logit for every cluster: q(z | o), which
+        then does not depend on the latent. It is combined with the answers.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class GaussianRecognition(nn.Module):
     def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
 
-        Of a network that is not a ``SkipNetwork`` the sizes are not known.
+        The sizes of a network that is not a ``SkipNetwork`` are unknown and not checked.
         """
         _check_latent(self.dim, dim)
         if isinstance(self.network, SkipNetwork):
@@ -108,8 +108,8 @@ class GaussianRecognition(nn.Module):
             returned = self.network.skip.out_features
             if returned != 2 * dim:
                 raise ValueError(
-                    f"the recognition network returns {returned} numbers, but a mean and a "
-                    f"precision in {dim} dimensions are {2 * dim}: make that its output size"
+                    f"the recognition network returns {returned} numbers, but mean and precision "
+                    f"in {dim} dimensions need {2 * dim}: make that its output size"
                 )
 
     def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
@@ -122,28 +122,28 @@ class GaussianRecognition(nn.Module):
     def log_assignments(
         self, features: Float[Tensor, "item ..."]
     ) -> Float[Tensor, "item cluster"] | None:
-        """``log q(z | o)`` of the network of z; None without one."""
+        """``log q(z | o)`` of the classifier; None without one."""
         if self.classifier is None:
             return None
         return self.classifier(features.flatten(1)).log_softmax(-1)
 
     def set_classifier(self, network: nn.Module) -> None:
-        """Let another network be q(z given o) in place of the one that there is.
+        """Replace the classifier q(z | o) by another network.
 
         Raises
         ------
         ValueError
-            If there is none: the guide then does not listen.
+            If there is no classifier, since the guide then does not use one.
         """
         if self.classifier is None:
             raise ValueError(
-                "the recognition network has no q(z | o) to be replaced: build it, and the guide, "
-                "with a classifier"
+                "the recognition network has no classifier q(z | o) that could be replaced: build "
+                "it with a classifier, and the guide with this recognition network"
             )
         self.classifier = network
 
     def standardized(self, features: Float[Tensor, "item feature"]) -> Tensor:
-        """What the network sees of the features."""
+        """The input of the network: features minus location, divided by scale."""
         if self.location is None or self.scale is None:
             return features
         return (features - self.location.to(features)) / self.scale.to(features)
@@ -151,7 +151,7 @@ class GaussianRecognition(nn.Module):
     def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
         """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision.
 
-        Here o are the features as the network sees them.
+        Here o are the standardized features.
         """
         if not isinstance(self.network, SkipNetwork):
             return
@@ -173,15 +173,15 @@ class AmortizedRecognition(nn.Module):
     ----------
     sizes
         Input size and hidden sizes, e.g. ``(784, 500, 500)``; the last is also the size of the
-        layer that sees z.
+        layer with z as an input.
     dim
         Dimension d of the latent.
     num_clusters
-        K.
+        K, the number of clusters.
     initial_scale
         Standard deviation of q(x | z, o) before training.
     trunk
-        Network from ``sizes[0]`` to ``sizes[-1]`` numbers, in place of the perceptron.
+        Network from ``sizes[0]`` to ``sizes[-1]`` numbers that replaces the perceptron.
     classifier
         Network from features to K logits of q(z | o), which then does not share the trunk.
     """
@@ -233,7 +233,7 @@ class AmortizedRecognition(nn.Module):
         """Raise a ``ValueError`` unless the model has as many clusters."""
         if self.num_clusters != num_clusters:
             raise ValueError(
-                f"the recognition network knows {self.num_clusters} clusters, the model "
+                f"the recognition network has {self.num_clusters} clusters, but the model has "
                 f"{num_clusters}: give both the same number"
             )
 
@@ -250,7 +250,7 @@ class AmortizedRecognition(nn.Module):
         generator: torch.Generator,
         steps: int = 300,
     ) -> None:
-        """Train q(z | o) on a given partition, so that no cluster is lost before training."""
+        """Train q(z | o) to find a given partition, so that training begins with all clusters."""
         features, classifier = features.to(self.skip.weight.dtype), self.classifier
         parameters = classifier.parameters()
         learn_partition(classifier, parameters, features, responsibilities, generator, steps)
@@ -261,13 +261,13 @@ class AmortizedRecognition(nn.Module):
         return nn.Sequential(self.trunk, self.logits) if self.shares_trunk else self.logits
 
     def set_classifier(self, network: nn.Module) -> None:
-        """Let another network from features to logits, with a trunk of its own, be q(z | o)."""
+        """Replace q(z | o) by another network from features to logits, without the trunk."""
         self.logits, self.shares_trunk = network, False
 
     def assignment_logits(
         self, features: Float[Tensor, "item ..."]
     ) -> tuple[Float[Tensor, "item cluster"], Float[Tensor, "item hidden"]]:
-        """Logits of q(z | o) and the trunk's output, which ``latent`` takes."""
+        """Logits of q(z | o), and the trunk's output, an argument of ``latent``."""
         trunk = self.trunk(features.flatten(1))
         seen = trunk if self.shares_trunk else features.flatten(1)
         return self.logits(seen), trunk
@@ -278,7 +278,7 @@ class AmortizedRecognition(nn.Module):
         trunk: Float[Tensor, "item hidden"],
         assignments: Float[Tensor, "*value item_or_1 cluster"],
     ) -> Moments:
-        """q(x | z, o) for one-hot z (all of its values at once where z is enumerated)."""
+        """q(x | z, o) for one-hot z (all values at once if z is enumerated)."""
         hidden = self.hidden(trunk) + self.assignment(assignments.to(trunk.dtype))
         return self._latent(hidden, self.skip(features.flatten(1)))
 

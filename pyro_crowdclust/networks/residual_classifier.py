@@ -1,8 +1,9 @@
-"""A residual network for q(z | o) of photographs, small enough for a processor.
+"""A residual network for q(z | o) of photographs, small enough for a CPU.
 
-Images are rows of ``channels * height * width`` numbers, channels first. Its layers are normalized
-over a batch while it is taught (``train()``), of random items then, and by what they had there ever
-after: a page of images of a few classes is no random sample, and the bound is a sum over items.
+Images are rows of ``channels * height * width`` numbers, channels first. Batch normalization uses
+the statistics of a batch only in training mode (``train()``), for batches of random items, and its
+running statistics otherwise: the images of a page are not a random sample, but often of a few
+classes, and the bound is a sum over items.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.files.parts import described
 
-# Pixels across of the first filters, from one to the next, and beyond the border.
+# Size, stride and padding of the first filters, in pixels.
 _SIZE, _STRIDE, _BORDER = 4, 2, 1
-# Of the mean variance of patches: added to every one before they are whitened.
-_SMALLEST_VARIANCE = 0.01
+# This share of the mean variance of patches is added to every variance before whitening.
+_ADDED_VARIANCE = 0.01
 
 
 class _HalvingBlock(nn.Module):
-    """``x + relu(norm(conv(x)))`` of ``x = relu(norm(largest of 2 x 2 (conv(image))))``."""
+    """``x + relu(norm(conv(x)))`` with ``x = relu(norm(max_pool_2x2(conv(image))))``."""
 
     def __init__(self, channels: int, size: int) -> None:
         super().__init__()
@@ -45,16 +46,16 @@ class _HalvingBlock(nn.Module):
 class ResidualClassifier(nn.Module):
     """Whitened patches, three residual blocks that halve the resolution, and logits: q(z | o).
 
-    Patches of 4 x 4 pixels, two apart, are whitened by filters that ``learn_patterns`` finds and
-    that do not change; a step then takes a quarter of the time that it would at full resolution.
-    Logits are linear in the largest number of every channel.
+    Patches of 4 x 4 pixels with stride 2 are whitened by filters that ``learn_patterns`` computes
+    and that are not trained; a step then takes a quarter of the time at full resolution. Logits are
+    linear in the maximum of every channel over the image.
 
     Parameters
     ----------
     image_shape
         Channels, height and width.
     num_outputs
-        Numbers that come out, K.
+        Number of outputs, K.
     width
         Channels of the first block; the others have twice as many.
 
@@ -95,11 +96,11 @@ class ResidualClassifier(nn.Module):
         generator: torch.Generator,
         num_patches: int = 40_000,
     ) -> None:
-        """Filters that make patches white: principal components at unit variance."""
+        """Compute the filters that whiten patches: principal components with unit variance."""
         patches = self._patches(images.unflatten(-1, self.image_shape))
         drawn = torch.randint(len(patches), (num_patches,), generator=generator)
         values, vectors = torch.linalg.eigh(torch.cov(patches[drawn].mT))
-        self.whitening.copy_((vectors / (values + _SMALLEST_VARIANCE * values.mean()).sqrt()).mT)
+        self.whitening.copy_((vectors / (values + _ADDED_VARIANCE * values.mean()).sqrt()).mT)
 
     @staticmethod
     def _patches(
@@ -109,9 +110,9 @@ class ResidualClassifier(nn.Module):
         return windows.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2)
 
     def forward(self, images: Float[Tensor, "item feature"]) -> Float[Tensor, "item output"]:
-        """Logits of images, whose pixels are in rows."""
+        """Logits of images, each a row of pixels."""
         pixels = images.unflatten(-1, self.image_shape)
-        # Convolutions on a processor are faster where the channels of a pixel are side by side.
+        # Convolutions on a CPU are faster if the channels of a pixel are adjacent in memory.
         pixels = pixels.contiguous(memory_format=torch.channels_last)
         filters = self.whitening.unflatten(1, (-1, _SIZE, _SIZE))
         white = nn.functional.conv2d(pixels, filters, stride=_STRIDE, padding=_BORDER)

@@ -1,10 +1,11 @@
-"""Pictures of a fitted result.
+"""Plots of a fitted result.
 
-A function with one panel takes an ``Axes`` to draw in and returns it; one with several takes a
-``Figure`` (or a ``SubFigure`` of a larger one) and returns that. Without one, each makes its own;
-save it with ``figure.savefig`` or ``axes.figure.savefig``. Nothing is drawn through pyplot, so no
-figure stays behind in its global list, and matplotlib is imported when something is drawn.
-``new_figure``, ``new_axes``, ``quiet`` and ``COLORS`` are for pictures of your own that look alike.
+A function with one panel takes an ``Axes`` to draw in and returns it; one with several panels takes
+a ``Figure`` (or a ``SubFigure`` of a larger one) and returns that. Without this argument, a new
+figure is made; save it with ``figure.savefig`` or ``axes.figure.savefig``. The functions do not use
+pyplot, so that no figure stays in its global list, and matplotlib is imported only when something
+is drawn. ``new_figure``, ``new_axes``, ``quiet`` and ``COLORS`` give plots of your own the same
+style.
 
 >>> import torch
 >>> from pyro_crowdclust.plots import plot_partition

@@ -1,4 +1,4 @@
-"""Whether "the same, with probability p" is true of a share p of such pairs."""
+"""Calibration: whether a share p of the pairs with P(same) = p are the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyro_crowdclust.protocols import FittedModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# Of probabilities, all of one width.
+# The number of bins of probabilities, of equal width.
 _BINS = 10
 
 
@@ -28,25 +28,25 @@ def plot_calibration(
     seed: int = 0,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Share of pairs that are the same, against ``P(z_i = z_j)`` by ``same_cluster_probability``.
+    """The share of pairs that are the same, against ``P(z_i = z_j)``, in bins of the latter.
 
-    Where clusters own components or partitions were drawn, that is more than ``sum_k q_ik q_jk``.
-    Of random pairs of different items. Points stand at the mean probability of a bin, with 90 %
-    Wilson intervals of the share; below, how many pairs a bin has. Pairs share items, so the
-    intervals are too narrow where few items make many pairs.
+    Probabilities are those of ``same_cluster_probability``, for random pairs of different items.
+    Points stand at the mean probability of a bin, with 90 % Wilson intervals of the share; the
+    panel below shows the number of pairs per bin. Pairs share items, so that the intervals are too
+    narrow if few items make many pairs.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
-        True class of every item; of a series by its index, where that holds the ids of the items.
+        True class of every item; a series is matched by its index if that has the ids of the items.
     num_pairs
-        How many pairs to draw.
+        The number of pairs to draw.
     seed
-        The same seed draws the same pairs.
+        Seed of the draw of pairs.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def plot_calibration(
     """
     labels, num_items = labels_of_items(fitted, true_labels), fitted.data.num_items
     if num_items < 2:
-        raise ValueError("there is one item, and calibration is of pairs of items")
+        raise ValueError("calibration needs pairs of items, but the data have only one item")
     rng = np.random.default_rng(seed)
     left = rng.integers(num_items, size=num_pairs)
     right = (left + rng.integers(1, num_items, size=num_pairs)) % num_items

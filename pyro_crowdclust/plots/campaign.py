@@ -1,4 +1,4 @@
-"""What a campaign of questions brought, and who was asked."""
+"""The progress of a campaign of questions, and the number of questions per worker."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def plot_campaign(
     stopped_at: float | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """A score against what was spent, and questions by worker.
+    """A score against the amount spent, and the number of questions by worker.
 
     Parameters
     ----------
     rounds
-        ``Campaign.rounds``, or several by name, which are compared.
+        ``Campaign.rounds``, or several such tables by name, which are compared.
     column
-        Of the table: a score that the campaign was given, ``expected_gain``, ``moved``, ...
+        Column of the tables: a score of the campaign, ``expected_gain``, ``moved``, ...
     questions
-        ``Campaign.questions``, of which a second panel shows how many each worker was asked.
+        ``Campaign.questions``, for a second panel with the number of questions by worker.
     stopped_at
-        What was spent when a rule would have ended the campaign; a line marks it.
+        The amount spent when a rule would have ended the campaign; a line marks it.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
     ValueError
-        If what is passed is no table of rounds, as a fit and a whole campaign are none, or a table
+        If ``rounds`` is not a table of rounds (but a fit or a campaign, for example), or if a table
         lacks the column.
 
     Examples
@@ -56,18 +56,18 @@ def plot_campaign(
     for table in curves.values():
         if not isinstance(table, pd.DataFrame):
             raise ValueError(
-                f"rounds are of type {type(table).__name__}, but must be a table, or several by "
-                "name: pass Campaign.rounds, of what simulate_campaign returns"
+                f"rounds has the type {type(table).__name__}, but must be a table, or several by "
+                "name: pass the attribute rounds of the Campaign that simulate_campaign returns"
             )
         if column not in table:
             raise ValueError(
-                f"rounds have no column {column!r}; they have {list(table.columns)}: name one of "
-                "them as column, or give simulate_campaign a score={'accuracy': ...}"
+                f"rounds has no column {column!r}, only {list(table.columns)}: pass one of these "
+                "as column, or call simulate_campaign with score={'accuracy': ...}"
             )
     panels = 1 if questions is None else 2
     figure = figure or new_figure(5.0 + 3.2 * (panels - 1), 3.4)
     widths = [5.0, 3.2][:panels]
-    axes, *beside = figure.subplots(1, panels, squeeze=False, width_ratios=widths)[0]
+    axes, *others = figure.subplots(1, panels, squeeze=False, width_ratios=widths)[0]
     for number, (name, table) in enumerate(curves.items()):
         color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
         style = {"color": color, "marker": marker, "markersize": 4, "label": plain(name)}
@@ -81,16 +81,16 @@ def plot_campaign(
     if any(curves):
         axes.legend(loc="best", fontsize="small", frameon=False)
     if questions is not None:
-        _who(beside[0], questions)
+        _plot_questions(others[0], questions)
     return figure
 
 
-def _who(axes: Axes, questions: pd.DataFrame) -> None:
-    """Bars of how many questions each worker was asked, a page counting once."""
+def _plot_questions(axes: Axes, questions: pd.DataFrame) -> None:
+    """Bars of the number of questions of each worker; a page counts as one."""
     keys = ["round", "page"] if "page" in questions else None
     each = questions.drop_duplicates(keys) if keys else questions
     codes, workers = codes_and_ids(each["worker"].dropna(), "questions")
-    places = range(len(workers))  # as two ids may be one text
+    places = range(len(workers))  # not texts, since two ids may have the same text
     counts = np.bincount(codes, minlength=len(workers))
     axes.barh(places, counts, color=COLORS[0], height=0.7)
     axes.set_yticks(places, [plain(worker) for worker in workers])

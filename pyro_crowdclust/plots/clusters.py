@@ -1,4 +1,4 @@
-"""How large the clusters are, how sure that is, and which true classes they hold."""
+"""Sizes of the clusters with their uncertainty, and the true classes of their items."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def plot_cluster_sizes(
     num_draws: int = 400,
     axes: Axes | None = None,
 ) -> Axes:
-    """Items in each cluster and 90 % intervals, beside the items that the weights pi expect.
+    """Items in each cluster with 90 % intervals, next to the numbers expected from the weights pi.
 
-    The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, where
-    the z are independent under q, the variance ``sum_i q_ik (1 - q_ik)``; of a partition that is
-    drawn as a whole the mean alone is shown. The weight pi_k, times N, is drawn from q, if the
-    model has weights.
+    The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, if the
+    z are independent under q, the variance ``sum_i q_ik (1 - q_ik)``; for guides that draw whole
+    partitions only the mean is shown. The weight pi_k, times N, is drawn from q, if the model has
+    weights.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     at_least
-        Leave out clusters with a smaller share of the items; their number is told.
+        Leave out clusters with a smaller share of the items; a note gives their number.
     num_draws
-        Draws of the weights.
+        Number of draws of the weights.
     axes
-        Where to draw; default a new figure's.
+        Axes to draw in; default: those of a new figure.
     """
     q, weights = fitted.probabilities, weight_draws(fitted, num_draws)
     is_independent = not isinstance(fitted.guide, SupportsPartition)
@@ -69,7 +69,7 @@ def plot_cluster_sizes(
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     left_out = order[len(shown) :]
-    more = f"; {len(left_out)} more hold {size[left_out].sum():.0f}" if len(left_out) else ""
+    more = f"; {len(left_out)} more with {size[left_out].sum():.0f}" if len(left_out) else ""
     axes.set_xlabel(f"items{more}")
     axes.set_ylabel("cluster")
     axes.legend(
@@ -86,21 +86,21 @@ def plot_contingency(
     at_least: float = 0.005,
     axes: Axes | None = None,
 ) -> Axes:
-    """How the items of every true class are spread over the clusters.
+    """The distribution of the items of every true class over the clusters.
 
-    A row holds shares of its class; columns stand in the order in which clusters match classes one
-    to one, then by size.
+    A row has the shares of a class; columns are first the clusters that match classes one to one,
+    in the order of the classes, then others by size.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
-        True class of every item; of a series by its index, where that holds the ids of the items.
+        True class of every item; a series is matched by its index if that has the ids of the items.
     at_least
         Leave out clusters with a smaller share of the items.
     axes
-        Where to draw; default a new figure's.
+        Axes to draw in; default: those of a new figure.
 
     Raises
     ------

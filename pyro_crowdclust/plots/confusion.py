@@ -28,7 +28,7 @@ def plot_confusion(
     max_workers: int = 12,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """``p(label | class)`` of every worker, a panel each: rows are true classes.
+    """``p(label | class)`` of every worker in a panel; rows are true classes.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ def plot_confusion(
         or a frame with a column ``mean`` and an index of worker, class and label, every
         combination once and in order; or a result that has such a table, ``result.confusion``.
     workers, classes
-        Their names; default those of the frame, or numbers.
+        Names of workers and classes; default: those of the frame, or numbers.
     max_workers
-        Draw the first so many.
+        Draw at most this many, the first ones.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
     ValueError
-        If the shape is another, rows do not sum to one, names are too few or too many, or the
-        result is none of class labels.
+        If ``confusion`` has another shape, if rows do not sum to one, if the number of names does
+        not match, or if the result has no class labels.
 
     Examples
     --------
@@ -96,8 +96,8 @@ def _read(
     classes = range(matrices.shape[2]) if classes is None else classes
     if len(workers) != len(matrices) or len(classes) != matrices.shape[2]:
         raise ValueError(
-            f"{len(workers)} workers and {len(classes)} classes are named, but confusion has the "
-            f"shape {list(matrices.shape)}"
+            f"there are names of {len(workers)} workers and {len(classes)} classes, but confusion "
+            f"has the shape {list(matrices.shape)}: pass one name for each"
         )
     return matrices, workers, classes
 
@@ -105,7 +105,7 @@ def _read(
 def _table_of(fitted: Any) -> pd.DataFrame:
     if not isinstance(fitted.guide, SupportsConfusion):
         raise ValueError(
-            "this fit has no confusion matrices, which workers who name classes have: draw workers "
-            "who answer about pairs or pages by plot_workers(result)"
+            "this fit has no confusion matrices, since its workers do not give class labels: for "
+            "workers who answer about pairs or pages use plot_workers(result)"
         )
     return confusion_table(fitted.guide.confusion(), fitted.data)

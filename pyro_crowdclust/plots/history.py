@@ -1,4 +1,4 @@
-"""How training went."""
+"""The history of training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def plot_history(
 ) -> Figure | SubFigure:
     """ELBO per item, and the clusters in use, over epochs.
 
-    The ELBO is the average of the minibatch estimates of an epoch. Of several fits, the first is
+    The ELBO is the average of the minibatch estimates of an epoch. With several fits, the first is
     drawn in front of the others.
 
     Parameters
@@ -25,7 +25,7 @@ def plot_history(
     fitted
         What ``fit`` or ``fit_restarts`` returned.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
     """
     fits = list(fitted) if isinstance(fitted, Sequence) else [fitted]
     with_clusters = "clusters_in_use" in fits[0].history

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Projection(Protocol):
-    """What scikit-learn's PCA, t-SNE and their like have in common."""
+    """The contract of projections, such as scikit-learn's ``PCA`` and ``TSNE``."""
 
     def fit_transform(self, values: np.ndarray) -> np.ndarray:
         """Coordinates ``[item, 2]`` of rows ``[item, dim]``."""
@@ -35,30 +35,30 @@ def plot_latent(
     max_items: int = 5000,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """Latent means by cluster; items that occur in answers carry a ring.
+    """Latent means by cluster; items with answers have a ring.
 
-    Where the latent has more than two dimensions, its first two principal components are shown, or
-    what the ``projection`` makes of it; where there is none, the features take its place.
+    If the latent has more than two dimensions, its first two principal components are shown, or the
+    ``projection``; without a latent, the features are shown.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
-        True class of every item, for a second panel; of a series by its index, where that holds
+        True class of every item, for a second panel; a series is matched by its index if that has
         the ids of the items.
     projection
-        Anything with ``fit_transform``, such as scikit-learn's ``TSNE(2)``, which pulls clusters
-        apart whose distances then mean little.
+        Anything with ``fit_transform``, such as scikit-learn's ``TSNE(2)``, which separates
+        clusters, but with distances that mean little.
     max_items
-        Draw a random part of so many, if there are more.
+        Draw at most this many items, chosen at random.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
     ValueError
-        If ``true_labels`` is not one label per item, or there is but one dimension to show.
+        If ``true_labels`` is not one label per item, or there is only one dimension to show.
     """
     num_items = fitted.data.num_items
     truth = None if true_labels is None else labels_of_items(fitted, true_labels)
@@ -69,7 +69,7 @@ def plot_latent(
     answered = np.zeros(num_items, bool)
     answered[fitted.data.annotated_items] = True
 
-    # Colours by number, whichever items are shown.
+    # Colours follow the cluster numbers, so that they do not depend on the items shown.
     numbers = list(range(int(fitted.assignments.max()) + 1))
     panels: list[tuple[str, np.ndarray, list]] = [("by cluster", fitted.assignments, numbers)]
     if truth is not None:
@@ -105,7 +105,7 @@ def _plane(
     kind = "feature" if fitted.latent_means is None else "latent dimension"
     values = component_coordinates(fitted)
     if values.shape[1] < 2:
-        raise ValueError(f"there is but one {kind} to show, and a plane needs two")
+        raise ValueError(f"a plane needs two dimensions, but there is only one {kind} to show")
     if projection is not None:
         name = type(projection).__name__
         return projection.fit_transform(values[shown]), (f"{name} 1", f"{name} 2")

@@ -1,4 +1,4 @@
-"""Items in the plane, by group."""
+"""Items as points in the plane, coloured by group."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.plots.style import (
     COLORS,
-    LEAST_SHARE,
     MARKERS,
+    MIN_SHARE,
     color_of,
     is_large,
     new_axes,
@@ -34,10 +34,10 @@ def plot_partition(
     marked: ArrayLike | None = None,
     marked_name: str = "in an answer",
     order: Sequence[Hashable] = (),
-    at_least: float = LEAST_SHARE,
+    at_least: float = MIN_SHARE,
     axes: Axes | None = None,
 ) -> Axes:
-    """Points in the plane, coloured by group, with the group's name where it lies.
+    """Points in the plane, coloured by group, with the names of the groups.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ def plot_partition(
     labels
         One integer or string per item.
     marked
-        Items to draw with a ring: True or False for each.
+        True or False for each item: whether to draw it with a ring.
     marked_name
-        What the ring says, for the legend.
+        The meaning of the ring, for the legend.
     order
         Labels that get the first colours, in this order; the others follow, the largest first.
     at_least
         Groups with a smaller share of the items are grey and without a name.
     axes
-        Where to draw; default a new figure's.
+        Axes to draw in; default: those of a new figure.
 
     Raises
     ------
@@ -67,7 +67,10 @@ def plot_partition(
         raise ValueError(f"points must be [item, 2], but have the shape {list(points.shape)}")
     for name, per_item in (("labels", labels), ("marked", marked)):
         if per_item is not None and len(per_item) != len(points):
-            raise ValueError(f"{name} has {len(per_item)} entries for {len(points)} points")
+            raise ValueError(
+                f"{name} has {len(per_item)} entries, but points has {len(points)}: pass one entry "
+                "per point"
+            )
     axes = axes or new_axes(5.0, 4.6)
     size = float(np.clip(9000 / len(points), 4, 26))
     rasterized = len(points) > 2000
@@ -121,7 +124,7 @@ def _ring(
         s=2.2 * size,
         facecolors="none",
         edgecolors="black",
-        # Thousands of full rings would hide the colours below them.
+        # Thousands of thick rings would hide the colours below them.
         linewidths=float(np.clip(200 / len(points), 0.1, 0.5)),
         rasterized=rasterized,
         zorder=3,
@@ -130,14 +133,14 @@ def _ring(
 
 
 def _places(groups: list[Float[np.ndarray, "item 2"]]) -> list[Float[np.ndarray, " 2"]]:
-    """One point of each group to put its name at: near the middle, but away from other names."""
+    """The place for the name of each group: a point near its middle, but away from other names."""
     if not groups:
         return []
     every = np.concatenate(groups)
     apart = 0.06 * (every.max(0) - every.min(0)) + 1e-12
     places: list[np.ndarray] = []
     for points in groups:
-        # Unlike the mean of a bent group, the points nearest to the medians lie inside.
+        # The points nearest to the medians lie in the group, unlike the mean of a curved group.
         distance = np.square((points - np.median(points, axis=0)) / apart).sum(1)
         near = points[np.argsort(distance, kind="stable")[: max(len(points) // 3, 1)]]
         gaps = [np.abs((near - place) / apart).max(1) for place in places]

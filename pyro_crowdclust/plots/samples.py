@@ -1,4 +1,4 @@
-"""Images that a fitted model draws of its clusters."""
+"""Images drawn from the clusters of a fitted model."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def plot_cluster_samples(
 ) -> Axes:
     """Images ``o ~ p(o | x)``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
 
-    Columns stand in order of the cluster's weight, and are as bright as it is large, relative to
-    the largest; Luo et al. 2018, figure 4a. Where clusters own components every component has a
-    column, with the number of the cluster that it most probably belongs to.
+    Columns are ordered by the cluster's weight, and their brightness is the weight relative to the
+    largest one; Luo et al. 2018, figure 4a. With an ownership every component has a column, with
+    the number of its most probable cluster.
 
     Parameters
     ----------
@@ -42,22 +42,23 @@ def plot_cluster_samples(
         What ``fit`` returned; its guide needs ``mixture()`` and its model
         ``features_of(latent, clusters)``.
     image_shape
-        Height and width, and 3 for colour; or channels, height and width, as networks have them.
+        Height and width, and 3 for colour; or channels, height and width, as in networks.
     num_samples
-        Images of each cluster.
+        Number of images of each cluster.
     at_least
         Leave out clusters with a smaller weight.
     pixel_noise
         Draw every pixel from p(o | x), instead of showing the mean of p(o | x).
     seed
-        The same seed gives the same images.
+        Seed of the images.
     axes
-        Where to draw; default a new figure's.
+        Axes to draw in; default: those of a new figure.
 
     Raises
     ------
     ValueError
-        If the guide has no mixture, the model no ``features_of``, or features do not fit the shape.
+        If the guide has no ``mixture``, the model has no ``features_of``, or features do not fit
+        the shape.
     """
     weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
     height, width, *channels = images.shape[2:]
@@ -65,7 +66,7 @@ def plot_cluster_samples(
     shades = (images - low) / max(high - low, 1e-12)
     shades *= (weights / weights.max()).to_numpy().reshape(-1, *[1] * (shades.ndim - 1))
 
-    # A pixel of background separates the images, so that dim ones can be told from gaps.
+    # A pixel of background separates the images, so that dim images can be seen.
     gap = np.full((len(weights), num_samples, height + 1, width + 1, *channels), 0.25)
     gap[:, :, :-1, :-1] = shades
     mosaic = np.moveaxis(gap, (0, 2), (2, 1)).reshape(
@@ -109,8 +110,9 @@ def _sample_images(
     guide, model = fitted.guide, fitted.model
     if not isinstance(guide, SupportsMixture) or not isinstance(model, SupportsFeaturesOf):
         raise ValueError(
-            f"{type(guide).__name__} has no mixture() or {type(model).__name__} no features_of(), "
-            "and samples need both: draw from your own model with Pyro's Predictive"
+            f"samples need {type(guide).__name__}.mixture() and {type(model).__name__}"
+            ".features_of(), but one of them is missing: draw from your own model with Pyro's "
+            "Predictive"
         )
     mixture = guide.mixture()
     weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
@@ -129,7 +131,10 @@ def _sample_images(
         weights.index = np.argsort(fitted.cluster_order)[weights.index]
     size = int(np.prod(drawn.shape[2:]))
     if size != np.prod(image_shape) or len(image_shape) not in (2, 3):
-        raise ValueError(f"{size} features do not make an image of the shape {image_shape}")
+        raise ValueError(
+            f"image_shape is {image_shape}, but an item has {size} features: pass height and width "
+            "(and channels) with this product"
+        )
     shown = drawn.reshape(len(weights), num_samples, *image_shape)
     if len(image_shape) == 3 and image_shape[0] in (1, 3) and image_shape[2] not in (1, 3):
         shown = np.moveaxis(shown, 2, -1)

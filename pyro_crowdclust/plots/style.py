@@ -1,7 +1,7 @@
-"""The common look of the plots.
+"""The common style of the plots.
 
-Colours are those of Paul Tol's "muted" scheme and two more, which readers with colour-blindness can
-tell apart; where there are more groups than colours, the marker changes too.
+Colours are those of Paul Tol's "muted" scheme and two more, which colour-blind readers can
+distinguish; if there are more groups than colours, the markers differ, too.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ COLORS = (
     "#6699CC",  # steel blue
 )
 MARKERS = "os^DvP*X<>"
-# Half of a central interval of 90 % of a normal distribution, in standard deviations.
+# Half the width of a central 90 % interval of a normal distribution, in standard deviations.
 HALF_OF_90 = 1.645
-# Groups with a smaller share of the items have no colour of their own.
-LEAST_SHARE = 0.01
+# Groups with a smaller share of the items are grey.
+MIN_SHARE = 0.01
 
 
-def is_large(size: int, num_items: int, at_least: float = LEAST_SHARE) -> bool:
-    """Whether a group of so many items has a colour."""
+def is_large(size: int, num_items: int, at_least: float = MIN_SHARE) -> bool:
+    """Whether a group of this size has a colour, and not grey."""
     return size >= max(at_least * num_items, 1)
 
 
@@ -46,14 +46,14 @@ def color_of(rank: int, is_large: bool) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches, outside pyplot's global list."""
+    """A figure of this size in inches, outside pyplot's global list."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=120)
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """The one panel of a new figure."""
+    """The axes of a new figure with one panel."""
     return new_figure(width, height).subplots()
 
 
@@ -66,14 +66,14 @@ def quiet(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> None:
 
 
 def pale(color: str) -> tuple[float, ...]:
-    """Half way to white."""
+    """The mean of a colour and white."""
     from matplotlib.colors import to_rgb
 
     return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
 
 
 def plain(name: Any) -> str:
-    r"""A user's name as text: a dollar sign in it begins no formula.
+    r"""A user's name as text in which a dollar sign does not begin a formula.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def plain(name: Any) -> str:
 
 
 def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Shares in [0, 1] as shades, with the number in every cell of at least one percent."""
+    """Shares in [0, 1] as shades, with the percentage in every cell where it is at least one."""
     axes.imshow(shares, cmap="Purples", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     if shares.size <= 400:
         for (row, column), share in np.ndenumerate(shares):

@@ -1,4 +1,4 @@
-"""What the items truly are, in their order."""
+"""True labels for plots, in the order of the items."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def labels_of_items(fitted: FittedModel, true_labels: ArrayLike | pd.Series) -> 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     true_labels
-        One label per item. A series whose index holds the ids of the items, whatever else it
-        holds, says by it which item each label is of, as ``known`` of ``CrowdData`` does; all
-        others are in the order of the items.
+        One label per item. A series whose index has the ids of all items, and perhaps others, is
+        matched by this index, like ``known`` of ``CrowdData``; everything else is in the order of
+        the items.
 
     Raises
     ------
@@ -45,5 +45,8 @@ def labels_of_items(fitted: FittedModel, true_labels: ArrayLike | pd.Series) -> 
         if (places >= 0).all():
             return labels[places]
     if len(labels) != len(ids):
-        raise ValueError(f"true_labels has {len(labels)} entries for {len(ids)} items")
+        raise ValueError(
+            f"true_labels has {len(labels)} entries, but there are {len(ids)} items: pass one per "
+            "item, or a series with their ids as index"
+        )
     return labels

@@ -1,4 +1,4 @@
-"""Pictures of the workers: how reliable each is, and how sure that is."""
+"""Plots of the workers: their estimated reliability, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-# More rows than this in a forest, and their names would overlap.
-_MOST_NAMED_ROWS = 80
+# With more rows than this in a forest plot, their names would overlap.
+_MAX_NAMED_ROWS = 80
 
-# So many rates beside each other can be read: as many as four grades and "can't tell" have.
-_MOST_BESIDE = 5
+# Panels side by side that can still be read: the number of rates of four grades and "can't tell".
+_MAX_COLUMNS = 5
 
 
 def plot_worker_weights(
@@ -31,18 +31,18 @@ def plot_worker_weights(
 ) -> Figure | SubFigure:
     """``log a / (1 - a) + log b / (1 - b)`` of every worker, sorted, with 90 % intervals.
 
-    The interval is the posterior mean and 1.645 posterior standard deviations to either side.
+    The interval is the posterior mean plus and minus 1.645 posterior standard deviations.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     truth
         True weights, in a column ``weight`` and indexed by worker, as ``two_coin_rates`` returns
-        them. They are drawn beside the estimates, and against them in a second panel, which
-        leaves out infinite ones.
+        them. They are drawn next to the estimates, and estimates against them in a second panel;
+        infinite ones are left out.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def plot_worker_weights(
         If ``truth`` has no column ``weight``, or there are no workers.
     """
     if truth is not None and "weight" not in truth:
-        raise ValueError(f"truth needs a column 'weight'; it has {list(truth.columns)}")
+        raise ValueError(f"truth has no column 'weight', only {list(truth.columns)}: add it")
     workers = fitted.workers.sort_values("weight", kind="stable")
     width = HALF_OF_90 * workers["weight_sd"]
     figure = figure or new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
@@ -105,14 +105,14 @@ def plot_workers(
 ) -> Figure | SubFigure:
     """Rates of every worker with 90 % intervals, sorted by weight: sensitivity and specificity.
 
-    Annotator models with other rates have a panel for each of theirs, five beside each other.
+    Annotator models with other rates have a panel for each of their rates, five in a row.
 
     Parameters
     ----------
     fitted
-        What ``fit`` returned.
+        The result of ``fit``.
     figure
-        Where to draw; default a new one.
+        Figure to draw in; default: a new one.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def plot_workers(
     """
     workers = fitted.workers.sort_values("weight", kind="stable")
     names = [name.removesuffix("_lower") for name in workers.columns if name.endswith("_lower")]
-    shape = math.ceil(len(names) / _MOST_BESIDE), min(len(names), _MOST_BESIDE)
+    shape = math.ceil(len(names) / _MAX_COLUMNS), min(len(names), _MAX_COLUMNS)
     figure = figure or new_figure(7.0, shape[0] * _forest_height(workers))
     grid = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     colors = itertools.cycle(COLORS[: shape[1]])
@@ -138,15 +138,15 @@ def plot_workers(
 
 
 def _forest_height(workers: pd.DataFrame) -> float:
-    return 1.1 + 0.2 * min(max(len(workers), 6), _MOST_NAMED_ROWS)
+    return 1.1 + 0.2 * min(max(len(workers), 6), _MAX_NAMED_ROWS)
 
 
 def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, color: str) -> None:
-    """One row per worker, from the bottom up; names only where there is room for them."""
+    """One row per worker, from the bottom up, with names if there is room for them."""
     rows = np.arange(len(mean))
     axes.hlines(rows, lower, upper, color=pale(color), linewidth=3)
     axes.plot(mean, rows, "o", color=color, markersize=5)
-    names = map(plain, mean.index) if len(mean) <= _MOST_NAMED_ROWS else [""] * len(rows)
+    names = map(plain, mean.index) if len(mean) <= _MAX_NAMED_ROWS else [""] * len(rows)
     axes.set_yticks(rows, list(names))
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(-0.7, len(rows) - 0.3)

@@ -1,14 +1,14 @@
-"""What a part must be to take part: the contracts of models, guides, annotators and all the rest.
+"""Contracts (protocols) of models, guides, annotators, networks, starts and callbacks.
 
-What is described here needs no base class, only the verbs of its contract: models, guides,
-annotators, networks, starts and callbacks. Components, weights, emissions, supervision and moves
-derive from a base class instead, which has their verbs and defaults (``Components``, ``Weights``,
-``Emission``, ``Supervision``, ``StructuralMoves``), and families from ``ExponentialFamily``.
+These parts need no base class, only the methods of their contract. Components, weights, emissions,
+supervision and moves derive from a base class instead, which has their methods and defaults
+(``Components``, ``Weights``, ``Emission``, ``Supervision``, ``StructuralMoves``), and families from
+``ExponentialFamily``.
 
-The first contract of each kind is what every such part has; those called ``Supports...`` are verbs
-that a part may have, each for something that the library can do with it, and is asked for by
-``isinstance``: so they are methods and properties of a class, which ``isinstance`` finds in any
-version of Python, and no submodules or buffers of a module. Arrays have the shapes in the
+The first contract in each file is required of every such part. Contracts called ``Supports...``
+are optional; each enables a feature of the library, which checks for it by ``isinstance``. Their
+members must therefore be methods and properties of a class, which ``isinstance`` finds in any
+version of Python, and not submodules or buffers of a module. Arrays have the shapes in the
 signatures.
 """
 

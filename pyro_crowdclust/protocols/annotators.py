@@ -1,4 +1,4 @@
-"""What annotators of pairs and of class labels must be, and what they may be."""
+"""Contracts of annotators of pairs and of class labels, required and optional ones."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from pyro_crowdclust.families import PosteriorSummary
 
 
 class Annotators(Protocol):
-    """What all have who say what belongs together; every site is in the plate of the workers."""
+    """The contract of all models of workers; every site is in the plate of the workers."""
 
     @property
     def num_workers(self) -> int:
-        """M."""
+        """M, the number of workers."""
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
-        """What is unknown of every worker: global sites by name, of any family."""
+        """Priors of the workers' unknown rates: global sites by name, of any family."""
 
 
 class PairAnnotators(Annotators, Protocol):
-    """How workers answer "are these two the same?"."""
+    """Models of answers to the question "are these two the same?"."""
 
     def answer(
         self,
@@ -51,17 +51,17 @@ class PairAnnotators(Annotators, Protocol):
 
 @runtime_checkable
 class LookAnnotators(Annotators, Protocol):
-    """How workers answer by what a pair looks like to everybody: for ``AnsweredPartition``."""
+    """Models of answers given the look of a pair, common to all workers: ``AnsweredPartition``."""
 
     @property
     def num_looks(self) -> int:
-        """S: how many looks there are, from "different" to "the same"."""
+        """S, the number of looks, from "different" to "the same"."""
 
     def look_concentration(self, hard: bool, of_records: bool) -> Float[Tensor, "relation look"]:
-        """Dirichlet parameters of how pairs look that are different, and that are the same.
+        """Dirichlet parameters of the looks of pairs that are different, and that are the same.
 
-        ``hard`` is whether an item of the pair is hard to recognize, ``of_records`` whether items
-        are compared with few others, so that most pairs that look the same are not.
+        ``hard``: whether an item of the pair is hard to recognize. ``of_records``: whether items
+        are compared with few others, so that most pairs that look the same are different.
         """
 
     def check(self, data: CrowdData) -> None:
@@ -76,7 +76,7 @@ class LookAnnotators(Annotators, Protocol):
         """Likelihood of the answers, linear in ``look`` and in the statistics ``rates``."""
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
-        """What each pair looks like as one answer says."""
+        """The look of each pair according to a single answer, for the start."""
 
     def summary_of_draws(
         self,
@@ -86,24 +86,24 @@ class LookAnnotators(Annotators, Protocol):
         counts: Float[Tensor, "draw relation look"],
         interval: float,
     ) -> WorkerSummary:
-        """What is known of every worker over several draws of the partition.
+        """Summary of the posterior of every worker over several draws of the partition.
 
-        ``given`` are natural parameters of the workers' sites given every draw, ``looks`` those of
-        how pairs look, and ``counts`` how many pairs looked so.
+        ``given`` has natural parameters of the workers' sites given every draw, ``looks`` those of
+        the look probabilities, and ``counts`` the numbers of pairs with each look.
         """
 
 
 @runtime_checkable
 class SupportsLooks(Protocol):
-    """Annotators of pairs of whom is known what they say of pairs whatever these look like."""
+    """Annotators of pairs that can also model answers given the look of a pair."""
 
     def looks(self) -> LookAnnotators:
-        """The same workers, by what a pair looks like."""
+        """The same workers as ``LookAnnotators``."""
 
 
 @runtime_checkable
 class SupportsItems(Protocol):
-    """Annotators of pairs to whom it matters which two items are asked about: hard ones, say."""
+    """Annotators of pairs whose answers depend on the items themselves, such as hard ones."""
 
     def about(self, items: Int[Tensor, "pair 2"]) -> PairAnnotators:
         """The annotators of answers about these pairs of items, by their positions in the data."""
@@ -111,39 +111,39 @@ class SupportsItems(Protocol):
 
 @runtime_checkable
 class SupportsTrust(Protocol):
-    """Annotators of pairs who can begin as reliable: for starts."""
+    """Annotators of pairs that can begin as reliable workers: for starts."""
 
     def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
-        """The same workers with these pseudo-counts of right and wrong answers."""
+        """The same workers, with these pseudo-counts of right and wrong answers as a prior."""
 
 
 @runtime_checkable
 class SupportsMoreWorkers(Protocol):
-    """Annotators of which arguments are about single workers, or hold others: for ``update``."""
+    """Annotators with arguments for single workers or with other annotators: for ``update``."""
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> Any | None:
-        """The same for so many workers, those of before in these rows; None if it cannot be."""
+        """The same for ``number`` workers, the previous ones in ``rows``; None if impossible."""
 
 
 @runtime_checkable
 class SupportsOutcomes(Protocol):
-    """Annotators of pairs who know what can be said; all others say yes or no."""
+    """Annotators of pairs with other possible answers than yes and no."""
 
     @property
     def outcomes(self) -> Outcomes:
-        """What can be said of a pair."""
+        """The possible answers about a pair."""
 
 
 @runtime_checkable
 class SupportsLapses(PairAnnotators, SupportsOutcomes, Protocol):
-    """Annotators of pairs who do not look at some of their pages: for diagnostics of pages.
+    """Annotators of pairs who answer some pages without looking: for diagnostics of pages.
 
-    ``rates`` hold ``attention`` beside the sites of the attentive workers.
+    ``rates`` have ``attention`` in addition to the sites of the attentive workers.
     """
 
     @property
     def attentive(self) -> PairAnnotators:
-        """The workers when they look."""
+        """The model of the workers on pages at which they look."""
 
     def answer_on(
         self,
@@ -152,7 +152,7 @@ class SupportsLapses(PairAnnotators, SupportsOutcomes, Protocol):
         same: Float[Tensor, " pair"],
         rates: Mapping[str, Float[Tensor, "worker size"]],
     ) -> TorchDistribution:
-        """Likelihood of the answers, by who looks at which page, or how probably."""
+        """Likelihood of the answers, given attention to each page: 0, 1 or a probability."""
 
     def log_odds(
         self,
@@ -165,13 +165,13 @@ class SupportsLapses(PairAnnotators, SupportsOutcomes, Protocol):
 
 
 class ClassAnnotators(Protocol):
-    """Which label a worker gives to an item of which class."""
+    """Models of the labels that workers give to items of every class."""
 
     num_workers: int
     num_classes: int
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
-        """Global sites by name; posteriors begin at these."""
+        """Priors of the global sites by name, at which posteriors begin."""
 
     def sample(self) -> dict[str, Tensor]:
         """Run the sites in a model; returns their values."""
@@ -190,19 +190,19 @@ class ClassAnnotators(Protocol):
 
 @runtime_checkable
 class SupportsVotes(Protocol):
-    """Class annotators some of whom are known to be better than others: for starts."""
+    """Class annotators with prior knowledge of who is better: for starts."""
 
     def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """How much speaks for each class before anything is learned."""
+        """Weighted votes for each class, before training."""
 
 
 @runtime_checkable
 class SupportsWorth(Protocol):
-    """Class annotators of whom each may count as less than one independent worker."""
+    """Class annotators each of whom may count as less than one independent worker."""
 
     @property
     def worth(self) -> Float[Tensor, " worker"] | None:
-        """As how many each counts; None where all count in full."""
+        """The number of independent workers that each counts as; None if all count as one."""
 
 
 @runtime_checkable
@@ -210,12 +210,12 @@ class SupportsTrusted(Protocol):
     """Class annotators some of whom are always right."""
 
     def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
-        """Who is."""
+        """Whether each worker is always right."""
 
 
 @runtime_checkable
 class SupportsTrait(ClassAnnotators, Protocol):
-    """Class annotators who see items along a trait, so that all of them err about the same ones."""
+    """Class annotators with a latent trait of the items, so that they err about the same items."""
 
     def at_points(
         self, posteriors: Mapping[str, ConjugatePosterior]
@@ -225,7 +225,7 @@ class SupportsTrait(ClassAnnotators, Protocol):
 
 @runtime_checkable
 class SupportsUnheard(ClassAnnotators, Protocol):
-    """Class annotators of whom is known what they are like by the answers about other items."""
+    """Class annotators with leave-one-out evidence: rates without the answer in question."""
 
     def log_unheard(
         self,
@@ -233,18 +233,18 @@ class SupportsUnheard(ClassAnnotators, Protocol):
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
-        """``log E[p(label | class)]`` of every answer, but for what it taught of its worker.
+        """``log E[p(label | class)]`` of every answer, without its own contribution to the rates.
 
-        ``classes`` are q(y) as of which the answers were counted.
+        ``classes`` is the q(y) by which the answers were counted.
         """
 
 
 @runtime_checkable
 class SupportsDraws(ClassAnnotators, Protocol):
-    """Class annotators whose sites can be drawn where the classes of all items are known.
+    """Class annotators whose sites can be drawn given the classes of all items.
 
-    Chains are drawn side by side: all arrays have an axis of chains in front, and so may the values
-    of ``log_answers``.
+    Several chains are drawn in parallel: all arrays have an axis of chains in front, and the values
+    in ``log_answers`` may have one, too.
     """
 
     def draw(
@@ -254,16 +254,16 @@ class SupportsDraws(ClassAnnotators, Protocol):
         items: Float[np.ndarray, "*chain state"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
-        """Values of the sites, from those of the draw before and how often who said what of what.
+        """Values of the sites, from those of the previous draw and counts of the labels.
 
-        ``items`` are in each state, which is a class where classes have no states. Learned
-        concentrations, which take a step towards where they are likeliest, are values, too.
+        ``items`` are the numbers of items in each state, which is a class if classes have no
+        states. The values include learned concentrations, which take a step towards their maximum.
         """
 
 
 @runtime_checkable
 class SupportsStateDraws(SupportsDraws, Protocol):
-    """Class annotators whose sites can be drawn where the states of all items are known."""
+    """Class annotators whose sites can be drawn given the states of all items."""
 
     def log_states(
         self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
@@ -273,12 +273,12 @@ class SupportsStateDraws(SupportsDraws, Protocol):
 
 @runtime_checkable
 class SupportsStates(Protocol):
-    """Class annotators under whom the items of a class have states."""
+    """Class annotators for which the items of a class have different states."""
 
     def sum_states(
         self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row state"]
     ) -> Float[Tensor, "*row class"]:
-        """Evidence of classes from evidence of their states."""
+        """Evidence for classes from evidence for their states."""
 
     def draw_states(
         self, values: Mapping[str, Tensor], assignments: Float[Tensor, "item class"]

@@ -1,4 +1,4 @@
-"""What a model and a guide ask of annotators, of pairs or of pages, by the same verbs."""
+"""Contracts of the answers' sites in models and guides, the same for pairs and pages."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ WorkerSites = Mapping[str, ConjugatePosterior | PointEstimate]
 
 
 class AnswerCoupling(Coupling, Protocol):
-    """What answers add to the bound, as messages between the items that they are about."""
+    """Terms of the answers in the bound, as messages between the items that they are about."""
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
-        """The terms at these q(z), whose gradient is exact."""
+        """The terms at these q(z), with an exact gradient."""
 
 
 class OwnersEvidence(Protocol):
-    """What is said of c, where clusters own components.
+    """Evidence about c, the clusters that own the components.
 
     It adds ``sum_{k<l} B_kl <c_k, c_l> + f(c)`` to the bound, with a convex f.
     """
 
     @property
     def gain(self) -> Float[Tensor, "component component"]:
-        """What the bound gains if two components are one cluster, or about so much."""
+        """The gain of the bound if two components are one cluster, perhaps approximate."""
 
     @property
     def between(self) -> Float[Tensor, "component component"]:
-        """B, symmetric; the diagonal is not read."""
+        """B, symmetric; the diagonal is not used."""
 
     def slope(
         self, owners: Float[Tensor, "component cluster"]
     ) -> Float[Tensor, "component cluster"]:
-        """The gradient of f, by which f is nowhere below ``f(c) + <slope, c' - c>``."""
+        """The gradient of f, so that ``f(c') >= f(c) + <slope, c' - c>`` everywhere."""
 
     def bound(self, owners: Float[Tensor, "component cluster"]) -> float:
-        """What is added, but for what c has no part in."""
+        """The terms added to the bound, up to a constant that does not depend on c."""
 
 
 class AnswerSites(Protocol):
-    """The verbs; ``rates`` are the statistics of the workers' global sites, by name."""
+    """Sites of answers; ``rates`` are the statistics of the workers' global sites, by name."""
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data have answers of this kind."""
@@ -64,29 +64,29 @@ class AnswerSites(Protocol):
         """Run the model's local sites."""
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
-        """Run the guide's, given q(z)."""
+        """Run the guide's local sites, given q(z)."""
 
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> AnswerCoupling:
-        """Messages between the items; ``weighted`` ones count by the weights of answers."""
+        """Messages between the items; with ``weighted``, multiplied by the answers' weights."""
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
-        """What the bound gains from the answers if two clusters were one."""
+        """The gain of the bound, from the answers, if two clusters were one."""
 
     def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> OwnersEvidence:
-        """What the answers say of which components are one cluster."""
+        """The evidence of the answers about which components are one cluster."""
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
-        """What is known of every worker, by the names that a table has for it."""
+        """Summary of the posterior of every worker, by names of columns of a table."""
 
     def first_points(self, rate: float) -> dict[str, Float[Tensor, "worker ..."]]:
-        """Where point estimates of rates start; a ``ValueError`` where these cannot serve."""
+        """Start of point estimates of rates; a ``ValueError`` if they are not supported."""
 
 
 @runtime_checkable
 class SupportsSites(Annotators, Protocol):
-    """Annotators with sites of another kind than a pair's: of pages, say."""
+    """Annotators with sites of another kind than those of pairs, such as of pages."""
 
     def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> AnswerSites:
-        """The verbs of the sites; ``owners`` as of ``annotators.sites_of``."""
+        """The sites; ``owners`` as in ``annotators.sites_of``."""

@@ -1,4 +1,4 @@
-"""What a guide may be asked for."""
+"""Optional contracts of guides, each for a feature of results, training or moves."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pyro_crowdclust.minibatches.batch import Batch
 
 @runtime_checkable
 class SupportsInfer(Protocol):
-    """A guide that knows q of the items: for ``assignments``, ``predict`` and all moves."""
+    """A guide that computes q(z) of items: for ``assignments``, ``predict`` and all moves."""
 
     def infer(self, batch: Batch) -> LocalPosterior:
-        """q(z) of the items of a batch, with the answers that it holds."""
+        """q(z) of the items of a batch, given the answers in it."""
 
 
 @runtime_checkable
@@ -27,35 +27,35 @@ class SupportsMixture(Protocol):
     """A guide of a mixture: for ``result.clusters``, ``components`` and the history."""
 
     def mixture(self) -> MixtureSummary:
-        """Weights, and what the components look like."""
+        """Weights, locations and covariances of the components."""
 
 
 @runtime_checkable
 class SupportsSharpness(Protocol):
-    """A guide whose q(z) can be read, once trained, with features that count less, or more."""
+    """A guide whose q(z) can be computed with another weight of the features after training."""
 
     @property
     def sharpness(self) -> float:
-        """tau, the power by which features count."""
+        """tau, the power of the features' likelihood."""
 
     def read_at(self, sharpness: float) -> SupportsSharpness:
-        """The same posterior with another tau, of another model where that has it, too."""
+        """The same posterior with another tau, and another model if tau is part of the model."""
 
 
 @runtime_checkable
 class SupportsPartition(Protocol):
-    """A guide that draws partitions: ``result`` then reads clusters from these draws."""
+    """A guide that draws partitions, from which ``result`` computes clusters."""
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
-        """The cluster of every item in every draw, by any numbers."""
+        """The cluster of every item in every draw; numbers of clusters are arbitrary."""
 
 
 @runtime_checkable
 class SupportsMakeRoom(Protocol):
-    """A guide that remembers something of every item: for ``update``."""
+    """A guide that stores values for every item: for ``update``."""
 
     def make_room(self, num_items: int) -> None:
-        """Have room for so many items, new ones last."""
+        """Extend the stored values to ``num_items`` items, with the new ones last."""
 
 
 @runtime_checkable
@@ -63,12 +63,12 @@ class SupportsWorkers(Protocol):
     """A guide of workers who answer about pairs: for ``result.workers``."""
 
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
-        """Rates and weight of every worker; None if the model has no workers."""
+        """Summary of every worker's rates and weight; None if the model has no workers."""
 
 
 @runtime_checkable
 class SupportsRateStatistics(Protocol):
-    """A guide of workers who say what belongs together: for ``result.pages`` and merge moves."""
+    """A guide of workers who answer about pairs or pages: for ``result.pages``, merge moves."""
 
     def rate_statistics(self) -> dict[str, Float[Tensor, "worker size"]]:
         """E[t] of every site of the annotators, by name."""
@@ -84,7 +84,7 @@ class SupportsConfusion(Protocol):
 
 @runtime_checkable
 class SupportsAnswerProbabilities(Protocol):
-    """A guide of class labels that says how likely other labels are, of the same items."""
+    """A guide of class labels that predicts further labels of the same items."""
 
     def answer_probabilities(
         self,
@@ -98,7 +98,7 @@ class SupportsAnswerProbabilities(Protocol):
 
 @runtime_checkable
 class SupportsClassTable(Protocol):
-    """A guide that learns the classes of clusters from known labels."""
+    """A guide that learns the class probabilities of clusters from known labels."""
 
     def class_table(self) -> Float[Tensor, "cluster class"] | None:
         """``E[rho_kc]``; None if the model has no such table."""
@@ -106,28 +106,28 @@ class SupportsClassTable(Protocol):
 
 @runtime_checkable
 class SupportsItemLogLikelihood(Protocol):
-    """A guide whose latents depend on the cluster, which it sums out itself."""
+    """A guide whose latents depend on the cluster, and which sums over both itself."""
 
     def item_log_likelihood(
         self, sites: Mapping[str, Tensor], batch: Batch, num_draws: int
     ) -> Float[Tensor, " item"]:
-        """``log p(o | Theta)``, with so many draws of each latent."""
+        """``log p(o | Theta)``, with ``num_draws`` draws of each latent."""
 
 
 @runtime_checkable
 class SupportsEpochs(Protocol):
-    """A guide that anneals something."""
+    """A guide with something that is annealed during training."""
 
     def set_epoch(self, epoch: float) -> None:
-        """How far training is, in epochs; told before every step."""
+        """Set the number of epochs done so far (a fraction within epochs); called at every step."""
 
 
 @runtime_checkable
 class MovableGuide(Protocol):
-    """What structural moves ask of a guide.
+    """The contract of guides for structural moves.
 
-    A verb changes everything that has a row per cluster, of the guide and of its model, in place:
-    parameters and buffers, which is what a rejected move is undone by.
+    Methods change everything that has a row per cluster, in the guide and its model, in place. This
+    must consist of parameters and buffers, which are restored if a move is rejected.
     """
 
     def infer(self, batch: Batch) -> LocalPosterior:
@@ -137,10 +137,10 @@ class MovableGuide(Protocol):
         """E[t] of the workers' rates, by site."""
 
     def merge(self, first: int, second: int) -> int:
-        """Give what one cluster holds to the other; returns the one that is now empty."""
+        """Move everything in one cluster to the other; returns the one that is now empty."""
 
     def empty(self, cluster: int) -> None:
-        """Let a cluster hold nothing."""
+        """Remove everything from a cluster."""
 
 
 @runtime_checkable
@@ -148,11 +148,11 @@ class SupportsSetRates(Protocol):
     """A guide whose workers' rates are point estimates: for the callback ``RateMoves``."""
 
     def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
-        """Put the rates where they are best, given how likely each answered pair is the same."""
+        """Set the rates to their optimum, given P(same) of each answered pair."""
 
 
 class Coupling(Protocol):
-    """Terms of the bound that are quadratic in q(z), as messages between items.
+    """Terms of the bound that are quadratic in q(z), computed as messages between items.
 
     With ``m_n(q)`` the message to item n, linear in the q of others, the terms are
     ``sum_n <q_n, m_n(q)> / 2``.
@@ -161,4 +161,4 @@ class Coupling(Protocol):
     num_items: int
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
-        """What each of the first ``num_items`` items hears; ``last`` in the last round."""
+        """The message to each of the first ``num_items`` items; ``last`` in the last round."""

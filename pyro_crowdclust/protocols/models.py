@@ -1,4 +1,4 @@
-"""What a model may be asked for, and what models and guides have in common."""
+"""Optional contracts of models, and functions for models and guides of any kind."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Guide = Callable[[Batch], Any]
 
 @runtime_checkable
 class SupportsCheck(Protocol):
-    """A model or guide that knows which data fit it."""
+    """A model or guide that checks its data."""
 
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` unless the data fit; ``fit`` asks before it trains."""
+        """Raise a ``ValueError`` unless the data fit; ``fit`` calls this before training."""
 
 
 def unwrapped(part: Any) -> Any:
-    """A model or guide without the handlers of Pyro that are around it.
+    """A model or guide without Pyro's handlers around it.
 
     Examples
     --------
@@ -40,20 +40,20 @@ def unwrapped(part: Any) -> Any:
     >>> unwrapped(poutine.scale(poutine.block(network), 0.5)) is network
     True
     """
-    # Pyro binds a handler and what it is around as the two arguments of one call.
+    # Pyro makes a partial with the handler and the handled function as its two arguments.
     while isinstance(part, partial) and isinstance(next(iter(part.args), None), Messenger):
         part = part.args[1]
     return part
 
 
 def module_of(part: Any) -> nn.Module | None:
-    """The module that a model or guide is, perhaps with handlers around it; None of a function."""
+    """The module of a model or guide, without handlers; None if it is a function."""
     inner = unwrapped(part)
     return inner if isinstance(inner, nn.Module) else None
 
 
 def name_of(part: Any) -> str:
-    """What a model or guide is called: a function's own name, a module's class.
+    """The name of a model or guide: that of the function, or of the class of a module.
 
     Examples
     --------
@@ -73,7 +73,7 @@ Part = TypeVar("Part")
 
 
 def part_of(whole: Any, name: str, kind: type[Part]) -> Part | None:
-    """What a module calls by this name, if it has it and it is of this kind; handlers aside.
+    """The child of a module with this name, if it is of this kind; otherwise None.
 
     By convention a model calls its parts ``annotators``, ``components``, ``emission`` and
     ``supervision``, a guide ``model`` and ``recognition``.
@@ -84,16 +84,16 @@ def part_of(whole: Any, name: str, kind: type[Part]) -> Part | None:
 
 
 def posteriors_of(guide: Any) -> Mapping[str, ConjugatePosterior] | None:
-    """The conjugate posteriors of a guide's global sites, by name; None of a guide without them.
+    """The conjugate posteriors of a guide's global sites, by name; None if it has none.
 
-    By convention a guide calls them ``posteriors``, a ``ModuleDict``.
+    By convention they are a ``ModuleDict`` called ``posteriors``.
     """
     return getattr(unwrapped(guide), "posteriors", None)
 
 
 @runtime_checkable
 class SupportsPriors(Protocol):
-    """A model with conjugate priors: they name the axes of its sites' draws (``dims``)."""
+    """A model with conjugate priors, which also have names of the axes of draws (``dims``)."""
 
     def priors(self) -> Mapping[str, ConjugatePrior]:
         """The global sites, by name."""
@@ -101,25 +101,25 @@ class SupportsPriors(Protocol):
 
 @runtime_checkable
 class SupportsGaps(Protocol):
-    """A model that knows what to do about missing features, which are NaN in ``batch.features``."""
+    """A model that can deal with missing features, which are NaN in ``batch.features``."""
 
     @property
     def takes_gaps(self) -> bool:
-        """Whether it does; ``fit`` refuses data with gaps for any other model."""
+        """Whether it can; ``fit`` refuses data with gaps for all other models."""
 
 
 @runtime_checkable
 class SupportsLikeness(Protocol):
-    """A model that hears how alike the items of pairs are, ``batch.likeness``."""
+    """A model that uses ``batch.likeness``, numbers that measure how similar items of pairs are."""
 
     @property
     def takes_likeness(self) -> bool:
-        """Whether it does; ``fit`` refuses data with likeness for any other model."""
+        """Whether it does; ``fit`` refuses data with likeness for all other models."""
 
 
 @runtime_checkable
 class SupportsDescribe(Protocol):
-    """A model whose sites deserve other variables in diagnostics than their own theta."""
+    """A model whose sites have other variables in diagnostics than their parameters theta."""
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Variables by name, for every site that has them; ``draws`` holds all global sites."""
@@ -127,7 +127,7 @@ class SupportsDescribe(Protocol):
 
 @runtime_checkable
 class SupportsDrawnFeatures(Protocol):
-    """A model that simulates features when it is given none."""
+    """A model that simulates features if the batch has none."""
 
     def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
         """Features, from the values of all sites of a run."""
@@ -135,7 +135,7 @@ class SupportsDrawnFeatures(Protocol):
 
 @runtime_checkable
 class SupportsDiscreteValues(Protocol):
-    """A model whose discrete site has other values than the clusters."""
+    """A model whose discrete site has other values than clusters."""
 
     def discrete_values(
         self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
@@ -145,7 +145,7 @@ class SupportsDiscreteValues(Protocol):
 
 @runtime_checkable
 class SupportsFeaturesOf(Protocol):
-    """A model that knows what latents of a cluster look like."""
+    """A model that maps latents of clusters to distributions of features."""
 
     def features_of(
         self, latent: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]

@@ -1,4 +1,4 @@
-"""What a network may be asked for."""
+"""Optional contracts of networks."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ class SupportsSetLinear(Protocol):
 
 @runtime_checkable
 class SupportsDrawParameters(Protocol):
-    """A network or emission that starts anew with every fit, in the precision that ``fit`` has."""
+    """A network or emission that every fit gives new random parameters, in its precision."""
 
     def draw_parameters(self) -> None:
-        """Draw its parameters, so that the seed of the fit decides them."""
+        """Draw its parameters, so that they depend on the seed of the fit."""
 
 
 @runtime_checkable
 class SupportsLearnPatterns(Protocol):
-    """A network whose first filters are what patches of the images look like."""
+    """A network whose first filters are learned from patches of the images, before training."""
 
     def learn_patterns(
         self, images: Float[Tensor, "item feature"], generator: torch.Generator
     ) -> None:
-        """Find them from some images."""
+        """Learn the filters from some images."""
 
 
 @runtime_checkable
 class SupportsSizeCheck(Protocol):
-    """A recognition network that knows its sizes."""
+    """A recognition network that checks its sizes."""
 
     def check_sizes(self, num_features: int, dim: int) -> None:
-        """Raise a ``ValueError`` unless it is of so many features and latent dimensions."""
+        """Raise a ``ValueError`` unless it has these numbers of features and latent dimensions."""
 
 
 @runtime_checkable
 class SupportsClustersCheck(Protocol):
-    """A recognition network of z, too, that knows of how many clusters it is."""
+    """A recognition network with a q(z | o) that checks its number of clusters."""
 
     def check_clusters(self, num_clusters: int) -> None:
-        """Raise a ``ValueError`` unless it is of so many."""
+        """Raise a ``ValueError`` unless it has this number of clusters."""

@@ -1,4 +1,4 @@
-"""What is read of a result."""
+"""The contract of a fitted result, for everything that reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 
 
 class FittedModel(Protocol):
-    """What texts, plots, diagnostics and questions to ask need of a fitted result."""
+    """The members of a fitted result that reports, plots, diagnostics and asking use."""
 
     @property
     def model(self) -> Any:
@@ -27,7 +27,7 @@ class FittedModel(Protocol):
 
     @property
     def data(self) -> CrowdData:
-        """What was learned from."""
+        """The training data."""
 
     @property
     def history(self) -> pd.DataFrame:
@@ -35,7 +35,7 @@ class FittedModel(Protocol):
 
     @property
     def stop_reason(self) -> str:
-        """Why training ended."""
+        """The reason why training ended."""
 
     @property
     def seconds(self) -> float:
@@ -55,7 +55,7 @@ class FittedModel(Protocol):
 
     @property
     def device(self) -> Any:
-        """Where the fit's tensors are."""
+        """The device of the fit's tensors."""
 
     @property
     def probabilities(self) -> Float[np.ndarray, "item cluster"]:
@@ -63,23 +63,23 @@ class FittedModel(Protocol):
 
     @property
     def has_assignments(self) -> bool:
-        """Whether there is a q(z) of the items."""
+        """Whether the guide has a q(z) of the items."""
 
     @property
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
-        """The guide's own number of every cluster, from the largest on; None: as they are."""
+        """The guide's number of every cluster, from the largest on; None: the same numbers."""
 
     @property
     def component_probabilities(self) -> Float[Tensor, "item component"]:
-        """q(z_i) of every training item, of components and in the guide's own order."""
+        """q(z_i) of every training item over components, in the guide's order."""
 
     @property
     def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
-        """The same as if nobody had been asked; None where there are no features."""
+        """The same without the answers; None if there are no features."""
 
     @property
     def owners(self) -> Float[np.ndarray, "component cluster"] | None:
-        """q(c) of every component, where clusters own components; None where each is one."""
+        """q(c) of every component, if the model has an ownership; otherwise None."""
 
     @property
     def assignments(self) -> Int[np.ndarray, " item"]:
@@ -89,11 +89,11 @@ class FittedModel(Protocol):
         """P(z_i = z_j) of pairs of training items, by the user's ids."""
 
     def same_cluster_by_position(self, left: Any, right: Any) -> Float[np.ndarray, " pair"]:
-        """The same by positions in the data."""
+        """P(z_i = z_j) of pairs of training items, by positions in the data."""
 
     @property
     def latent_means(self) -> Float[np.ndarray, "item dim"] | None:
-        """E_q[x_i] of every training item; None where the features are the latents."""
+        """E_q[x_i] of every training item; None if the features are the latents."""
 
     @property
     def workers(self) -> pd.DataFrame:
@@ -108,4 +108,4 @@ class FittedModel(Protocol):
         """q(y_i = k) of every training item, by the user's ids of items and classes."""
 
     def inside(self, seed: int | None = None) -> AbstractContextManager[None]:
-        """The fit's own parameter store, random numbers that repeat, and no gradients."""
+        """A context with the fit's parameter store, repeatable random numbers and no gradients."""

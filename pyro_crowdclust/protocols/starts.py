@@ -1,4 +1,4 @@
-"""What a start must be, and what a guide may be that begins at one."""
+"""Contracts of starts, and optional contracts of guides for starts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 
 
 class Start(Protocol):
-    """Where training begins: ``fit(initialize=...)``, given copies of model and guide."""
+    """A function that sets copies of model and guide to a start: ``fit(initialize=...)``."""
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Move parameters and posteriors; all chance is from the generator."""
+        """Set parameters and posteriors; all random numbers must be from the generator."""
 
 
 class SiteStatistics(Protocol):
-    """What a start knows about the global sites, such as a partition of some items."""
+    """Statistics of a start for the global sites, such as those of a partition of some items."""
 
     def statistics(self, model: Any) -> dict[str, Tensor]:
         """Expected sufficient statistics that its items add to sites of the model, by name."""
@@ -30,7 +30,7 @@ class SupportsStartAt(Protocol):
     """A guide that can begin at a partition of the items."""
 
     def start_at(self, start: SiteStatistics) -> None:
-        """Move the global sites to where the statistics put them."""
+        """Set the posteriors of the global sites to the priors plus the statistics."""
 
 
 @runtime_checkable
@@ -44,12 +44,12 @@ class SupportsStartAtPartition(Protocol):
         generator: torch.Generator,
         steps: int = 300,
     ) -> None:
-        """Train the networks of q(z | o) to find it."""
+        """Train the networks of q(z | o) to find the partition."""
 
 
 @runtime_checkable
 class SupportsStart(Protocol):
-    """A guide with a start of its own, in place of the default one."""
+    """A guide with its own start, which replaces the default one."""
 
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
-        """Move to where training is to begin."""
+        """Set the guide, and its model, to the start of training."""

@@ -1,4 +1,4 @@
-"""What a callback may be asked for."""
+"""The optional contract of callbacks with state."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 @runtime_checkable
 class SupportsState(Protocol):
-    """A callback with state of its own, which checkpoints keep."""
+    """A callback with state, which checkpoints save."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, of plain values and tensors."""
+        """The state, as plain values and tensors."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state."""
+        """Restore such a state."""

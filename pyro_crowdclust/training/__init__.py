@@ -1,4 +1,4 @@
-"""One training run: bound, natural gradients, checks and checkpoints."""
+"""Training of one fit: the bound, natural gradients, checks and checkpoints."""
 
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint

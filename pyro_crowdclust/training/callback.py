@@ -1,4 +1,4 @@
-"""What a callback must be."""
+"""The contract of callbacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyro_crowdclust.training.trainer import Trainer
 
 
 class Callback(Protocol):
-    """What happens after an epoch, ``fit(callbacks=...)``; it may have a state, too."""
+    """A function called after every epoch, ``fit(callbacks=...)``; see also ``SupportsState``."""
 
     def __call__(self, trainer: Trainer, /) -> None:
-        """Look at the run, change its guide, or add keys to ``history[-1]``."""
+        """Read the run, change its guide, or add keys to ``history[-1]``."""

@@ -1,4 +1,4 @@
-"""Checkpoints: all of a training run in one file, from which it goes on bit for bit."""
+"""Checkpoints: the whole state of a training run in a file, from which it resumes bit for bit."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.run_state import check_state, restore, state_of
 from pyro_crowdclust.training.trainer import Trainer
 
-# Of settings that differ so many characters are shown.
-_LONGEST = 80
+# The largest number of characters of a setting that are shown in an error.
+_MAX_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file to write all of a training run to, after every epoch, and at Ctrl-C and SIGTERM.
+    """A file for the whole state of a training run, written after epochs, at Ctrl-C and SIGTERM.
 
     Attributes
     ----------
     path
         The file.
     every
-        Write it in the middle of epochs, too: after so many steps, or so much time; None for the
-        ends of epochs alone.
+        Also write the file within epochs: after this number of steps, or this time; None for the
+        ends of epochs only.
     resume
-        Go on from the file if it is there, with the same answer, bit for bit, as if the run had
-        never been stopped; start anew if it is not. Data and settings must be those of the stopped
-        run, but for the budget and the number of processes.
+        Resume from the file if it exists, with the same result, bit for bit, as if the run had
+        never been stopped; start anew if it does not. Data and settings must be those of the
+        stopped run, except for the budget and the number of processes.
     """
 
     path: str | os.PathLike
@@ -55,20 +55,20 @@ class Checkpoint:
 
 
 class CheckpointKeeper:
-    """When and where a training run is written, and how it goes on.
+    """Writes the checkpoint of a training run, and resumes a run from it.
 
     Parameters
     ----------
     checkpoint
         The file, and when it is written.
     fingerprint
-        Texts that must be the same in the run that the file is of.
+        Texts that must equal those in the file when a run is resumed.
 
     Raises
     ------
     ValueError
-        If nothing can be written at ``path``, if there is a file that is no checkpoint or one of
-        other data or settings, or if ``every`` is neither a number of steps nor a time.
+        If nothing can be written at ``path``, if the file there is no checkpoint, or one of other
+        data or settings, or if ``every`` is neither a number of steps nor a time.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class CheckpointKeeper:
             _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
 
     def begin(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
-        """Take up a run from the file, and make sure that there is room for the next one.
+        """Resume the run from the file, if there is one, and check that a new one can be written.
 
         Raises
         ------
         ValueError
-            If the checkpoint is of another model or guide, or if there is no room.
+            If the checkpoint is of another model or guide, or if the disk has no room.
         """
         self.trainer, self.callbacks = trainer, callbacks
         num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
@@ -114,8 +114,8 @@ class CheckpointKeeper:
                 restore(trainer, callbacks, self._state["trainer"])
             except UNREADABLE as error:
                 raise ValueError(
-                    f"the checkpoint {self.path} does not fit this fit ({error}): remove it, or go "
-                    "on with the model and guide that it was made with"
+                    f"the checkpoint {self.path} is of another model or guide ({error}): remove "
+                    "it, or resume with the model and guide that it was made with"
                 ) from error
             seconds = self._state["seconds"]
             self._state = None
@@ -124,20 +124,20 @@ class CheckpointKeeper:
 
     @property
     def seconds(self) -> float:
-        """Time of the whole fit up to now, in this process and before."""
+        """Time of the fit so far, including that before it was resumed."""
         return time.perf_counter() - self.started
 
     def after_step(self) -> None:
-        """Write the file if it is time to, or if the process is asked to end."""
-        if self._heard is not None or self._is_due():
+        """Write the file if it is due, or if a signal is waiting, which is then delivered."""
+        if self._pending is not None or self._is_due():
             self.write()
-        if self._heard is not None:
+        if self._pending is not None:
             self._deliver()
 
     def after_epoch(self) -> None:
-        """Write the file."""
+        """Write the file, and deliver a waiting signal."""
         self.write()
-        if self._heard is not None:
+        if self._pending is not None:
             self._deliver()
 
     def _is_due(self) -> bool:
@@ -148,7 +148,7 @@ class CheckpointKeeper:
         )
 
     def write(self) -> None:
-        """Write the file; a warning if that is not possible, for training can still go on."""
+        """Write the file; if that is not possible, warn, since training can still go on."""
         if not self.trainer.ranks.is_first:
             return
         state = {
@@ -160,27 +160,27 @@ class CheckpointKeeper:
             write_file(self.path, "checkpoint", state)
         except NotDescribable as error:
             raise ValueError(
-                f"the checkpoint cannot hold this: {error}. Callbacks may put numbers and texts in "
-                "the history, and return plain values and tensors from state_dict()"
+                f"the checkpoint cannot be written: {error}. Callbacks may add numbers and texts "
+                "to the history, and return plain values and tensors from state_dict()"
             ) from error
         except OSError as error:
             warnings.warn(
-                f"no checkpoint of step {self.trainer.steps_done} at {self.path} "
-                f"({error.strerror or error}); training goes on, and the last one is kept: make "
-                "room",
+                f"the checkpoint of step {self.trainer.steps_done} could not be written at "
+                f"{self.path} ({error.strerror or error}); training goes on, and the previous "
+                "checkpoint is kept: free disk space for the next one",
                 stacklevel=3,
             )
         self._written_at_step, self._written_at = self.trainer.steps_done, time.perf_counter()
 
-    _heard: int | None = None
+    _pending: int | None = None
     _handlers: dict[int, Any]
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Let Ctrl-C and SIGTERM wait for the end of the step, and for the file.
 
-        Between two halves of a step there is nothing whole to be written. When the file is, the
-        signal is delivered again to whoever heard it before. A second one is not made to wait.
+        In the middle of a step there is no consistent state to be written. After the file is
+        written, the signal is passed to its previous handler. A second signal does not wait.
         """
         self._handlers = {}
         if threading.current_thread() is threading.main_thread():
@@ -188,25 +188,25 @@ class CheckpointKeeper:
                 handler = signal.getsignal(number)
                 if handler not in (None, signal.SIG_IGN):
                     self._handlers[number] = handler
-                    signal.signal(number, self._hear)
+                    signal.signal(number, self._handle)
         try:
             yield
         finally:
-            self._stop_listening()
+            self._restore_handlers()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self._heard is None:
-            self._heard = number
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._pending is None:
+            self._pending = number
         else:
             self._deliver()
 
     def _deliver(self) -> None:
-        number, self._heard = self._heard, None
-        self._stop_listening()
+        number, self._pending = self._pending, None
+        self._restore_handlers()
         if number is not None:
             signal.raise_signal(number)
 
-    def _stop_listening(self) -> None:
+    def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
@@ -228,24 +228,25 @@ def _check_fingerprint(path: Path, found: dict[str, str], needed: dict[str, str]
         return
     if "data" in differing:
         raise ValueError(
-            f"the checkpoint {path} is of other data: give fit the data that it was made with, "
-            "another file as checkpoint, or resume=False to start anew"
+            f"the checkpoint {path} was made with other data: pass these data, another file as "
+            "checkpoint, or resume=False to start anew"
         )
     shown = "; ".join(_difference(name, found.get(name), needed[name]) for name in differing)
     raise ValueError(
-        f"the checkpoint {path} is of other settings: {shown}. Give fit those that it was made "
-        "with, another file as checkpoint, or resume=False to start anew"
+        f"the checkpoint {path} was made with other settings: {shown}. Pass those settings, "
+        "another file as checkpoint, or resume=False to start anew"
     )
 
 
 def _difference(name: str, before: str | None, now: str) -> str:
-    """Both texts; of long ones only what follows after they begin to differ."""
+    """Both texts; long ones are cut around the place where they begin to differ."""
     before = "nothing" if before is None else before
     start = 0
-    if max(len(before), len(now)) > _LONGEST:
-        start = max(0, len(os.path.commonprefix([before, now])) - _LONGEST // 2)
+    if max(len(before), len(now)) > _MAX_CHARACTERS:
+        start = max(0, len(os.path.commonprefix([before, now])) - _MAX_CHARACTERS // 2)
     was, is_now = (("..." if start else "") + text[start:] for text in (before, now))
     was, is_now = (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in (was, is_now)
+        text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
+        for text in (was, is_now)
     )
     return f"{name} was {was} and is {is_now}"

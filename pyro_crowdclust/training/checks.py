@@ -30,19 +30,19 @@ from pyro_crowdclust.protocols import (
 from pyro_crowdclust.training.copies import copied
 
 _PACKAGE = __name__.partition(".")[0]
-# Of an installation, folders of the library's dependencies.
+# Folders of installed packages, which are not the user's own code.
 _LIBRARIES = {"site-packages", "dist-packages"}
 
 
 class Sites(NamedTuple):
-    """What a bound must know of model and guide.
+    """Facts about the sites of model and guide on which the choice of a bound depends.
 
     Attributes
     ----------
     enumerates
         Whether any site is enumerated.
     max_plate_nesting
-        Levels of plates.
+        The number of levels of plates.
     of_model_alone
         Sites that the model enumerates and the guide does not have.
     """
@@ -53,7 +53,7 @@ class Sites(NamedTuple):
 
 
 def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Trace]:
-    """One run of the guide and one of the model against it, without enumeration."""
+    """Traces of a run of the guide and of the model with its values, without enumeration."""
     guide_trace = _trace("guide", guide, batch)
     return _trace("model", poutine.replay(model, trace=guide_trace), batch), guide_trace
 
@@ -69,9 +69,9 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
             given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
         own = _place_in_users_code(error)
         remedy = (
-            "Build its networks for features of this size, and give fit their dtype and device"
+            "Build its networks for features of this size, and pass their dtype and device to fit"
             if own is None
-            else f"It happens in {own}"
+            else f"The error is in {own}"
         )
         raise ValueError(
             f"the {role} cannot run on a batch with {given}: {first_line(error)}. {remedy}"
@@ -79,7 +79,7 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
 
 
 def _place_in_users_code(error: BaseException) -> str | None:
-    """The innermost function of the user's own in which an error happened, if there is one."""
+    """The innermost function outside the library and its dependencies that raised an error."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = Path(frame.f_code.co_filename)
         is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
@@ -97,22 +97,22 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
-    Sites that the model itself enumerates need none, but one weight for all items. Latents of items
-    must be those of the batch. Networks must be copied with model and guide.
+    A site that the model itself enumerates needs none, but must have the same weight for all items.
+    Latents of items must be those of the batch. Networks must be copied with model and guide.
     """
     model_trace, guide_trace = traces_of(model, guide, batch)
     check_drawn_items(guide_trace, batch)
     _check_weights(model_trace, guide_trace, batch)
-    _warn_of_unweighted(model, model_trace, batch)
+    _warn_if_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
     of_model_alone = [name for name in in_model if name not in in_guide]
     missing = [name for name in of_model_alone if not in_model[name]["infer"].get("enumerate")]
     if missing:
         raise ValueError(
-            f"the guide misses the model's site{'s' * (len(missing) > 1)} "
+            f"the guide lacks the model's site{'s' * (len(missing) > 1)} "
             f"{', '.join(map(repr, missing))}: sample every latent site of the model in the "
-            'guide, or mark it infer={"enumerate": "parallel"} in the model'
+            'guide, or mark it with infer={"enumerate": "parallel"} in the model'
         )
     surplus = [
         name
@@ -121,8 +121,8 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     ]
     if surplus:
         raise ValueError(
-            f"the guide samples {', '.join(map(repr, surplus))}, which the model has not: rename "
-            'the site, or mark it infer={"is_auxiliary": True}'
+            f"the guide samples {', '.join(map(repr, surplus))}, which the model does not have: "
+            'rename the site, or mark it with infer={"is_auxiliary": True}'
         )
     _check_copied(model, guide, batch)
     sites = [*in_model.values(), *in_guide.values()]
@@ -131,23 +131,24 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:
-    """Raise a ``ValueError`` for a guide with data in it, as a model has.
+    """Raise a ``ValueError`` if the guide observes data, which only a model does.
 
-    Factors and deterministic sites are none.
+    Factors and deterministic sites are not data.
     """
     for name, site in trace_sites(guide_trace).items():
         is_data = site["is_observed"] and not is_deterministic(site)
         if is_data and not isinstance(site["fn"], Unit):
             raise ValueError(
-                f"the guide observes {name!r}, which is for the model: call fit(model, guide, "
-                "data) in this order, and leave obs= out of the guide"
+                f"the guide observes {name!r}, but only the model may observe data: call "
+                "fit(model, guide, data) in this order, and leave obs= out of the guide"
             )
 
 
 def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
-    """Raise a ``ValueError`` for modules that a function reads from outside, and nobody copies.
+    """Raise a ``ValueError`` for modules that a function uses but that are not copied with it.
 
-    They are what two copies of model and guide share, each with a parameter store of its own.
+    They are recognized as the parameters that two copies of model and guide share, although each
+    copy has its own parameter store.
     """
     store = pyro.get_param_store()
     roots = [root for root in map(module_of, (model, guide)) if root is not None]
@@ -166,14 +167,15 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
     if shared:
         raise ValueError(
             f"the parameter {shared[0].replace('$$$', '.')!r} ({len(shared)} such) is of a module "
-            "that model or guide reads from outside, and that is not copied with them: fit would "
-            "change your own module, and every fit the results of those before. Make both methods "
-            "of an nn.Module that holds it, or hand it over, by functools.partial(model, net=net)"
+            "that model or guide uses as a global variable and that is not copied with them: fit "
+            "would change your own module, and each fit would change earlier results. Make model "
+            "and guide methods of an nn.Module that holds it, or pass it as an argument, with "
+            "functools.partial(model, net=net)"
         )
 
 
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
-    """Raise a ``ValueError`` where Pyro would refuse, or ignore, that items weigh differently."""
+    """Raise a ``ValueError`` if Pyro would refuse, or ignore, the different weights of items."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
     for name, site in trace_sites(model_trace).items():
         frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
@@ -184,7 +186,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
         ]
         if subsampled and not one_weight:
             raise ValueError(
-                f"the plate {subsampled[0]!r} takes all items of a batch to weigh the same, but "
+                f"the plate {subsampled[0]!r} gives all items of a batch the same weight, but "
                 f"items with answers are drawn more often: use pyro.plate({subsampled[0]!r}, "
                 "len(batch.items)) with poutine.scale(scale=batch.item_weight)"
             )
@@ -195,28 +197,29 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             _check_site_of_pairs(name, scaled, guide_trace)
         elif scaled:
             raise ValueError(
-                f"the model enumerates {name!r} under a weight for every item, but Pyro sums over "
-                f"it under one number only: {_remedy_of_items(name, guide_trace, one_weight)}"
+                f"the model enumerates {name!r} with a different weight for every item, but Pyro "
+                "can sum over it only if all weights are the same number: "
+                f"{_remedy_for_items(name, guide_trace, one_weight)}"
             )
 
 
 def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
-    """Raise a ``ValueError`` where Pyro does not sum over a site of answers about pairs."""
+    """Raise a ``ValueError`` if Pyro cannot sum over a site in the plate of the answers."""
     by_hand = (
-        f"leave {name!r} out and sum over it in the distribution of what hangs on it, such as "
-        "pyro.distributions.MixtureSameFamily"
+        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
+        "such as pyro.distributions.MixtureSameFamily"
     )
     in_guide = _enumerated_in(guide_trace)
     if in_guide:
         raise ValueError(
-            f"the model enumerates {name!r} in the plate of the answers, but Pyro does not sum "
-            f"over it beside the guide's {', '.join(in_guide)}: {by_hand}"
+            f"the model enumerates {name!r} in the plate of the answers, but Pyro cannot sum over "
+            f"it while the guide enumerates {', '.join(in_guide)}: {by_hand}"
         )
     if scaled:
         raise ValueError(
-            f"the model enumerates {name!r} under a weight for every answer, but Pyro sums over it "
-            "under one number only: scale by batch.pair_scale, which is one where all answers "
-            f"weigh the same, or {by_hand}"
+            f"the model enumerates {name!r} with a different weight for every answer, but Pyro can "
+            "sum over it only if all weights are the same number: scale by batch.pair_scale, which "
+            f"is one number if all answers have the same weight, or {by_hand}"
         )
 
 
@@ -225,34 +228,35 @@ def _enumerated_in(trace: Trace) -> list[str]:
     return [repr(name) for name, site in sites if site["infer"].get("enumerate")]
 
 
-def _remedy_of_items(name: str, guide_trace: Trace, one_weight: bool) -> str:
+def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool) -> str:
     in_guide = _enumerated_in(guide_trace)
     if one_weight:
-        return "scale by batch.item_scale, which is one where all items weigh the same"
+        return "scale by batch.item_scale, which is one number as all items have the same weight"
     if in_guide:
         return (
-            "items with answers weigh differently, and the guide enumerates "
-            f"{', '.join(in_guide)} alone, so leave {name!r} out and sum over it in the "
-            "distribution of what hangs on it, such as pyro.distributions.MixtureSameFamily"
+            "items with answers have other weights, and the guide enumerates only "
+            f"{', '.join(in_guide)}, so leave out {name!r} and sum over it in the distribution of "
+            "the site that depends on it, such as pyro.distributions.MixtureSameFamily"
         )
     return (
-        "items with answers weigh differently, so wrap the guide, EnumeratedGuide(model, guide), "
-        "which enumerates it in the guide"
+        "items with answers have other weights, so enumerate it in the guide, by wrapping this as "
+        "EnumeratedGuide(model, guide)"
     )
 
 
-def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> None:
-    """Warn of a model for which a minibatch is all there is, although it learns of all data.
+def _warn_if_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> None:
+    """Warn if a model does not scale the observations of a minibatch up to all data.
 
-    What latents outside of a plate of items, or of answers about pairs, learn hangs on how many of
-    these there are. Such a model is one whose observations there have no scale; and where they are
-    weighed in another way than by Pyro's scales, the weights make a difference.
+    The posterior of latents outside the plate of items, or of answers about pairs, depends on the
+    number of these. A model is warned of if its observations in the plate have no Pyro scale and
+    its log-density does not change with the weights of the batch, by which it might scale them in
+    another way.
     """
     latents = _latent_sites(model_trace).values()
     items, pairs = len(batch.items), batch.num_pairs
     for plate, size, weights, all_of in (
-        ("items", items, "item_weight", f"all of the {batch.num_items} that there are"),
-        ("pairs", pairs, "pair_weight", "all answers that there are"),
+        ("items", items, "item_weight", f"all {batch.num_items} items of the data"),
+        ("pairs", pairs, "pair_weight", "all answers of the data"),
     ):
         weight = getattr(batch, weights)
         if bool((weight == 1).all()):
@@ -268,13 +272,13 @@ def _warn_of_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> No
             continue
         heavier = dataclasses.replace(batch, **{weights: 2 * weight})
         with torch.random.fork_rng():
-            # Of the same values, also of sites that the guide leaves to the model.
+            # With the same values, also at sites that only the model has.
             other = _trace("model", poutine.replay(model, trace=model_trace), heavier)
         if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
             warnings.warn(
-                f"the model takes the {size} {plate} of a minibatch for {all_of}, at "
+                f"the model counts the {size} {plate} of a minibatch as if they were {all_of}, at "
                 f"site{'s' * (len(observed) > 1)} {', '.join(map(repr, observed))}, so that its "
-                f"posterior is too wide: scale the plate of the {plate} by "
+                f"posterior is too wide: scale the plate of the {plate} with "
                 f"poutine.scale(scale=batch.{weights}), or fit with batch_size=None",
                 stacklevel=4,
             )

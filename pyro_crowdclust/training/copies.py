@@ -1,4 +1,4 @@
-"""Copies of a user's model and guide, and of what training changes in them."""
+"""Copies of a user's model and guide, and of the tensors that training changes in them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from pyro_crowdclust.training.isolation import share_store
 
 
 def copied(model: Callable[..., Any], guide: Callable[..., Any]) -> tuple[Callable, Callable]:
-    """Copies of both that share nothing with the originals that training changes.
+    """Copies of both, which training can change without changing the originals.
 
-    Copies of a result's read the process's parameter store, in which they are then trained.
+    Copies of a result's model and guide use the parameter store of the process, in which they are
+    then trained.
 
-    Copying makes a Pyro autoguide forget its model, and the list that it is part of, in the
-    original and in the copy alike; here both remember.
+    ``copy.deepcopy`` makes a Pyro autoguide forget its model, and the list that it is part of, in
+    the original as well as in the copy; this function restores them in both.
     """
     autoguides = _autoguides(guide)
     known = [(autoguide._model, autoguide.master) for autoguide in autoguides]
@@ -45,10 +46,10 @@ def _autoguides(guide: Callable[..., Any]) -> list[AutoGuide]:
 
 @torch.no_grad()
 def own_parameters() -> None:
-    """Give the parameters in Pyro's store memory of their own.
+    """Copy the parameters in Pyro's store to separate memory.
 
-    A parameter begins as the tensor that an autoguide's ``init_loc_fn`` returned, or ``pyro.param``
-    was given, and would take the user's along as it is stepped.
+    A parameter begins as the very tensor that an autoguide's ``init_loc_fn`` returned, or that
+    ``pyro.param`` was given, so that training would change the user's tensor.
     """
     store = pyro.get_param_store()
     state = store.get_state()
@@ -66,7 +67,8 @@ def named_tensors(
 ) -> dict[str, Tensor]:
     """Everything that training may change: parameters and buffers, each once, by name.
 
-    A guide that holds its model shares the model's; ``store`` holds Pyro's own, unconstrained.
+    A guide that holds its model shares the model's tensors, which have one name; ``store`` holds
+    the unconstrained parameters of Pyro's store.
     """
     named: dict[str, Tensor] = {}
     for role, part in (("model", model), ("guide", guide)):
@@ -81,14 +83,14 @@ def named_tensors(
 
 @torch.no_grad()
 def copied_into(old: Tensor | None, new: Tensor) -> Tensor:
-    """A copy of ``new``, in the memory of ``old`` where it fits."""
+    """A copy of ``new``, in the memory of ``old`` if shape, dtype and device are the same."""
     if old is None or (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
         return new.detach().clone()
     return old.copy_(new)
 
 
 def check_same_tensors(found: Mapping[str, Tensor], needed: Mapping[str, Tensor]) -> None:
-    """Raise a ``ValueError`` unless both have the same names, and shapes under every name."""
+    """Raise a ``ValueError`` unless both have the same names, with the same shapes."""
     missing = [*(needed.keys() - found.keys()), *(found.keys() - needed.keys())]
     if missing:
         name = min(missing)

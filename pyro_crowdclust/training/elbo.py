@@ -1,8 +1,8 @@
-"""The bound of a fit: which one it is, computed with no more than it needs, and kept in files.
+"""The bound of a fit: the choice of it, its computation in few operations, and its form in files.
 
-Every bound here is Pyro's, ``E_q[log p - log q]`` of the sites of model and guide. The default of
+Every bound here is Pyro's, ``E_q[log p - log q]`` of the sites of model and guide. The default for
 models without enumerated sites, ``PlainELBO``, computes Pyro's ``Trace_ELBO`` in fewer operations;
-that of others, ``EnumeratedELBO``, is Pyro's ``TraceEnum_ELBO`` in one precision.
+the default for others, ``EnumeratedELBO``, is Pyro's ``TraceEnum_ELBO`` in one precision.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from pyro_crowdclust.protocols import unwrapped
 
 
 class PlainELBO(Trace_ELBO):
-    """``Trace_ELBO`` with ``sum log q - sum log p`` as its loss, and no more.
+    """``Trace_ELBO`` computed as ``sum log q - sum log p``, without score functions.
 
-    Where all sites of the guide are reparameterized, or return their means, no site has a score
-    function, and the loss is the plain difference: to rounding the same number as Pyro's, with the
-    same gradients. Pyro's own asks every site for its score parts and reads its log-density as a
-    number, which takes a twentieth of a step on a processor, and for which a GPU is waited for. Any
-    other guide, many particles, and steps with Pyro's checks on are left to ``Trace_ELBO``.
+    If all sites of the guide are reparameterized, or return their means, no site has a score
+    function, and the loss is the plain difference: the same number as Pyro's up to rounding, with
+    the same gradients. Pyro's own implementation also computes the score parts of every site and
+    converts log-densities to numbers, which takes a twentieth of a step on a CPU and makes it wait
+    for a GPU. Other guides, several particles, and steps with Pyro's validation are left to
+    ``Trace_ELBO``.
     """
 
     def differentiable_loss(
@@ -66,9 +67,9 @@ class PlainELBO(Trace_ELBO):
 
 
 class _Sites(Messenger):
-    """Collects the sites of a run, which take the values of earlier ones with the same name.
+    """Collects the sites of a run, with the values of earlier sites of the same names.
 
-    What ``poutine.trace`` of a ``poutine.replay`` keeps, in one handler, and nothing else of it.
+    It is ``poutine.trace`` of a ``poutine.replay`` in one handler, reduced to what is needed here.
     """
 
     def __init__(self, earlier: Mapping[str, Message] | None = None) -> None:
@@ -91,7 +92,7 @@ def _distribution(site: Message) -> Any:
 
 
 def _divergence(of_guide: Message, of_model: Message | None) -> Tensor | None:
-    """The whole ``KL(q || p)`` of a site under neither scale nor mask, where q knows it."""
+    """``KL(q || p)`` in closed form, of a site with neither scale nor mask; None if unknown."""
     if of_model is None or not (_is_plain(of_guide) and _is_plain(of_model)):
         return None
     q, p = of_guide["fn"], of_model["fn"]
@@ -110,9 +111,9 @@ def _is_plain(site: Message) -> bool:
 
 
 class _Total:
-    """A sum of log-densities, scaled and masked as Pyro does it, in float64.
+    """A sum of log-densities, scaled and masked as in Pyro, in float64.
 
-    Log-densities under one scale, which are those of one plate, are added before they are scaled.
+    Log-densities with the same scale tensor, that of a plate, are added before they are scaled.
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ class _Total:
         self._plates: dict[int, tuple[Tensor, Tensor]] = {}
 
     def add(self, site: Message, sign: int = 1) -> None:
-        """Add the log-density of a site, or take it away."""
+        """Add the log-density of a site, or subtract it with ``sign=-1``."""
         if isinstance(site["fn"], StatisticValued) and site["fn"].adds_nothing:
             return
         log_prob = _distribution(site).log_prob(site["value"], *site["args"], **site["kwargs"])
@@ -146,10 +147,10 @@ class _Total:
 
 
 class EnumeratedELBO(TraceEnum_ELBO):
-    """``TraceEnum_ELBO`` of sites in several precisions, of which it takes the widest.
+    """``TraceEnum_ELBO`` of sites in several precisions, computed in the widest of them.
 
-    Pyro multiplies the probabilities of an enumerated site with log-densities that have weights,
-    which are float64, where networks are mostly float32; torch refuses products of the two.
+    Pyro multiplies the probabilities of an enumerated site with weighted log-densities. Weights are
+    float64 and networks mostly float32, but torch refuses such products.
     """
 
     def _get_trace(
@@ -166,13 +167,13 @@ class EnumeratedELBO(TraceEnum_ELBO):
 
 
 def _densities(packed: dict[str, Any]) -> Iterator[Tensor]:
-    """What Pyro adds and multiplies of a site; some parts of the score are numbers."""
+    """The tensors that Pyro adds and multiplies for a site; some parts of the score are numbers."""
     parts = packed["log_prob"], packed["unscaled_log_prob"], *packed.get("score_parts", ())
     return (part for part in parts if isinstance(part, Tensor))
 
 
 def _cast(packed: dict[str, Any], dtype: torch.dtype) -> None:
-    """Bring a site's densities to one precision, with the names of their dimensions."""
+    """Convert a site's densities to one precision, with the names of their dimensions."""
 
     def cast(part: Any) -> Any:
         if not isinstance(part, Tensor):
@@ -188,37 +189,38 @@ def _cast(packed: dict[str, Any], dtype: torch.dtype) -> None:
 
 
 def check_precision(elbo: ELBO, error: RuntimeError) -> None:
-    """Raise a ``ValueError`` if an error is that of Pyro's bound about sites in two precisions."""
+    """Raise a ``ValueError`` if an error of Pyro's bound is due to sites in two precisions."""
     if isinstance(elbo, TraceEnum_ELBO) and "same dtype" in str(error):
         raise ValueError(
-            f"sites of model and guide are in several precisions, which {type(elbo).__name__} does "
-            "not multiply: leave elbo out, or pass training.EnumeratedELBO("
-            f"max_plate_nesting={elbo.max_plate_nesting}), which is TraceEnum_ELBO in the widest"
+            "sites of model and guide are in several precisions, which "
+            f"{type(elbo).__name__} cannot combine: leave elbo out, or pass "
+            f"training.EnumeratedELBO(max_plate_nesting={elbo.max_plate_nesting}), which is "
+            "TraceEnum_ELBO in the widest of them"
         ) from error
 
 
 def check_sums(elbo: ELBO | None, enumerated: Sequence[str]) -> None:
-    """Raise a ``ValueError`` if a bound would draw sites that the model alone has, not sum them."""
+    """Raise a ``ValueError`` if a bound would draw sites of the model that must be summed over."""
     if enumerated and isinstance(elbo, Trace_ELBO):
         raise ValueError(
             f"the model enumerates {', '.join(map(repr, enumerated))}, but {type(elbo).__name__} "
-            "sums over no site: leave elbo out, or pass a training.EnumeratedELBO"
+            "does not sum over sites: leave elbo out, or pass a training.EnumeratedELBO"
         )
 
 
 def default_elbo(enumerates: bool, max_plate_nesting: int = 1) -> ELBO:
-    """The bound of models with so many levels of plates, with or without enumerated sites."""
+    """The default bound for a number of levels of plates, with or without enumerated sites."""
     kind = EnumeratedELBO if enumerates else PlainELBO
     return kind(max_plate_nesting=max_plate_nesting)
 
 
-# What the constructor of every bound of Pyro takes that changes its value.
+# Arguments of the constructors of Pyro's bounds that change their value.
 _OPTIONS = ("num_particles", "max_plate_nesting", "vectorize_particles", "tail_adaptive_beta")
 _KINDS = {kind.__name__: kind for kind in (PlainELBO, EnumeratedELBO, Trace_ELBO, TraceEnum_ELBO)}
 
 
 class LostELBO(ELBO):
-    """Stands for a bound that a file could not keep: a class of the user's own.
+    """Placeholder of a user-defined bound, which a file cannot hold.
 
     Parameters
     ----------
@@ -232,15 +234,16 @@ class LostELBO(ELBO):
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise ValueError(
-            f"the fit had a bound of its own, {self.kind}, which its file does not hold: only "
-            "result.elbo is known, and no other batch can be given a bound"
+            f"the fit was trained with the user-defined bound {self.kind}, which files cannot "
+            "hold: after loading only result.elbo is known, and the bound of other data cannot be "
+            "computed"
         )
 
     loss = differentiable_loss = loss_and_grads = _get_trace = _refuse
 
 
 def elbo_fields(elbo: ELBO) -> dict[str, Any]:
-    """What a file holds of a bound: the name of its class and its options."""
+    """The entries of a file for a bound: the name of its class and its options."""
     if isinstance(elbo, LostELBO):
         return {"kind": elbo.kind}
     fields = {"kind": type(elbo).__name__}
@@ -250,20 +253,20 @@ def elbo_fields(elbo: ELBO) -> dict[str, Any]:
 
 
 def can_be_kept(elbo: ELBO) -> bool:
-    """Whether a file can hold all of a bound."""
+    """Whether a file can hold a bound completely."""
     return type(elbo) in _KINDS.values()
 
 
 def elbo_of_fields(fields: Mapping[str, Any]) -> ELBO:
-    """Inverse of ``elbo_fields``; of any other class a ``LostELBO``, and not a bound like it."""
+    """Inverse of ``elbo_fields``; a ``LostELBO`` for classes that a file cannot hold."""
     options = {name: fields[name] for name in _OPTIONS if name in fields}
     if not options or fields["kind"] not in _KINDS:
         return LostELBO(fields["kind"])
     elbo = _KINDS[fields["kind"]]()
-    # The constructor would count a dimension for vectorized particles once more.
+    # The constructor would add the dimension of vectorized particles a second time.
     vars(elbo).update(options)
     return elbo
 
 
-# In the options of a fit that are in a file: the bound is that of the result.
+# Stands in the saved options of a fit for the bound, which is that of the result.
 OF_RESULT = "that of the result"

@@ -1,4 +1,4 @@
-"""Short descriptions of data and settings, to see whether a fit goes on from its own checkpoint."""
+"""Fingerprints of data and settings, to check that a checkpoint is of the same fit."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.files.description import NotDescribable, describe
 
-# Of larger data so many evenly spaced rows of the features are read.
+# The digest of larger data uses this many evenly spaced rows of the features.
 _ROWS = 65_536
 
 
 def portrait(value: Any) -> str:
-    """What ``value`` is, as text: equal for equal parts of the library and plain values.
+    """A description of ``value`` as text: equal for equal parts of the library and plain values.
 
-    Of a function, and of an object of anybody else's class, it is the name.
+    For functions, and objects of classes outside the library, it is the name.
 
     Examples
     --------
@@ -46,8 +46,8 @@ def portrait(value: Any) -> str:
 def fingerprint_of(
     data: CrowdData, callbacks: Sequence[Any], settings: dict[str, Any]
 ) -> dict[str, str]:
-    """Texts that must be the same if a fit is to go on from a checkpoint."""
-    # What callbacks hold changes as they are called, so that only their kinds can be compared.
+    """Texts that must be the same for a fit to resume from a checkpoint."""
+    # The state of callbacks changes in training, so that only their kinds can be compared.
     kinds = [_kind(part) for part in callbacks]
     texts = {name: portrait(value) for name, value in settings.items()}
     return {"data": data_digest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
@@ -86,7 +86,8 @@ def _feed(digest: Any, value: Any) -> None:
     elif isinstance(value, np.ndarray | pd.Index):
         values = np.asarray(value, dtype=object)
         if any(isinstance(one, tuple) for one in values):
-            # Pandas refuses them beside numbers, and files make NumPy's scalars plain ones.
+            # Pandas refuses mixtures of tuples and numbers, and files turn NumPy's scalars into
+            # plain ones.
             values = np.array([repr(_plain(one)) for one in values], dtype=object)
         _feed(digest, [len(value), pd.util.hash_array(values, categorize=False)])
     elif isinstance(value, dict):
@@ -102,7 +103,7 @@ def _feed(digest: Any, value: Any) -> None:
 
 
 def _plain(one: Any) -> Any:
-    """An id in which no scalar is NumPy's."""
+    """An id with NumPy's scalars converted to plain ones."""
     if isinstance(one, tuple):
         return tuple(map(_plain, one))
     return one.item() if isinstance(one, np.generic) else one

@@ -1,4 +1,4 @@
-"""Checks of what a fit is given: a model, a guide that is of it, and data that it can hear."""
+"""Checks of the arguments model, guide and data of a fit, and that they fit together."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def check_callable(model: object, guide: object) -> None:
         if isinstance(part, type):
             raise ValueError(
                 f"{name} is the class {part.__name__}, but must be an object of it: call "
-                f"{part.__name__}(...) as it is made, a guide of its model say"
+                f"{part.__name__}(...) with its arguments, such as the model of a guide"
             )
     if isinstance(unwrapped(guide), GuideMessenger):
         raise ValueError(
-            f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs a model itself in "
-            "place of the one that is passed: use an autoguide that does not, AutoNormal(model) say"
+            f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs its own model "
+            "instead of the one that is passed: use another autoguide, such as AutoNormal(model)"
         )
 
 
 def check_data(data: object) -> None:
-    """Raise a ``ValueError`` unless data are in their container."""
+    """Raise a ``ValueError`` unless data are ``CrowdData``."""
     if not isinstance(data, CrowdData):
         raise ValueError(
             f"data is a {type(data).__name__}, but must be a CrowdData: wrap your features and "
@@ -49,22 +49,22 @@ def check_data(data: object) -> None:
 
 
 def check_class_labels(data: CrowdData) -> None:
-    """Raise a ``ValueError`` unless data are in their container, and have class labels."""
+    """Raise a ``ValueError`` unless data are ``CrowdData`` with class labels."""
     check_data(data)
     if data.class_labels is None:
         remedy = "pass CrowdData(None, labels=table)"
         if data.answers is not None:
-            remedy += "; to take every pair for an item, name it in a column 'item'"
+            remedy += "; to classify pairs as items, give each an id in a column 'item'"
         raise ValueError(f"there are no class labels: {remedy}")
 
 
 def check_same_model(model: object, guide: object) -> None:
-    """Raise a ``ValueError`` if the guide holds a model that is neither the model nor in it."""
+    """Raise a ``ValueError`` if the guide was made for another model than the one passed."""
     guided = part_of(model, "model", nn.Module)
     if guided is not None and guided is unwrapped(guide):
         raise ValueError(
-            f"{name_of(model)} is a guide of the {name_of(guided)} that is passed as one: pass the "
-            "model first, fit(model, guide, data)"
+            f"the model is a {name_of(model)}, which is a guide, and the guide is its model "
+            f"{name_of(guided)}: pass the model first, fit(model, guide, data)"
         )
     held = part_of(guide, "model", nn.Module)
     if held is None or isinstance(unwrapped(guide), AutoGuide):
@@ -72,36 +72,37 @@ def check_same_model(model: object, guide: object) -> None:
     root = module_of(model)
     if root is None:
         raise ValueError(
-            f"the model is the function {name_of(model)}, but {name_of(guide)} holds a "
-            f"{name_of(held)}, of which fit would train a copy that the function does not run: "
-            "pass guide.model, perhaps in Pyro's handlers, as in poutine.scale(guide.model, 0.5)"
+            f"the model is the function {name_of(model)}, but the guide {name_of(guide)} holds a "
+            f"{name_of(held)}, and fit would train a copy of this that the function does not use: "
+            "pass guide.model, or guide.model in Pyro's handlers, such as "
+            "poutine.scale(guide.model, 0.5)"
         )
     if all(held is not part for part in root.modules()):
         raise ValueError(
-            "the guide was made for another model than the one that is passed, whose parts it "
-            f"would not share: pass guide.model, or make {name_of(guide)} of the model"
+            "the guide was made for another model than the one that is passed, so that the two "
+            f"would not share parts: pass guide.model, or make the {name_of(guide)} with the model"
         )
 
 
 def check_gaps(model: object, data: CrowdData) -> None:
-    """Raise a ``ValueError`` if features are missing and the model does not say what to do then."""
+    """Raise a ``ValueError`` if features are missing and the model cannot deal with that."""
     inner = unwrapped(model)
     if data.has_gaps and not (isinstance(inner, SupportsGaps) and inner.takes_gaps):
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
             f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
-            "columns, or use components on the features themselves; a model of your own that does "
-            "says so by model.takes_gaps = True"
+            "columns, or use components on the features themselves; a model of your own that "
+            "integrates them out needs takes_gaps = True"
         )
 
 
 def check_likeness(model: object, data: CrowdData) -> None:
-    """Raise a ``ValueError`` if pairs have likeness and the model does not say what that means."""
+    """Raise a ``ValueError`` if pairs have likeness and the model does not use it."""
     inner = unwrapped(model)
     if data.likeness is not None and not (
         isinstance(inner, SupportsLikeness) and inner.takes_likeness
     ):
         raise ValueError(
-            f"the data say how alike the items of pairs are, which {name_of(model)} does not hear: "
-            "leave likeness out, or leave out the features and fit clusters from answers alone"
+            f"the data have likeness, which {name_of(model)} does not use: leave out likeness, or "
+            "leave out the features and fit clusters from answers alone"
         )

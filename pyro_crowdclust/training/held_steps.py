@@ -1,4 +1,4 @@
-"""Natural steps with q of the items held in place, for where training begins."""
+"""Natural-gradient steps at given q of the items, for the start of training."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pyro_crowdclust.training.natural_gradient import NaturalGradient
 
 
 class HoldingGuide(Protocol):
-    """A guide, a module, whose q(z) can be held.
+    """A guide (a module) whose q(z) can be set.
 
     Attributes
     ----------
     posteriors
-        Of its global sites, by name.
+        The posteriors of its global sites, by name.
     held
-        Logits that q(z) has in place of those that the guide would infer; None to infer them.
+        Logits of q(z) to use instead of those that the guide would infer; None to infer them.
     """
 
     posteriors: Any
@@ -42,24 +42,24 @@ def held_steps(
     step_size: float,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> float:
-    """Steps of all conjugate posteriors on one batch, each at given q(z).
+    """Natural steps of all conjugate posteriors on one batch, each at given q(z).
 
     Parameters
     ----------
     model, guide
-        What is trained, in place.
+        Model and guide, trained in place.
     batch
-        All data that the steps are of.
+        The data of all steps.
     held
-        Logits of q(z) in every step; None of a step in which the guide infers them.
+        Logits of q(z) for every step; None for a step in which the guide infers them.
     step_size
-        Of the natural gradients.
+        Step size of the natural gradients.
     optimizer
-        Steps other parameters.
+        Optimizer of other parameters, if there are any.
 
     Returns
     -------
-    The negative ELBO that the last step began with; infinite without steps.
+    The negative ELBO before the last step; infinite without steps.
     """
     posteriors = [q for q in guide.posteriors.values() if isinstance(q, ConjugatePosterior)]
     natural, elbo, last = NaturalGradient(posteriors, step_size), PlainELBO(), math.inf
@@ -67,7 +67,7 @@ def held_steps(
         for logits in held:
             guide.held = logits
             guide.zero_grad()
-            # Training checks the sites.
+            # The sites are checked when training begins.
             with pyro.validation_enabled(False):
                 loss = elbo.differentiable_loss(model, guide, batch)
             loss.backward()

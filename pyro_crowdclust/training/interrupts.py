@@ -1,4 +1,4 @@
-"""Ctrl-C that waits: in the middle of a start there is nothing yet that could be kept."""
+"""Blocks in which Ctrl-C waits, such as a start, in which there is no result yet to be kept."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from types import FrameType, TracebackType
 
 
 class WaitingInterrupt:
-    """A block in which a first Ctrl-C only notes itself; a second one is not made to wait.
+    """A block in which a first Ctrl-C is only recorded; a second one interrupts at once.
 
-    Nothing happens in other threads than the main one, which alone hears signals, or where Ctrl-C
-    is not a ``KeyboardInterrupt``: who handles it otherwise is called as ever.
+    It has no effect outside the main thread, which alone receives signals, or if Ctrl-C has another
+    handler than Python's default one, ``KeyboardInterrupt``: that handler is called as usual.
 
     Attributes
     ----------
     heard
-        Whether there was one.
+        Whether Ctrl-C was pressed.
 
     Examples
     --------
@@ -31,14 +31,14 @@ class WaitingInterrupt:
 
     def __init__(self) -> None:
         self.heard = False
-        self._listens = False
+        self._is_active = False
 
     def __enter__(self) -> WaitingInterrupt:
-        """Begin to listen."""
+        """Replace the handler of Ctrl-C."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._hear)
-            self._listens = True
+            signal.signal(signal.SIGINT, self._record)
+            self._is_active = True
         return self
 
     def __exit__(
@@ -47,14 +47,14 @@ class WaitingInterrupt:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let Ctrl-C be what it was."""
+        """Restore the handler of Ctrl-C."""
         self._stop()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         self.heard = True
         self._stop()
 
     def _stop(self) -> None:
-        if self._listens:
+        if self._is_active:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self._listens = False
+            self._is_active = False

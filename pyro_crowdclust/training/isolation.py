@@ -1,8 +1,8 @@
-"""Random numbers, threads and a parameter store that one fit has to itself.
+"""Isolation of fits from each other: random numbers, number of threads and parameter store.
 
 Pyro's parameter store and stack of handlers, torch's random numbers and its number of threads
-belong to the whole process. So whatever computes with them here does so alone: another thread waits
-until it is done.
+belong to the whole process. Computations that use them here therefore exclude each other: another
+thread waits until the first one is done.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pyro.nn.module import PyroModule, _Context
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.protocols import module_of
 
-# Up to so many numbers of features and answers, two free cores take as long as one.
-_FEW_NUMBERS = 200_000
+# Up to this many features and answers, two free cores take as long as one.
+_MAX_NUMBERS_OF_ONE_THREAD = 200_000
 
 # Reentrant: a callback may call fit, and a result may be read inside ``Fitted.inside``.
 _turn = threading.RLock()
 
 
 def _forget_other_threads() -> None:
-    """In a forked process nobody else is left to give the turn back."""
+    """Release the lock in a forked process, where the thread that held it does not exist."""
     global _turn
     _turn = threading.RLock()
 
@@ -43,9 +43,9 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def own_random_numbers(seed: int | None = None) -> Iterator[None]:
-    """The process's random numbers for the time of the block, as they were before afterwards.
+    """Use the process's random numbers within the block, and restore their state afterwards.
 
-    Other threads that ask for them wait.
+    Other threads that call this wait.
     """
     with _turn, torch.random.fork_rng():
         if seed is not None:
@@ -54,8 +54,8 @@ def own_random_numbers(seed: int | None = None) -> Iterator[None]:
 
 
 def _seed(seed: int) -> None:
-    """``torch.manual_seed``, which without an accelerator formats the whole stack for later."""
-    seed = operator.index(seed)  # torch takes no integers of NumPy
+    """``torch.manual_seed``, but faster without an accelerator: torch formats the stack then."""
+    seed = operator.index(seed)  # torch does not accept NumPy's integers
     if torch.accelerator.is_available():
         torch.manual_seed(seed)
     else:
@@ -63,7 +63,7 @@ def _seed(seed: int) -> None:
 
 
 def generator_of(seed: int) -> torch.Generator:
-    """A generator that begins at a seed, an integer of NumPy's as well.
+    """A generator with a seed, which may be one of NumPy's integers.
 
     Examples
     --------
@@ -75,10 +75,10 @@ def generator_of(seed: int) -> torch.Generator:
 
 @contextmanager
 def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
-    """Own random numbers and an own Pyro parameter store, for the time of the block.
+    """Use separate random numbers and a separate Pyro parameter store within the block.
 
     Yields the generator of the minibatches and the store's state, which can be entered again.
-    Gradients are recorded, also where somebody has switched them off for embeddings.
+    Gradients are recorded even if the caller has switched them off, for embeddings for example.
     """
     with (
         own_random_numbers(seed),
@@ -89,11 +89,11 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
 
 
 class _OwnStore(_Context):
-    """What a Pyro module enters when it is called, with the parameter store of a fit in it.
+    """The context of a called Pyro module, extended to use the parameter store of a fit.
 
-    A called module reads its parameters by their names from the store of the process, where those
-    of another fit have the same names. It enters its context in its methods as in its calls, which
-    no public hook of Pyro or torch is told of.
+    A called module reads its parameters by name from the store of the process, in which those of
+    another fit have the same names. Modules enter this context in calls as well as in methods,
+    and Pyro and torch have no public hook for the latter.
     """
 
     def __init__(self, state: Any) -> None:
@@ -125,23 +125,23 @@ class _OwnStore(_Context):
             _turn.release()
 
     def _mark(self) -> None:
-        """Have parameters know themselves, as SVI asks them to; a scope that ends forgets it."""
+        """Set the attribute ``unconstrained`` that SVI needs, which is lost when a scope ends."""
         for parameter in self._state["params"].values():
             parameter.unconstrained = weakref.ref(parameter)
 
 
 def keep_store(state: Any, *parts: Any) -> None:
-    """Have the Pyro modules in some parts read this store, inside and outside of its scope."""
+    """Let the Pyro modules in some parts read this store, inside and outside of its scope."""
     _give_contexts(parts, lambda: _OwnStore(state))
 
 
 def share_store(*parts: Any) -> None:
-    """Have them read the store of the process, as Pyro modules do."""
+    """Let the Pyro modules in some parts read the store of the process, as is Pyro's default."""
     _give_contexts(parts, _Context)
 
 
 def _give_contexts(parts: tuple[Any, ...], make: Callable[[], _Context]) -> None:
-    """New contexts; modules that shared one, those of one root, share the new one."""
+    """Set new contexts; modules that shared one, because they have one root, share the new one."""
     roots = [root for root in map(module_of, parts) if root is not None]
     modules = dict.fromkeys(module for root in roots for module in root.modules())
     new: dict[_Context, _Context] = {}
@@ -156,14 +156,14 @@ def _give_contexts(parts: tuple[Any, ...], make: Callable[[], _Context]) -> None
 
 @contextmanager
 def threads_for(data: CrowdData) -> Iterator[None]:
-    """One thread for small data, for the time of the block; for others as many as torch has.
+    """Use one thread within the block if the data are small; otherwise as many as torch has set.
 
-    Matrices of a few numbers are shared among threads, too, which then wait for each other: as long
-    as they work on free cores, and several times as long where a neighbour holds one.
+    Torch splits even small matrices among threads, which then wait for each other: this saves no
+    time on free cores, and takes several times as long if another process uses one of them.
     """
     with _turn:
         before = torch.get_num_threads()
-        if _count_numbers(data) <= _FEW_NUMBERS:
+        if _count_numbers(data) <= _MAX_NUMBERS_OF_ONE_THREAD:
             torch.set_num_threads(1)
         try:
             yield
@@ -172,7 +172,7 @@ def threads_for(data: CrowdData) -> Iterator[None]:
 
 
 def _count_numbers(data: CrowdData) -> int:
-    """Of features and answers."""
+    """The number of features and answers."""
     features = 0 if data.features is None else math.prod(data.features.shape)
     labels = 0 if data.class_labels is None else len(data.class_labels)
     return features + data.num_pairs + labels

@@ -1,4 +1,4 @@
-"""The epochs of a run, one after another, until there is a reason to stop."""
+"""The loop over the epochs of a run, until there is a reason to stop."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def train(
     keeper: CheckpointKeeper | None,
     interrupted: bool,
 ) -> str:
-    """Train for so many steps, or to an earlier end; returns why training stopped."""
+    """Train for at most ``budget`` steps; returns the reason why training stopped."""
     total = budget if stopping.steps is None else min(budget, stopping.steps)
     with (
         tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
         warnings.catch_warnings(),
         nullcontext() if keeper is None else keeper.listening(),
     ):
-        # Pyro's warning of a loss that is not a number names no site; the one below does.
+        # Pyro's warning of a loss that is NaN names no site; the one below does.
         warnings.filterwarnings("ignore", "Encountered NaN")
 
         def on_step(elbo_per_item: float) -> None:
@@ -59,23 +59,23 @@ def train(
         except NotFinite as error:
             reason = f"{Ending.NOT_FINITE} after {trainer.steps_done} steps: {error}"
             warnings.warn(
-                f"{reason}; the parameters of the last whole epoch are kept. Lower the learning "
-                "rate or step_size, or look at the features of that site",
+                f"{reason}; the parameters of the last complete epoch are kept. Lower the learning "
+                "rate or step_size, or check the features at that site",
                 stacklevel=3,
             )
             return reason
 
 
 def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
-    """Why there is to be no further epoch; None if there is to be one."""
+    """The reason why training stops now; None if there is to be a further epoch."""
     if stopping.has_converged(trainer.elbos_per_item):
-        if stopping.tolerance is None:  # a class of one's own, which decides by something else
+        if stopping.tolerance is None:  # a user-defined class with another criterion
             return f"{Ending.CONVERGED}: by {type(stopping).__name__}"
         return (
             f"{Ending.CONVERGED}: less than {stopping.tolerance:g} nats per item in "
             f"{stopping.patience} epochs"
         )
-    # A run that was taken up may be at the end of its budget, or in the middle of an epoch.
+    # A resumed run may be at the end of its budget, or in the middle of an epoch.
     if trainer.steps_done >= total and trainer.position is None:
         return f"{Ending.BUDGET}: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
     last = trainer.history[-1]["seconds"] if trainer.history else -math.inf

@@ -1,4 +1,4 @@
-"""The natural-gradient optimizer and its step sizes."""
+"""The optimizer of natural parameters by natural gradients, and its step sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RobbinsMonro:
     initial
         rho_0, in (0, 1].
     delay
-        After this many steps the decay is felt, > 0.
+        The number of steps, > 0, after which the decay sets in.
     forgetting
         Exponent in (0.5, 1] for convergence.
 
@@ -40,17 +40,17 @@ class RobbinsMonro:
     def __post_init__(self) -> None:
         if not 0 < self.initial <= 1 or self.delay <= 0 or not 0 <= self.forgetting <= 1:
             raise ValueError(
-                "need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1, not "
-                f"{self.initial}, {self.delay}, {self.forgetting}"
+                "RobbinsMonro needs 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1, but they "
+                f"are {self.initial}, {self.delay} and {self.forgetting}"
             )
 
     def __call__(self, step: int) -> float:
-        """rho_t."""
+        """The step size rho_t of a step, from 0 on."""
         return self.initial * (1 + step / self.delay) ** -self.forgetting
 
 
 def check_step_size(step_size: Any) -> None:
-    """Raise a ``ValueError`` for a step that is none of natural gradients.
+    """Raise a ``ValueError`` unless a step size is in (0, 1].
 
     Examples
     --------
@@ -70,21 +70,21 @@ class NaturalGradient:
     stochastic variational step; ``rho = 1`` on the full data is coordinate ascent (Luo et al.
     2018, eq. 17 first term; Hoffman et al. 2013).
 
-    A convex combination of valid points is valid. With the term through the local messages
-    (eq. 17, second term) it need not be: the guard then halves rho, row by row, until the row
-    stays in its family's domain. On a GPU such a row stays where it is.
+    Without further terms the new value is a convex combination of valid points and so valid. With
+    the term through the local messages (eq. 17, second term) it need not be: rho is then halved,
+    row by row, until the row stays in its family's domain. On a GPU such a row is not changed.
 
-    It is no ``torch.optim.Optimizer``: the first of these in a process loads torch's compiler,
-    which takes as long as many a fit without networks.
+    This is not a ``torch.optim.Optimizer``: the first of these in a process loads torch's compiler,
+    which can take as long as a fit without networks.
 
     Parameters
     ----------
     posteriors
-        The modules whose natural parameters are stepped.
+        The modules whose natural parameters are trained.
     step_size
         rho in (0, 1].
     max_halvings
-        After this many halvings a row stays where it is.
+        After this many halvings a row is left unchanged.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class NaturalGradient:
     ) -> None:
         self.posteriors = list(posteriors)
         if not self.posteriors:
-            raise ValueError("no conjugate posterior to optimize")
+            raise ValueError("posteriors is empty, but there must be one to optimize")
         self.set_step_size(step_size)
         self.max_halvings = max_halvings
         self.num_halvings = 0
@@ -113,7 +113,7 @@ class NaturalGradient:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Step every posterior, with the guard."""
+        """Step every posterior, and keep it in its domain."""
         for posterior in self.posteriors:
             eta = posterior.natural_parameters
             if eta.grad is None:
@@ -121,7 +121,7 @@ class NaturalGradient:
             proposal = torch.sub(eta, eta.grad, alpha=self.step_size)
             legal = posterior.family.in_domain(proposal)
             if not eta.is_cpu:
-                # To ask whether all are legal would be to wait for the device.
+                # bool(legal.all()) would wait for the device.
                 proposal = torch.where(legal.unsqueeze(-1), proposal, eta)
             elif not bool(legal.all()):
                 proposal = self._halved(posterior, eta.grad, proposal, legal)

@@ -1,4 +1,4 @@
-"""Which site or parameter is not finite, where a bound is not."""
+"""Finds the site or parameter that is not finite if a bound is not."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pyro_crowdclust.training.checks import traces_of
 
 @torch.no_grad()
 def find_not_finite(model: Callable, guide: Callable, batch: Batch) -> str | None:
-    """Say which site's value or log-density, or else which parameter, is not finite.
+    """The first site whose value or log-density is not finite, or else such a parameter.
 
-    Returns None where all are.
+    Returns a text with its name, or None if everything is finite.
     """
     try:
         return _bad_site(model, guide, batch) or _bad_parameter(model, guide)
-    except (ValueError, RuntimeError):  # they do not run any more, or a value has another shape
+    except (ValueError, RuntimeError):  # they no longer run, or a value has another shape
         return _bad_parameter(model, guide)
 
 
@@ -31,7 +31,7 @@ def _bad_site(model: Callable, guide: Callable, batch: Batch) -> str | None:
     model_trace, guide_trace = traces_of(model, guide, batch)
     for role, trace in (("guide", guide_trace), ("model", model_trace)):
         for name, site in trace_sites(trace).items():
-            is_given = site["is_observed"]  # perhaps with gaps, which are no fault
+            is_given = site["is_observed"]  # NaN in data are gaps, which are allowed
             if not is_given and not torch.isfinite(site["value"].to_dense()).all():
                 return f"the value of site {name!r} in the {role} is not finite"
             if not torch.isfinite(site["fn"].log_prob(site["value"])).all():

@@ -1,4 +1,4 @@
-"""What may step the parameters of networks: an optimizer of torch's, or one like it."""
+"""Checks of the argument ``optim``, which makes the optimizer of the networks' parameters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import nn
 
 Optimizer = Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]
 
-_REMEDY = "pass what makes one of torch's, such as partial(torch.optim.Adam, lr=0.05)"
+_REMEDY = "pass a function that makes one of torch's, such as partial(torch.optim.Adam, lr=0.05)"
 
 
 def check_optim(optim: object) -> None:
-    """Raise a ``ValueError`` unless ``optim`` may make an optimizer of parameters."""
+    """Raise a ``ValueError`` unless ``optim`` can be called with parameters."""
     if isinstance(optim, PyroOptim):
         raise ValueError(
-            f"optim is an optimizer of Pyro's, which is for its SVI: {_torch_form(optim)}"
+            f"optim is an optimizer of Pyro, which works with Pyro's SVI only: {_torch_form(optim)}"
         )
     if not callable(optim):
         raise ValueError(
@@ -26,7 +26,7 @@ def check_optim(optim: object) -> None:
 
 
 def _torch_form(optim: PyroOptim) -> str:
-    """How to ask torch for what an optimizer of Pyro's does, as far as that can be said."""
+    """Advice to pass the torch optimizer that an optimizer of Pyro wraps, if there is one."""
     kind, options = optim.pt_optim_constructor, optim.pt_optim_args
     name = getattr(kind, "__name__", "")
     if getattr(torch.optim, name, None) is not kind or callable(options):
@@ -41,7 +41,7 @@ def optimizer_of(parameters: list[nn.Parameter], optim: Optimizer) -> torch.opti
     Raises
     ------
     ValueError
-        If it is none, or one that evaluates the loss itself.
+        If ``optim`` makes something else, or an optimizer that evaluates the loss itself.
     """
     made = optim(parameters)
     # Schedulers of learning rates have step and state_dict, too.
@@ -52,7 +52,7 @@ def optimizer_of(parameters: list[nn.Parameter], optim: Optimizer) -> torch.opti
         )
     if isinstance(made, torch.optim.LBFGS):
         raise ValueError(
-            "optim made an LBFGS, which evaluates the loss several times in a step, where every "
-            f"minibatch has another: {_REMEDY}"
+            "optim made an LBFGS, which evaluates the loss several times in a step, but every "
+            f"minibatch has another loss: {_REMEDY}"
         )
     return made

@@ -1,4 +1,4 @@
-"""What ``fit`` may be given beside model, guide and data: checked before anything is searched."""
+"""Checks of the options of ``fit``, also before a search that will call it."""
 
 from __future__ import annotations
 
@@ -42,16 +42,18 @@ def check_values(
     checkpoint: object = None,
     **others: Any,
 ) -> None:
-    """Raise the ``ValueError`` of ``fit`` about its options, as before a search for a model.
+    """Raise the ``ValueError`` of ``fit`` about its options, also before a search for a model.
 
     Parameters
     ----------
     data
-        What is to be fitted.
+        The data to be fitted.
     epochs, batch_size, step_size, elbo, optim, initialize, stopping, answer_sampling, seed, device
         Options of ``fit``.
-    dtype, callbacks, trainer, checkpoint, others
-        Options of ``fit``; of the others nothing is wrong whatever they are.
+    dtype, callbacks, trainer, checkpoint
+        Options of ``fit``.
+    others
+        Other options, which may have any value.
     """
     check_elbo(elbo)
     check_callbacks(callbacks)
@@ -68,12 +70,10 @@ def check_values(
     _check_kind("stopping", stopping, Stopping)
     _check_kind("answer_sampling", answer_sampling, AnswerSampling)
     check_optim(optim)
-    _check_called(
-        "trainer", trainer, "what trains: model, guide, data and a sampler, as Trainer is"
-    )
+    _check_called("trainer", trainer, "model, guide, data and a sampler, as the class Trainer is")
     if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoint):
         raise ValueError(
-            f"checkpoint is {checkpoint!r}, but must be the path of a file, or a Checkpoint of one"
+            f"checkpoint is {checkpoint!r}, but must be the path of a file, or a Checkpoint(path)"
         )
     if initialize is not None:
         _check_called(
@@ -85,8 +85,9 @@ def check_values(
 
 def _check_kind(name: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
-        of_kind = f"an object of {kind.__name__}, or left out"
-        raise ValueError(f"{name} is {value!r}, but must be {of_kind}")
+        raise ValueError(
+            f"{name} is {value!r}, but must be an object of {kind.__name__}, or left out"
+        )
 
 
 def _check_called(name: str, value: object, given: str) -> None:
@@ -95,11 +96,11 @@ def _check_called(name: str, value: object, given: str) -> None:
 
 
 def check_elbo(elbo: object) -> None:
-    """Raise a ``ValueError`` unless the bound is one of Pyro's that has a loss, or None."""
+    """Raise a ``ValueError`` unless the bound is None or one of Pyro's with a loss."""
     if isinstance(elbo, JitTrace_ELBO | JitTraceEnum_ELBO | JitTraceMeanField_ELBO):
         raise ValueError(
-            f"elbo is a {type(elbo).__name__}, which compiles functions of tensors, and a batch is "
-            "none: leave elbo out, or pass the bound of this name without Jit"
+            f"elbo is a {type(elbo).__name__}, which compiles functions of tensors, but a batch is "
+            "not a tensor: leave elbo out, or pass the bound of this name without Jit"
         )
     if elbo is None or (isinstance(elbo, ELBO) and hasattr(elbo, "differentiable_loss")):
         return
@@ -120,7 +121,7 @@ def check_elbo(elbo: object) -> None:
 
 
 def check_callbacks(callbacks: object) -> None:
-    """Raise a ``ValueError`` unless callbacks are a list of what can be called."""
+    """Raise a ``ValueError`` unless callbacks are a list of callable objects."""
     if not isinstance(callbacks, Sequence) or isinstance(callbacks, str):
         raise ValueError(
             f"callbacks is a {type(callbacks).__name__}, but must be a list: put it into one, "

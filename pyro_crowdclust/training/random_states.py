@@ -1,4 +1,4 @@
-"""States of the generators that training draws from, and these brought back to one."""
+"""Getting and setting the states of the random generators that training uses."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def random_states(device: Any) -> dict[str, Any]:
 
 
 def set_random_states(states: dict[str, Any], device: Any) -> None:
-    """Have all of them go on from there."""
+    """Set the states of all of them."""
     set_torch_states(states, device)
     np.random.set_state(states["numpy"])  # noqa: NPY002
     random.setstate(states["python"])
 
 
 def torch_states(device: Any) -> dict[str, Any]:
-    """States of torch's generators alone, which Pyro draws from: read in microseconds."""
+    """States of torch's generators alone, which Pyro uses; this takes microseconds."""
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(device) if _is_cuda(device) else None,
@@ -33,7 +33,7 @@ def torch_states(device: Any) -> dict[str, Any]:
 
 
 def set_torch_states(states: dict[str, Any], device: Any) -> None:
-    """Have these go on from there."""
+    """Set the states of torch's generators."""
     torch.set_rng_state(states["torch"])
     if states["cuda"] is not None and _is_cuda(device):
         torch.cuda.set_rng_state(states["cuda"], device)

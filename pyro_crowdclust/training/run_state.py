@@ -1,4 +1,4 @@
-"""The state of a training run: all that the rest of it depends on, and a run brought back to it."""
+"""The state of a training run, everything that the rest of it depends on, and its restoration."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pyro_crowdclust.training.copies import check_same_tensors
 from pyro_crowdclust.training.random_states import random_states, set_random_states
 from pyro_crowdclust.training.trainer import Position, Trainer
 
-# What optimizers of torch keep of every number of a parameter.
+# Parts of the state of torch's optimizers that have the shape of the parameter.
 _LIKE_THE_PARAMETER = frozenset(
     ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
 )
 
 
 def check_state(state: Any) -> None:
-    """Raise a ``ValueError`` unless a training run may stand so, whatever its model."""
+    """Raise a ``ValueError`` unless this can be the state of a training run of some model."""
     check_kind("its content", state, dict)
     for name, text in check_kind("fingerprint", state["fingerprint"], dict).items():
         check_kind(f"fingerprint.{name}", text, str)
@@ -75,7 +75,7 @@ def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
 
 
 def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, Any]) -> None:
-    """Bring a new training run to where ``state_of`` found one."""
+    """Set a new training run to a state that ``state_of`` returned."""
     check_same_tensors(state["parameters"], trainer.tensors())
     trainer.set_tensors(state["parameters"])
     trainer.steps_done, trainer.epochs_done = state["steps_done"], state["epochs_done"]

@@ -1,4 +1,4 @@
-"""When training ends, beside the number of epochs."""
+"""Criteria by which training ends before its last epoch, and reasons why it ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyro_crowdclust.protocols import FittedModel
 
 
 class Ending(StrEnum):
-    """How training ended: the word that a reason to stop begins with.
+    """How training ended: the first words of ``Fitted.stop_reason``.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class Ending(StrEnum):
     NOT_FINITE = "not finite"
 
     def is_of(self, stop_reason: str) -> bool:
-        """Whether training ended so, by ``Fitted.stop_reason``."""
+        """Whether training ended in this way, according to ``Fitted.stop_reason``."""
         return stop_reason.startswith(self)
 
 
@@ -40,12 +40,12 @@ def is_interrupted(result: FittedModel) -> bool:
 
 
 def whole(result: _Fit) -> _Fit:
-    """The fit, unless Ctrl-C ended it, which then goes on: half of it says nothing of others.
+    """The fit itself, if training was not interrupted: a part of a fit cannot be compared.
 
     Raises
     ------
     KeyboardInterrupt
-        If it did.
+        If Ctrl-C ended training.
     """
     if is_interrupted(result):
         raise KeyboardInterrupt
@@ -54,23 +54,23 @@ def whole(result: _Fit) -> _Fit:
 
 @dataclass(frozen=True)
 class Stopping:
-    """What ends training before its last epoch; whichever is reached first.
+    """Criteria that end training before its last epoch; the first one that is met counts.
 
     Attributes
     ----------
     tolerance, patience
-        As converged, once the best ELBO per item of ``patience`` epochs is less than ``tolerance``
-        nats above the best before them. None: train to the budget.
+        Training has converged if the best ELBO per item of the last ``patience`` epochs is less
+        than ``tolerance`` nats above the best before them. None: train to the budget.
     steps
-        So many steps.
+        The largest number of steps.
     max_time
-        Begin no epoch that would end later than this, if it took as long as the last one. Where
-        this ends training, the answer depends on the speed of the machine.
+        Begin no epoch that would end later than this if it took as long as the last one. If this
+        ends training, the result depends on the speed of the machine.
 
     Raises
     ------
     ValueError
-        For numbers below 1 of epochs or steps.
+        If ``patience`` or ``steps`` is below 1.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Stopping:
                 raise ValueError(f"{name} is {value}, but must be at least 1")
 
     def has_converged(self, elbos_per_item: Sequence[float]) -> bool:
-        """Whether the last epochs brought too little."""
+        """Whether the last ``patience`` epochs improved the ELBO by less than ``tolerance``."""
         if self.tolerance is None or len(elbos_per_item) <= self.patience:
             return False
         last, before = elbos_per_item[-self.patience :], elbos_per_item[: -self.patience]

@@ -35,9 +35,9 @@ from pyro_crowdclust.training.not_finite import find_not_finite
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
 
-# Rows that one pass through the networks holds when many items are predicted.
+# Items in one pass through the networks when many are predicted.
 PREDICTION_ROWS = 4096
-# What every row of the history has.
+# Columns that every row of the history has.
 HISTORY_COLUMNS = ("epoch", "step", "seconds", "elbo")
 
 
@@ -52,14 +52,14 @@ class Position:
     Attributes
     ----------
     before
-        Parameters and buffers at the start of the epoch, to go back to if training goes bad.
+        Parameters and buffers at the start of the epoch, restored if the loss is not finite.
     sampler
-        State of the minibatches' generator at the start of the epoch, from which the same ones are
-        drawn again; None where every step takes all data.
+        State of the minibatches' generator at the start of the epoch, from which the same batches
+        are drawn again; None if every step takes all data.
     elbos
-        ELBO of every step since.
+        ELBO of every step since the start of the epoch.
     seconds
-        Time since.
+        Time since the start of the epoch.
     """
 
     before: dict[str, Tensor]
@@ -76,7 +76,7 @@ class Trainer:
     model, guide
         The run's own copies; trained in place.
     data
-        What to learn from.
+        The training data.
     sampler
         Draws the batches; None takes all data in every step.
     optim, step_size, elbo, device, dtype
@@ -93,12 +93,13 @@ class Trainer:
     history
         A row for every epoch, to which a callback may add keys.
     network_parameters
-        What ``optim`` steps: everything to learn that is not a natural parameter.
+        The parameters that ``optim`` trains: all but natural parameters.
 
     Raises
     ------
     ValueError
-        If the sites of model and guide do not fit together, or ``optim`` makes no optimizer.
+        If the sites of model and guide do not fit together, or ``optim`` does not make an
+        optimizer.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Trainer:
         self.model, self.guide, self.data, self.batches = model, guide, data, sampler
         self.device, self.dtype, self.validate = device, dtype, validate
         self.ranks = ranks or Ranks()
-        # The same in every process, which all see the same random numbers.
+        # The batch is the same in every process, since all have the same random numbers.
         first = full_batch(data) if sampler is None else next(iter(sampler))
         first = first.to(device, dtype)
         self._full = first if sampler is None else None
@@ -129,7 +130,7 @@ class Trainer:
         found = check_sites(model, guide, first)
         check_sums(elbo, found.of_model_alone)
         own_parameters()
-        # ELBO itself has no loss.
+        # Any, since the base class ELBO declares no loss.
         self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
@@ -154,7 +155,7 @@ class Trainer:
         self._stepped = [*self._natural_parameters(), *self.network_parameters]
 
     def _parameters(self) -> list[nn.Parameter]:
-        """Everything to learn that is not a natural parameter."""
+        """All parameters to be trained, except natural parameters."""
         natural = {id(parameter) for parameter in self._natural_parameters()}
         found = self._found_parameters()
         unique = {id(parameter): parameter for parameter in found if parameter.requires_grad}
@@ -168,14 +169,14 @@ class Trainer:
         return found + [one for _, one in pyro.get_param_store().named_parameters()]
 
     def _check_parameters(self) -> None:
-        """Raise a ``ValueError`` for parameters that came too late to be trained."""
+        """Raise a ``ValueError`` for parameters that appeared after the optimizer was made."""
         store = pyro.get_param_store()
         new = [name for name, one in store.named_parameters() if id(one) not in self._known]
         if new:
             raise ValueError(
-                f"the parameter {new[0]!r} ({len(new)} such) was made after the first batch, and "
-                "nothing would train it: have model and guide ask for all parameters in every "
-                "batch, or make them in the constructor of an nn.Module"
+                f"the parameter {new[0]!r} ({len(new)} such) was made after the first batch, too "
+                "late to be trained: let model and guide use all parameters in every batch, or "
+                "make them in the constructor of an nn.Module"
             )
 
     def _natural_parameters(self) -> list[nn.Parameter]:
@@ -184,14 +185,14 @@ class Trainer:
 
     @property
     def steps_per_epoch(self) -> int:
-        """How many steps see all data about once."""
+        """The number of steps in which all data are used about once."""
         return 1 if self.batches is None else len(self.batches)
 
     @property
     def answered(self) -> Batch | None:
-        """All items of which something is said, and that; None where there are none.
+        """A batch of all items with answers, labels or links; None if there are none.
 
-        Where all data are one batch it is kept, with what is computed of its features once.
+        If every step takes all data, the batch is kept, with values that are computed once.
         """
         return self._answered if self.batches is None else self._new_answered()
 
@@ -204,12 +205,12 @@ class Trainer:
         return None if found is None else found.to(self.device, self.dtype)
 
     def step(self, batch: Batch) -> float:
-        """One gradient step; returns the ELBO of the batch, an unbiased estimate of the whole.
+        """One gradient step; returns the ELBO of the batch, an unbiased estimate of the full one.
 
         Raises
         ------
         NotFinite
-            If the loss is not finite. Parameters are then left as they were.
+            If the loss is not finite. Parameters are then not changed.
         """
         step_size = self.step_size(self.steps_done)
         if self.natural is not None:
@@ -219,25 +220,25 @@ class Trainer:
         try:
             elbo = self.backward(batch)
         except NotFinite:
-            self.ranks.average(self._stepped, math.nan)  # the others wait for a number
+            self.ranks.average(self._stepped, math.nan)  # the other processes wait for a number
             raise
         elbo = self.ranks.average(self._stepped, elbo)
         self._check_parameters()
         if not math.isfinite(elbo):
-            raise NotFinite("the loss is not finite in another process, which names the site")
+            raise NotFinite("the loss is not finite in another process; its message names the site")
         if self.optim is not None:
             self.optim.step()
-        # The next step begins with what this one ends with, factorizations in float64.
+        # Last, since the next step begins with the same computations, factorizations in float64.
         if self.natural is not None:
             self.natural.step()
         self.steps_done += 1
         return elbo
 
     def backward(self, batch: Batch) -> float:
-        """Leave the gradients of the loss, and return the ELBO of the batch.
+        """Compute the gradients of the loss, and return the ELBO of the batch.
 
-        The loss is the negative ELBO and what model and guide add to it by ``add_loss_term``. To
-        change what a step does with its gradients, override this and pass the class to ``fit``.
+        The loss is the negative ELBO and the terms that model and guide add by ``add_loss_term``.
+        To change the gradients of a step, override this and pass the class to ``fit``.
 
         Raises
         ------
@@ -247,12 +248,13 @@ class Trainer:
         with LossTerms() as terms:
             negative_elbo = self._negative_elbo(batch)
         loss = negative_elbo + terms.total()
-        # The one time in a step that a GPU is waited for.
+        # The only place in a step that waits for a GPU.
         reported, total = torch.stack([-negative_elbo.detach(), loss.detach()]).tolist()
         if not math.isfinite(total):
             raise NotFinite(
                 self._find_not_finite(batch)
-                or "the loss is not finite although every site is: an auxiliary term or an overflow"
+                or "the loss is not finite although every site is, because of an added loss term "
+                "or an overflow in the sum"
             )
         loss.backward()
         return reported
@@ -264,7 +266,7 @@ class Trainer:
             with pyro.validation_enabled(validate):
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-            # A value that is not finite may stop a distribution before there is a loss.
+            # A distribution may refuse a value that is not finite before there is a loss.
             bad = self._find_not_finite(batch)
             if bad is None and not isinstance(error, OutsideDomain):
                 raise
@@ -275,7 +277,7 @@ class Trainer:
             raise
 
     def _find_not_finite(self, batch: Batch) -> str | None:
-        """What is not finite in a step that failed: it runs again, by the same random numbers."""
+        """The site that is not finite in a failed step, run again with the same random numbers."""
         set_torch_states(self._drawn_from, self.device)
         return find_not_finite(self.model, self.guide, batch)
 
@@ -287,24 +289,24 @@ class Trainer:
 
     @torch.no_grad()
     def set_tensors(self, values: dict[str, Tensor]) -> None:
-        """Give everything that training changes the value under its name, if there is one."""
+        """Set everything that training changes to the values with these names."""
         for name, tensor in self.tensors().items():
             if name in values:
                 tensor.copy_(values[name])
 
     def set_epoch(self, epoch: float) -> None:
-        """Tell the guide how far training is, for what it anneals."""
+        """Pass the number of epochs done so far to the guide, which may anneal something."""
         self.annealed_to = epoch
         if isinstance(self.guide, SupportsEpochs):
             self.guide.set_epoch(epoch)
 
     def meet(self) -> None:
-        """Start from the same place in all processes: where the first one stands.
+        """Synchronize all processes with the state of the first one.
 
         Raises
         ------
         ValueError
-            If some processes go on from a checkpoint that others do not see.
+            If some processes resume from a checkpoint that others do not find.
         """
         if self.ranks.count == 1:
             return
@@ -312,12 +314,14 @@ class Trainer:
         self.ranks.broadcast([steps_of_first, *self.tensors().values()])
         if int(steps_of_first) != self.steps_done:
             raise ValueError(
-                f"the first process goes on from a checkpoint of step {int(steps_of_first)}, this "
-                f"one from step {self.steps_done}: keep it in a folder that all processes see"
+                f"the first process resumes from a checkpoint at step {int(steps_of_first)}, but "
+                f"this one is at step {self.steps_done}: keep the checkpoint in a folder that all "
+                "processes can read"
             )
 
     def _start_of_epoch(self) -> Position:
-        # Written where the last epoch's were: new memory for many draws costs more than a step.
+        # The memory of the last epoch is reused: for guides with many draws, allocating it anew
+        # takes longer than a step.
         self._before = {
             name: copied_into(self._before.get(name), tensor)
             for name, tensor in self.tensors().items()
@@ -326,7 +330,7 @@ class Trainer:
         return Position(self._before, sampler)
 
     def _batches_from(self, position: Position) -> Iterator[Batch]:
-        """The batches of an epoch that come after those of its first steps."""
+        """The remaining batches of an epoch."""
         if self.batches is None:
             return islice(filter(None, [self._full]), len(position.elbos), None)
         if position.sampler is not None:
@@ -339,7 +343,7 @@ class Trainer:
         Raises
         ------
         NotFinite
-            If training went bad; the parameters are then those at the start of the epoch.
+            If the loss is not finite; the parameters are then reset to the start of the epoch.
         """
         position = self.position = self.position or self._start_of_epoch()
         started = time.perf_counter() - position.seconds
@@ -369,7 +373,7 @@ class Trainer:
 
     @property
     def elbos_per_item(self) -> list[float]:
-        """The ELBO of every epoch so far, over the number of items."""
+        """The ELBO of every epoch so far, divided by the number of items."""
         return [row["elbo"] / self.data.num_items for row in self.history]
 
     @torch.no_grad()

@@ -66,7 +66,7 @@ def test_histories_of_different_length(plain):
 
 
 def test_bad_input(plain, known):
-    with pytest.raises(ValueError, match="list is empty"):
+    with pytest.raises(ValueError, match="an empty list"):
         to_arviz([])
     with pytest.raises(ValueError, match="num_draws is 0"):
         to_arviz(plain, 0)

@@ -40,7 +40,7 @@ def test_a_part_of_many_items_and_answers(plain):
 
 
 def test_features_of_many_numbers_are_drawn_of_fewer_items(plain, monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.diagnostics.exported_data._MOST_REPLICATED", 200)
+    monkeypatch.setattr("pyro_crowdclust.diagnostics.exported_data._MAX_REPLICATED", 200)
     tree = to_arviz(plain, 5)
     replicated = tree["posterior_predictive"]["features"]
     assert replicated.sizes["item"] == 200 // (5 * NUM_FEATURES)

@@ -50,5 +50,5 @@ def test_subclasses_are_somebody_elses():
             super().__init__(3)
 
     assert not hasattr(Mine(), "constructor_arguments")
-    with refuses("Mine, no plain value and no part of"):
+    with refuses("Mine, which is neither a plain value nor a part of"):
         describe(Mine(), {})

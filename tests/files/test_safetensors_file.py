@@ -45,7 +45,7 @@ def damaged(tmp_path_factory) -> Path:
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_files_cut_short(saved, damaged, share):
     damaged.write_bytes(saved[: int(share * len(saved))])
-    with refuses("is no result of pyro_crowdclust: .*cut short|is damaged or cut short"):
+    with refuses("is not a result of pyro_crowdclust, .*cut short|is damaged or cut short"):
         load(damaged)
 
 
@@ -64,7 +64,7 @@ def test_files_with_a_wrong_byte(saved, damaged, share, change):
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_files_of_random_bytes(damaged, content):
     damaged.write_bytes(content)
-    with refuses("is no result of pyro_crowdclust: made by another program"):
+    with refuses("is not a result of pyro_crowdclust, or is damaged"):
         load(damaged)
 
 
@@ -116,7 +116,7 @@ FOREIGN = {
 def test_foreign_files(kind, path, tmp_path):
     witness = tmp_path / "witness"
     path.write_bytes(FOREIGN[kind](witness))
-    with refuses(f"{path.name} is no result of pyro_crowdclust: made by another program, damaged"):
+    with refuses(f"{path.name} is not a result of pyro_crowdclust, or is damaged"):
         load(path)
     assert not witness.exists()
 
@@ -136,7 +136,7 @@ def test_files_of_a_newer_version(saved, path):
         metadata |= {"version": "2", "library": "9.1"}
 
     with refuses(
-        r"format version 2 \(of pyro_crowdclust 9.1\), .* reads 1 at most: install a newer"
+        r"format version 2 \(of pyro_crowdclust 9.1\), .* reads formats up to 1: install a newer"
     ):
         load(written(path, saved, newer))
 
@@ -150,11 +150,11 @@ def test_files_that_do_not_exist(tmp_path):
 
 def test_a_checkpoint_is_no_result(saved, path, tmp_path):
     quiet_fit(*plain_pair(), crowd(), checkpoint=path)
-    with refuses("is no result but a pyro_crowdclust checkpoint: go on from it with fit"):
+    with refuses("is not a result but a pyro_crowdclust checkpoint: resume from it with fit"):
         load(path)
     path.write_bytes(saved)
     with refuses(
-        "is no checkpoint but a pyro_crowdclust result: read it with pyro_crowdclust.load"
+        "is not a checkpoint but a pyro_crowdclust result: read it with pyro_crowdclust.load"
     ):
         quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, resume=True))
 

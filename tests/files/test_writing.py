@@ -74,7 +74,9 @@ def test_names_as_long_as_they_can_be(tmp_path):
     replace_file(longest, b"new")
     assert longest.read_bytes() == b"new"
     for place in (tmp_path / ("n" * 256), tmp_path / "/".join(["folder"] * 1000)):
-        with refuses("cannot write 0.0 MB at .* \\(File name too long\\): make room, or name a"):
+        with refuses(
+            "cannot write 0.0 MB at .* \\(File name too long\\): free disk space, or name a"
+        ):
             check_room(place, 10)
 
 
@@ -83,7 +85,7 @@ def test_what_is_no_place_for_a_file(tmp_path):
     os.mkfifo(pipe)
     with refuses("pipe is a device or a pipe: name a file"):
         check_room(pipe, 1)
-    with refuses("names no file: .*embedded null"):
+    with refuses("is not the name of a file: .*embedded null"):
         check_room(tmp_path / "a\0b", 1)
     with refuses("/dev/null is a device or a pipe"):
         check_room("/dev/null", 1)

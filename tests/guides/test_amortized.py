@@ -206,7 +206,7 @@ def test_answers_term_is_the_expectation_over_all_assignments():
 def test_clusters_that_own_components_are_refused():
     guide, _ = problem()
     guide.model.ownership = Ownership(NUM_CLUSTERS)
-    with pytest.raises(ValueError, match="points do not know which components are one cluster"):
+    with pytest.raises(ValueError, match="cannot learn which components are one cluster"):
         AmortizedGuide(guide.model, guide.recognition)
 
 

@@ -265,7 +265,7 @@ def test_answers_change_what_is_found():
 def test_weights_that_pyro_refuses_are_an_error_at_the_door():
     data = crowd()
     plain = globals_guide()
-    with pytest.raises(ValueError, match="wrap the guide, EnumeratedGuide"):
+    with pytest.raises(ValueError, match="wrapping this as EnumeratedGuide"):
         quiet_fit(model, plain, data)
     with pytest.raises(ValueError, match=r"scale by batch\.item_scale"):
         quiet_fit(model, plain, CrowdData(data.features))
@@ -274,7 +274,7 @@ def test_weights_that_pyro_refuses_are_an_error_at_the_door():
         with pyro.plate("items", batch.num_items, subsample=batch.items):
             pyro.sample("o", dist.Normal(0.0, 1.0).expand([4]).to_event(1), obs=batch.features)
 
-    with pytest.raises(ValueError, match="the plate 'items' takes all items of a batch to weigh"):
+    with pytest.raises(ValueError, match="the plate 'items' gives all items of a batch the same"):
         quiet_fit(subsampled, lambda batch: None, data)
 
 
@@ -321,7 +321,7 @@ class TestSeveralEnumeratedSites:
 
     def test_under_weights_there_is_one(self):
         weighted = partial(self.model, scale="item_weight")
-        said = "enumerates 'outlier' under a weight .* the guide enumerates 'z' alone"
+        said = "enumerates 'outlier' with a different weight .* the guide enumerates only 'z'"
         with pytest.raises(ValueError, match=said):
             quiet_fit(weighted, self.guide(weighted), crowd())
 
@@ -380,7 +380,7 @@ def test_sites_of_answers_take_one_weight_without_others_in_the_guide():
             guess = pyro.sample("guess", dist.Bernoulli(0.3), infer=ENUMERATE)
             answer(torch.where(guess > 0, 0.5, right), batch)
 
-    said = "'guess' under a weight for every answer, .*: scale by batch.pair_scale"
+    said = "'guess' with a different weight for every answer, .*: scale by batch.pair_scale"
     with pytest.raises(ValueError, match=said):
         quiet_fit(guessed, AutoDelta(poutine.block(guessed, hide=["guess"])), crowd())
 

@@ -123,7 +123,7 @@ def test_weights_of_features_are_checked():
             SemiCrowdsourcedMixture(*parts, Identity(), feature_weight=weight)
         with pytest.raises(ValueError, match="prior_weight is"):
             SemiCrowdsourcedMixture(*parts, Identity(), prior_weight=weight)
-    with pytest.raises(ValueError, match="behind networks"):
+    with pytest.raises(ValueError, match="1 if the emission is a network"):
         SemiCrowdsourcedMixture(*parts, NormalEmission(SkipMLP((2, 5, 4)), 4), feature_weight=0.5)
 
 
@@ -182,7 +182,9 @@ def test_known_classes_are_heard_beside_a_network_of_z():
 def test_a_field_and_a_network_of_z_are_refused():
     data = CrowdData(crowd().features, known=[0, 1, None] * 20)
     field = HiddenMarkovField.of(data, NUM_CLUSTERS)
-    with pytest.raises(ValueError, match="knows nothing of a field .* leave out classifier"):
+    with pytest.raises(
+        ValueError, match="classifier cannot be combined .* leave out the classifier"
+    ):
         supervised(field)
 
 

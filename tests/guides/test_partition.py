@@ -172,9 +172,9 @@ def test_likeness_is_saved_and_data_must_have_as_many_numbers(alike, tmp_path):
     np.testing.assert_array_equal(loaded.assignments, alike.assignments)
     assert loaded.elbo == alike.elbo
     assert torch.equal(loaded.model.likeness.coefficients, alike.model.likeness.coefficients)
-    with pytest.raises(ValueError, match="hears 2 numbers of a pair, but the data have 0"):
+    with pytest.raises(ValueError, match="takes 2 numbers per pair, but the data have 0"):
         alike.model.check(alike.data.with_parts(likeness=None))
-    with pytest.raises(ValueError, match="hears 0 numbers of a pair, but the data have 2"):
+    with pytest.raises(ValueError, match="takes 0 numbers per pair, but the data have 2"):
         AnsweredPartition(TwoCoin(3), ManySmall()).check(alike.data)
 
 
@@ -289,7 +289,7 @@ def test_annotators_who_ask_for_items_are_refused():
         def about(self, items):
             return self
 
-    with pytest.raises(ValueError, match="OfItems wants to know which items it is asked about"):
+    with pytest.raises(ValueError, match="OfItems depends on which items are asked about"):
         AnsweredPartition(OfItems(2), FewClusters())
 
 

@@ -51,7 +51,7 @@ def test_features_outside_the_support_of_the_emission(value, shown, row):
     features = np.zeros((5000, NUM_FEATURES), dtype=np.float32)
     features[row, 2] = value
     features[4999, 0] = 7
-    message = rf"needs features in \[0, 1\], but row {row} holds {shown}: .*divide by 255"
+    message = rf"needs features in \[0, 1\], but row {row} has {shown}: .*divide by 255"
     with refuses(message):
         quiet_fit(*bernoulli_pair(), CrowdData(features))
 
@@ -133,24 +133,24 @@ def test_step_sizes_outside_their_range(step_size, as_function):
     "arguments", [{"initial": 0.0}, {"initial": 1.1}, {"delay": 0.0}, {"forgetting": 1.5}], ids=repr
 )
 def test_schedules_outside_their_range(arguments):
-    with refuses("need 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1"):
+    with refuses("needs 0 < initial <= 1, delay > 0 and 0 <= forgetting <= 1"):
         RobbinsMonro(**arguments)
 
 
 def test_a_guide_that_misses_a_site():
-    with refuses("the guide misses the model's site 'scale': sample every latent site"):
+    with refuses("the guide lacks the model's site 'scale': sample every latent site"):
         quiet_fit(two_sites, guide_of("mean"), crowd())
-    with refuses("the guide misses the model's sites 'mean', 'scale': sample every"):
+    with refuses("the guide lacks the model's sites 'mean', 'scale': sample every"):
         quiet_fit(two_sites, guide_of(), crowd())
 
 
 def test_a_guide_with_a_site_too_many():
-    with refuses("the guide samples 'sacle', which the model has not: rename the site"):
+    with refuses("the guide samples 'sacle', which the model does not have: rename the site"):
         quiet_fit(two_sites, guide_of("mean", "scale", "sacle"), crowd())
 
 
 def test_a_model_in_place_of_a_guide():
-    with refuses("the guide observes 'o', which is for the model: call fit.model, guide, data."):
+    with refuses("the guide observes 'o', but only the model may observe data: call fit.model"):
         quiet_fit(guide_of("mean", "scale"), two_sites, crowd())
 
 
@@ -197,13 +197,13 @@ def test_data_of_another_size_than_the_model_says():
 
 def test_a_guide_of_the_library_that_misses_a_site():
     model, guide = plain_pair()
-    with refuses("the guide misses the model's site 'same'"):
+    with refuses("the guide lacks the model's site 'same'"):
         quiet_fit(model, poutine.block(guide, hide=["same"]), crowd(), batch_size=None)
 
 
 def test_a_guide_of_another_model():
     (model, _), (_, guide) = message_passing_pair(), message_passing_pair()
-    message = "made for another model than the one that is passed.*pass guide.model, or make Messag"
+    message = "made for another model than the one that is passed.*pass guide.model, or make the M"
     with refuses(message):
         quiet_fit(model, guide, crowd())
     wrapper = nn.Sequential(guide.model)
@@ -213,7 +213,7 @@ def test_a_guide_of_another_model():
 
 def test_model_and_guide_the_other_way_round():
     for model, guide in (plain_pair(), message_passing_pair()):
-        with refuses(r"is a guide of the .* that is passed as one: pass the model first"):
+        with refuses(r"which is a guide, and the guide is its model .*: pass the model first"):
             quiet_fit(guide, model, crowd())
 
 
@@ -314,7 +314,7 @@ def test_emissions_that_do_not_fit(emission, message):
         ),
         (
             lambda: GaussianRecognition(SkipMLP((NUM_FEATURES, 5, DIM)), DIM),
-            "returns 2 numbers, but a mean and a precision in 2 dimensions are 4: make that",
+            "returns 2 numbers, but mean and precision in 2 dimensions need 4: make that",
         ),
         (
             lambda: GaussianRecognition(SkipMLP((NUM_FEATURES, 5, 2 * 5)), 5),
@@ -327,7 +327,7 @@ def test_emissions_that_do_not_fit(emission, message):
         ),
         (
             lambda: GaussianRecognition(nn.Linear(NUM_FEATURES, 2 * DIM).float(), DIM),
-            r"the guide cannot run .*float64.*give fit their dtype",
+            r"the guide cannot run .*float64.*pass their dtype",
         ),
     ],
     ids=["features", "outputs", "latent", "own network", "dtype"],
@@ -345,7 +345,9 @@ def test_an_error_in_a_users_own_part_says_where():
 
     model = deep_mixture()
     guide = MessagePassingGuide(model, GaussianRecognition(Odd(), DIM))
-    with refuses(r"the guide cannot run .*: shape .*It happens in forward, test_bad_input.py line"):
+    with refuses(
+        r"the guide cannot run .*: shape .*The error is in forward, test_bad_input.py line"
+    ):
         quiet_fit(model, guide, crowd())
 
 
@@ -354,7 +356,7 @@ def test_an_error_in_a_users_own_part_says_where():
     [
         (((7, 5), DIM, NUM_CLUSTERS), "takes 7 features per item, but the data have 4"),
         (((NUM_FEATURES, 5), 5, NUM_CLUSTERS), "latents of dimension 5, .* have dimension 2"),
-        (((NUM_FEATURES, 5), DIM, 9), "knows 9 clusters, the model 3: give both the same"),
+        (((NUM_FEATURES, 5), DIM, 9), "has 9 clusters, but the model has 3: give both the same"),
     ],
     ids=["features", "latent", "clusters"],
 )
@@ -365,13 +367,13 @@ def test_amortized_networks_that_do_not_fit(sizes, message):
 
 
 def test_a_network_with_one_size():
-    with refuses(r"sizes \(3,\) must name at least an input and an output size"):
+    with refuses(r"sizes is \(3,\), but must have at least an input and an output size"):
         SkipMLP((3,))
 
 
 def test_pages_where_there_are_none():
     data = CrowdData(crowd().features, crowd().pairs.drop(columns="page").drop_duplicates())
-    with refuses("the answers have no pages; add a column 'page' to pairs or use ConnectedBlocks"):
+    with refuses("the answers have no pages: add a column 'page' to pairs, or use ConnectedBlocks"):
         quiet_fit(*plain_pair(), data, answer_sampling=AnswerSampling(blocks=PageBlocks()))
 
 

@@ -139,7 +139,7 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [0, 1]}
-    with pytest.raises(ValueError, match="no class labels: .*every pair for an item, name it in"):
+    with pytest.raises(ValueError, match="no class labels: .*classify pairs as items, give each"):
         infer_classes(CrowdData(None, pairs=pairs))
 
 

@@ -195,7 +195,9 @@ def test_bad_input_is_refused():
         "column 0 has a mean of .* deviation of .*e-40, but networks take numbers between"
     ):
         mixture_for(CrowdData(1e-40 * two_groups()), networks=DeepNormal())
-    with refuses("scale 0 is not above zero: give features that are constant a scale of 1"):
+    with refuses(
+        "scale has the value 0, but must be above zero: use 1 for features that are constant"
+    ):
         Standardized(torch.zeros(2), torch.tensor([1.0, 0.0]))
 
 

@@ -33,5 +33,5 @@ def test_repr():
 def test_a_guide_that_hears_answers_asks_for_their_labels():
     batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
     torch.testing.assert_close(batch.needed_label, batch.label)
-    with pytest.raises(ValueError, match=r"no labels, which the guide hears.*posterior_predictive"):
+    with pytest.raises(ValueError, match=r"no labels, which the guide needs.*posterior_predictive"):
         _ = dataclasses.replace(batch, label=None).needed_label

@@ -130,7 +130,7 @@ def test_a_page_counts_as_its_pairs():
 
 
 def test_other_blocks_than_pages_are_refused():
-    with pytest.raises(ValueError, match="sorted pages are drawn as they are"):
+    with pytest.raises(ValueError, match="sorted pages are always drawn as whole pages"):
         MinibatchSampler(data_of(), blocks=ConnectedBlocks(), generator=torch.Generator())
 
 

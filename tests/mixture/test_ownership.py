@@ -288,5 +288,5 @@ def test_what_cannot_own(arguments, message):
 
 def test_as_many_owners_as_components():
     data = CrowdData(np.eye(2), {"left": [0], "right": [1], "worker": [0], "label": [1]})
-    with pytest.raises(ValueError, match="of 4 components, but there are 3"):
+    with pytest.raises(ValueError, match="has 4 components, but the weights have 3"):
         model_of(data, Ownership(4))

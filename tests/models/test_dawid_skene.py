@@ -450,7 +450,9 @@ def test_classes_are_read_with_the_rates_of_other_items_integrated_out():
         np.testing.assert_allclose(read.probabilities[item], expected, atol=5e-3)
     assert read.probabilities.max() < plain.probabilities.max()
     states = DawidSkene(ClassStates(2, 3))
-    with pytest.raises(ValueError, match="under ClassStates .* leave out moderated"):
+    with pytest.raises(
+        ValueError, match="moderated is not possible with ClassStates.* leave out moderated"
+    ):
         ClassLabelGuide(states, moderated=True)
 
 

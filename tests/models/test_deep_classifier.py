@@ -310,7 +310,7 @@ def test_outputs_that_are_merged():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"consistency_term": ConsistencyTerm(Doubled(), 1.0, 1.0)}, "teaches a classifier"),
+        ({"consistency_term": ConsistencyTerm(Doubled(), 1.0, 1.0)}, "trains a classifier"),
         ({"classifier": SkipMLP((FEATURES, 3, 7))}, "returns 7 logits, but the model has 4"),
     ],
 )

@@ -423,7 +423,7 @@ def test_a_saved_result_is_the_same(tmp_path):
         (lambda: make_guide(threshold=0.5), r"threshold is 0.5, but must be in \[0, 1/4\)"),
         (
             lambda: StructuredGuide(make_guide(num_layers=2).model, make_guide().recognition),
-            "has 1 layers of latents, the model 2",
+            "has 1 layers of latents, but the model has 2",
         ),
         (
             lambda: DeepLatentMixture(
@@ -468,7 +468,7 @@ def test_parts_that_do_not_fit_are_refused(build, message):
     ("data", "options", "message"),
     [
         (CrowdData(np.zeros((3, 5))), {}, "makes 4 features, but every item has 5"),
-        (CrowdData(np.full((3, 4), 7.0)), {"emission": "bernoulli"}, "row 0 holds 7"),
+        (CrowdData(np.full((3, 4), 7.0)), {"emission": "bernoulli"}, "row 0 has 7"),
         (CrowdData(np.zeros((3, 4))), {"supervision": KnownClusters(4)}, "no known labels"),
         (
             CrowdData(np.zeros((5, 4)), known=[0, 1, 2, 3, 4]),

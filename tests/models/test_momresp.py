@@ -157,7 +157,7 @@ def test_an_emission_gives_the_coordinates():
 
 
 def test_parts_and_features_that_do_not_fit():
-    with pytest.raises(ValueError, match="components have 2 clusters, annotators 3 classes"):
+    with pytest.raises(ValueError, match="components have 2 clusters, but the annotators have 3"):
         MomResp(MultinomialComponents(2, 6), ConfusionMatrices(4, 3))
     with pytest.raises(ValueError, match="with heavy tails cannot be the components of MomResp"):
         MomResp(GaussianComponents(3, 2, tails=3.0), ConfusionMatrices(4, 3))

@@ -195,7 +195,7 @@ def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
     field = HiddenMarkovField.of(tiny(**LABELS), 2)
     with pytest.raises(ValueError, match="a regression has none: use CertainLinks"):
         PairRegression(regression, workers, supervision=field)
-    with pytest.raises(ValueError, match="2 clusters, the supervision 3"):
+    with pytest.raises(ValueError, match="2 clusters, but the supervision has 3"):
         PairRegression(regression, workers, supervision=CertainLinks(3))
 
 
@@ -362,7 +362,7 @@ def test_moderated_predictions_are_near_the_average_of_draws(fitted):
 def test_sizes_are_checked():
     data = tiny()
     model = PairRegression(SoftmaxRegression(2, 3), TwoCoin(1))
-    with pytest.raises(ValueError, match="on 3 numbers"):
+    with pytest.raises(ValueError, match="takes 3 numbers"):
         fit(model, PairRegressionGuide(model), data, **OPTIONS)
     model = PairRegression(SoftmaxRegression(2, 1), TwoCoin(2))
     with pytest.raises(ValueError, match="2 workers"):

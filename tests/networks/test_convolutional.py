@@ -155,7 +155,7 @@ def test_images_that_cannot_be_halved(build):
 
 
 def test_images_that_are_too_small():
-    with pytest.raises(ValueError, match="too small: pad them to 12 x 12"):
+    with pytest.raises(ValueError, match="too small: pad them to at least 12 x 12"):
         ConvolutionalClassifier((3, 8, 8), 4)
 
 

@@ -84,7 +84,7 @@ def test_a_linear_start_of_more_inputs_is_that_of_the_first(make):
 
 @every_network
 def test_a_network_needs_a_hidden_layer(make):
-    with pytest.raises(ValueError, match=r"sizes \(3, 2\) must name"):
+    with pytest.raises(ValueError, match=r"sizes is \(3, 2\), but must have"):
         make((3, 2), K)
 
 

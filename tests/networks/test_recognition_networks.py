@@ -132,5 +132,5 @@ def test_another_network_may_be_q_of_z():
 def test_what_is_not_there_is_not_replaced():
     recognition = GaussianRecognition(SkipMLP((4, 6, 4)), 2)
     assert recognition.log_assignments(torch.randn(5, 4)) is None
-    with pytest.raises(ValueError, match=r"has no q\(z \| o\) .* with a classifier"):
+    with pytest.raises(ValueError, match=r"has no classifier q\(z \| o\) .* with a classifier"):
         recognition.set_classifier(nn.Linear(4, 3))

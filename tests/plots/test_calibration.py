@@ -63,8 +63,8 @@ def test_no_item_is_paired_with_itself():
 
 
 def test_bad_input(deep):
-    with pytest.raises(ValueError, match="true_labels has 1 entries for 60 items"):
+    with pytest.raises(ValueError, match="true_labels has 1 entries, but there are 60"):
         plot_calibration(deep, [0])
     one = SimpleNamespace(data=CrowdData(np.zeros((1, 2))))
-    with pytest.raises(ValueError, match="one item, and calibration is of pairs"):
+    with pytest.raises(ValueError, match="calibration needs pairs of items"):
         plot_calibration(one, [0])

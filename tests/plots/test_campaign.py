@@ -42,7 +42,7 @@ def test_workers_may_have_names_and_numbers():
 
 
 def test_a_column_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match="rounds have no column 'nmi'"):
+    with pytest.raises(ValueError, match="rounds has no column 'nmi'"):
         plot_campaign(ROUNDS, column="nmi")
 
 
@@ -53,7 +53,7 @@ def test_a_column_that_is_not_there_is_named():
 )
 def test_what_is_no_table_of_rounds_is_told_where_one_is(other):
     """A fit and a whole campaign, alone or by a name."""
-    message = f"rounds are of type {type(other).__name__}, .*: pass Campaign.rounds"
+    message = f"rounds has the type {type(other).__name__}, .*: pass the attribute rounds"
     for passed in (other, {"ours": ROUNDS, "theirs": other}):
         with pytest.raises(ValueError, match=message):
             plot_campaign(passed)

@@ -43,7 +43,7 @@ class TestClusterSizes:
         largest = deep.probabilities.sum(0).max() / NUM_ITEMS
         axes = plot_cluster_sizes(deep, at_least=largest - 1e-9)
         assert len(axes.get_yticklabels()) == 1
-        assert f"{NUM_CLUSTERS - 1} more hold" in axes.get_xlabel()
+        assert f"{NUM_CLUSTERS - 1} more with" in axes.get_xlabel()
 
     def test_probabilities_may_be_one_and_a_rounding_error(self, deep):
         certain = dataclasses.replace(deep)
@@ -80,5 +80,5 @@ class TestContingency:
         rendered(axes)
 
     def test_bad_input(self, deep):
-        with pytest.raises(ValueError, match="true_labels has 3 entries for 60 items"):
+        with pytest.raises(ValueError, match="true_labels has 3 entries, but there are 60"):
             plot_contingency(deep, [0, 1, 2])

@@ -59,5 +59,5 @@ def test_one_worker_and_the_first_of_many():
 def test_bad_input():
     with pytest.raises(ValueError, match="rows that sum to one"):
         plot_confusion(2 * MATRICES)
-    with pytest.raises(ValueError, match="3 workers and 2 classes are named"):
+    with pytest.raises(ValueError, match="names of 3 workers and 2 classes"):
         plot_confusion(MATRICES, workers=["a", "b", "c"])

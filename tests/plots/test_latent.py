@@ -76,7 +76,7 @@ def test_clusters_have_the_colours_of_their_numbers(deep, max_items):
 
 
 def test_bad_input(deep):
-    with pytest.raises(ValueError, match="true_labels has 3 entries for 60 items"):
+    with pytest.raises(ValueError, match="true_labels has 3 entries, but there are 60"):
         plot_latent(deep, true_labels=[0, 1, 2])
     one = SimpleNamespace(data=CrowdData(np.zeros((4, 1))), latent_means=np.zeros((4, 1)))
     with pytest.raises(ValueError, match="a plane needs two"):

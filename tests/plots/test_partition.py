@@ -74,7 +74,7 @@ def test_marked_points_carry_a_ring():
 def test_bad_input():
     with pytest.raises(ValueError, match=r"\[item, 2\].*\[5, 3\]"):
         plot_partition(np.zeros((5, 3)), [0] * 5)
-    with pytest.raises(ValueError, match="labels has 4 entries for 5 points"):
+    with pytest.raises(ValueError, match="labels has 4 entries, but points has 5"):
         plot_partition(np.zeros((5, 2)), [0] * 4)
-    with pytest.raises(ValueError, match="marked has 6 entries for 5 points"):
+    with pytest.raises(ValueError, match="marked has 6 entries, but points has 5"):
         plot_partition(np.zeros((5, 2)), [0] * 5, marked=[True] * 6)

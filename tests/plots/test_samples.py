@@ -114,7 +114,7 @@ def test_colour_images():
 
 
 def test_bad_input(deep):
-    with pytest.raises(ValueError, match=f"{NUM_FEATURES} features do not make an image"):
+    with pytest.raises(ValueError, match=f"an item has {NUM_FEATURES} features"):
         plot_cluster_samples(deep, (3, 3))
     with pytest.raises(ValueError, match="Predictive"):
         plot_cluster_samples(SimpleNamespace(model=len, guide=len), (2, 2))

@@ -45,6 +45,6 @@ def test_a_series_of_true_labels_may_say_by_its_index_which_items_they_are_of(de
     assert drawn(result, pd.Series(truth, [ids[0]] * NUM_ITEMS)) == expected
     assert drawn(result, shuffled.to_numpy()) != expected
     with pytest.raises(
-        ValueError, match=f"true_labels has {NUM_ITEMS - 1} entries for {NUM_ITEMS} items"
+        ValueError, match=f"true_labels has {NUM_ITEMS - 1} entries, but there are {NUM_ITEMS}"
     ):
         drawn(result, shuffled.iloc[1:])

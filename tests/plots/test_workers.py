@@ -56,7 +56,7 @@ class TestWorkerWeights:
         rendered(figure)
 
     def test_truth_without_weights(self, deep):
-        with pytest.raises(ValueError, match="needs a column 'weight'"):
+        with pytest.raises(ValueError, match="has no column 'weight'"):
             plot_worker_weights(deep, truth=pd.DataFrame({"accuracy": [1.0]}))
 
     def test_no_workers(self):

@@ -301,7 +301,7 @@ def test_what_has_no_class_labels_is_refused_in_words():
     with pytest.raises(ValueError, match="data is a DataFrame, but must be a CrowdData: wrap"):
         discount_copies(frame)
     pairs = pd.DataFrame({"left": [0, 1], "right": [1, 2], "worker": ["a", "b"], "label": [0, 1]})
-    with pytest.raises(ValueError, match="no class labels: pass .*; to take every pair for"):
+    with pytest.raises(ValueError, match="no class labels: pass .*; to classify pairs as items"):
         discount_copies(CrowdData(None, pairs=pairs))
     alone = cluster(None, pairs=pairs, epochs=1, progress=False)
     with pytest.raises(ValueError, match="there are no class labels"):

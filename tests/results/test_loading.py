@@ -33,7 +33,9 @@ def test_plain_pyro_models(make_guide, path):
     data = crowd()
     result = quiet_fit(location_model, make_guide(), data, elbo=Trace_ELBO(num_particles=3))
     result.save(path)
-    with refuses(r"location_model, no plain value .*pass them as they were for the fit"):
+    with refuses(
+        r"location_model, which is neither a plain value .*pass them as they were for the fit"
+    ):
         load(path)
     with refuses("for an autoguide or a guide with pyro.param also pass data="):
         load(path, location_model, make_guide())
@@ -63,7 +65,7 @@ def test_a_model_of_ones_own_says_that_it_needs_its_features(path):
     quiet_fit(OfFeatures(), Guide(), crowd()).save(path)
     loaded = load(path, OfFeatures(), Guide())
     for read in (lambda: loaded.to_arviz(2), lambda: loaded.probabilities):
-        with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
+        with refuses(r"Files do not hold features: load a result with them as load\(path, data="):
             read()
     assert load(path, OfFeatures(), Guide(), crowd()).to_arviz(2)["posterior"]["mean"].size == 2
 
@@ -77,7 +79,7 @@ def test_what_needs_features_says_so(name, path):
         assert loaded.elbo_of(full_batch(loaded.data)) == pytest.approx(loaded.elbo)
         return
     for read in (lambda: loaded.to_arviz(2), lambda: loaded.elbo_of(full_batch(loaded.data))):
-        with refuses(r"a result that was loaded has none: give them to it as load\(path, data="):
+        with refuses(r"Files do not hold features: load a result with them as load\(path, data="):
             read()
 
 

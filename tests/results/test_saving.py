@@ -175,7 +175,7 @@ def test_another_bound_does_not_stand_in_for_a_users_own(path):
     loaded.save(path)
     for one in (loaded, load(path)):
         assert one.elbo == result.elbo
-        with refuses("DoubledELBO, which its file does not hold"):
+        with refuses("DoubledELBO, which files cannot hold"):
             one.elbo_of(full_batch(crowd()))
 
 
@@ -194,7 +194,7 @@ def test_results_that_cannot_be_saved(tmp_path):
         trainer.history[-1]["figure"] = io.BytesIO()
 
     result = quiet_fit(*plain_pair(), crowd(), callbacks=[draw], epochs=1)
-    with refuses("history.figure.values.0 is a _io.BytesIO, no plain value"):
+    with refuses("history.figure.values.0 is a _io.BytesIO, which is neither a plain value"):
         result.save(tmp_path / "result")
     with refuses("there is no folder"):
         fitted("plain").save(tmp_path / "no" / "result")
@@ -207,16 +207,16 @@ def test_files_that_are_no_results_are_not_written_over(path):
     result = fitted("plain")
     path.write_text("item,worker\n")
     with refuses(
-        r"is there already and is no result, .*: give another path, or save\(path, overwrite=True\)"
+        r"exists already and is not a result, .*: name another file, or save\(path, overwrite="
     ):
         result.save(path)
     assert path.read_text() == "item,worker\n"
     result.save(path, overwrite=True)
     result.save(path)
     quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(checkpoint := path.with_name("run")))
-    with refuses("run is there already and is no result"):
+    with refuses("run exists already and is not a result"):
         result.save(checkpoint)
-    with refuses("is there already and is no checkpoint"):
+    with refuses("exists already and is not a checkpoint"):
         quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path))
     # As a program leaves it that asked for a name of its own.
     path.write_bytes(b"")

@@ -409,7 +409,7 @@ def test_an_update_hears_what_the_fit_heard_alone():
 def test_a_loaded_result_says_what_needs_its_features(tmp_path):
     of_pairs = fitted(CrowdData(FEATURES, crowd("pairs", ["b", "d"], 0)), epochs=1)
     of_pairs.save(tmp_path / "fit")
-    with pytest.raises(ValueError, match="a result that was loaded has none"):
+    with pytest.raises(ValueError, match="Files do not hold features"):
         load(tmp_path / "fit").to_arviz(num_draws=2)
 
 

@@ -309,7 +309,7 @@ def test_a_fit_in_another_thread_has_checkpoints_too(path):
 )
 def test_other_settings(options, named, path):
     stopped("message passing", path, 1, every=1)
-    with refuses(f"of other settings: {named}.*resume=False to start anew"):
+    with refuses(f"with other settings: {named}.*resume=False to start anew"):
         quiet = {"callbacks": [MergeMoves(), Draws()], "batch_size": 10, "step_size": 0.3}
         options = quiet | options | {"checkpoint": Checkpoint(path, resume=True)}
         quiet_fit(*message_passing_pair(), crowd(), epochs=3, **options)
@@ -328,7 +328,7 @@ def test_other_data(path):
         CrowdData(data.features, renamed),
         CrowdData(data.features, pairs.drop(columns="page").drop_duplicates()),
     ):
-        with refuses("of other data: give fit the data that it was made with"):
+        with refuses("with other data: pass these data"):
             run("full batch", data=other, checkpoint=Checkpoint(path, resume=True))
     copied = CrowdData(data.features.copy(), pairs.copy())
     run("full batch", data=copied, checkpoint=Checkpoint(path, resume=True))
@@ -348,7 +348,7 @@ def test_another_model(path, monkeypatch):
     location_guide_of_another_size.__qualname__ = location_guide.__qualname__
     location_guide_of_another_size.__module__ = location_guide.__module__
     options = {"epochs": 3, "batch_size": 10, "step_size": 0.3, **FITS["pyro.param"][1]}
-    with refuses(r"does not fit this fit \(store.scale is only in the file .*remove it"):
+    with refuses(r"is of another model or guide \(store.scale is only in the file .*remove it"):
         quiet_fit(
             *(location_model, location_guide_of_another_size, crowd()),
             **(options | {"checkpoint": Checkpoint(path, resume=True)}),
@@ -364,7 +364,7 @@ def test_intervals(every, path):
 def test_files_that_are_something_else_are_not_written_over(path):
     path.write_text("item,worker\n")
     for resume in (False, True):
-        with refuses("is there already and is no checkpoint.*remove it, or name another file"):
+        with refuses("exists already and is not a checkpoint.*remove it, or name another file"):
             run("full batch", 0, stop, checkpoint=Checkpoint(path, resume=resume))
     assert path.read_text() == "item,worker\n"
 
@@ -375,7 +375,7 @@ def test_folders_are_looked_at_first(tmp_path, path):
         (tmp_path, "is a folder: name a file in it"),
         (tmp_path / "no" / "fit", "there is no folder .*no to write fit in: make it first"),
         (path / "fit", "there is no folder"),
-        (Path("/proc/fit"), "cannot write 0.0 MB at /proc/fit .*make room, or name a file"),
+        (Path("/proc/fit"), "cannot write 0.0 MB at /proc/fit .*free disk space, or name a file"),
     ]:
         with refuses(message):
             run("full batch", 0, stop, checkpoint=place)
@@ -394,7 +394,7 @@ def nearly_full_disk() -> Iterator[Callable[[int], None]]:
 def test_a_full_disk_is_said_before_training(path):
     with nearly_full_disk() as limit_size:
         limit_size(50_000)
-        with refuses(r"cannot write 1\.\d MB at .*File too large.*make room"):
+        with refuses(r"cannot write 1\.\d MB at .*File too large.*free disk space"):
             run("message passing", 0, stop, checkpoint=path)
     assert not list(path.parent.glob("*.partial"))
 
@@ -404,7 +404,10 @@ def test_a_disk_that_fills_up_does_not_stop_training(path):
         if trainer.epochs_done == 3:
             limit_size(10)
 
-    says = pytest.warns(UserWarning, match="no checkpoint of step 3 at .*File too large.*make room")
+    says = pytest.warns(
+        UserWarning,
+        match="checkpoint of step 3 could not be written at .*File too large.*free disk space",
+    )
     with nearly_full_disk() as limit_size, says:
         result = run("full batch", checkpoint=path, callbacks=[fill])
     assert steps_in(path) == 2
@@ -416,5 +419,5 @@ def test_what_a_checkpoint_cannot_hold(path):
     def draw(trainer) -> None:
         trainer.history[-1]["figure"] = object()
 
-    with refuses("cannot hold this: trainer.history.0.figure is a builtins.object"):
+    with refuses("cannot be written: trainer.history.0.figure is a builtins.object"):
         run("full batch", checkpoint=path, callbacks=[draw])

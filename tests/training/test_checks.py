@@ -82,7 +82,7 @@ class TestLatentsOfItems:
             guide = EnumeratedGuide(self.model, of_all)
             guide(features_batch(self.DATA.features))
             some = dataclasses.replace(features_batch(self.DATA.features[:5]), num_items=20)
-            with pytest.raises(ValueError, match="draws 20 items where the batch has 5: pass"):
+            with pytest.raises(ValueError, match="draws 20 items, and the batch has 5: pass"):
                 guide.infer(some)
 
 
@@ -118,7 +118,7 @@ class TestModelsThatTakeAMinibatchForAll:
 
     def test_is_told(self):
         model = partial(location_model, scale=lambda batch: 1.0)
-        said = "takes the 5 items of a minibatch for all of the 20 that there are, at site 'o'"
+        said = "5 items of a minibatch as if they were all 20 items of the data, at site 'o'"
         with pytest.warns(UserWarning, match=said):
             quiet_fit(model, AutoNormal(model), self.DATA, batch_size=5, epochs=1)
         quiet_fit(model, AutoNormal(model), self.DATA, batch_size=None, epochs=1)
@@ -133,7 +133,7 @@ class TestModelsThatTakeAMinibatchForAll:
 
     def test_is_told_where_the_model_draws_what_it_enumerates(self):
         guide = AutoNormal(poutine.block(self.mixture, hide=["z"]))
-        with pytest.warns(UserWarning, match="takes the 5 items of a minibatch for all"):
+        with pytest.warns(UserWarning, match="counts the 5 items of a minibatch as if"):
             quiet_fit(self.mixture, guide, self.DATA, batch_size=5, epochs=1)
 
     @pytest.mark.parametrize("is_told", [True, False])
@@ -146,7 +146,7 @@ class TestModelsThatTakeAMinibatchForAll:
             with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=weight):
                 pyro.sample("label", dist.Bernoulli(right), obs=batch.label)
 
-        found = pytest.warns(UserWarning, match="pairs of a minibatch for all answers that there")
+        found = pytest.warns(UserWarning, match="pairs of a minibatch as if they were all answers")
         with found if is_told else nullcontext():
             quiet_fit(model, AutoNormal(model), data, batch_size=5, epochs=1)
 
@@ -205,7 +205,9 @@ class TestNetworksFromOutside:
 
     def test_are_refused_where_they_are_not(self, tmp_path):
         before = self.net.weight.detach().clone()
-        said = r"'net.weight' \(2 such\) is of a module that model or guide reads from outside"
+        said = (
+            r"'net.weight' \(2 such\) is of a module that model or guide uses as a global variable"
+        )
         guide = AutoNormal(self.by_closure)
         with pytest.raises(ValueError, match=said):
             self.fit(self.by_closure, guide, self.DATA)

@@ -350,5 +350,5 @@ def test_robbins_monro():
     ],
 )
 def test_robbins_monro_refuses_what_cannot_converge(arguments):
-    with pytest.raises(ValueError, match="need 0 < initial"):
+    with pytest.raises(ValueError, match="needs 0 < initial"):
         RobbinsMonro(**arguments)

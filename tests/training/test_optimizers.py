@@ -29,7 +29,7 @@ def decayed(parameters):
     [
         (
             pyro.optim.Adam({"lr": 0.02, "betas": (0.9, 0.99)}),
-            r"of Pyro's, which is for its SVI: pass "
+            r"of Pyro, which works with Pyro's SVI only: pass "
             r"partial\(torch.optim.Adam, lr=0.02, betas=\(0.9, 0.99\)\)",
         ),
         (

@@ -142,4 +142,4 @@ def test_report_shows_ids_as_text_and_not_as_html(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "No picture of items by cluster: there is but one feature to show" in page
+    assert "No picture of items by cluster: a plane needs two dimensions" in page
