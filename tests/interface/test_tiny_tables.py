@@ -78,7 +78,9 @@ def test_three_items_and_what_is_said_of_them():
     result = quick(FEATURES[:3], said((0, 1), (0, 2), (1, 2), workers="abc"), 2, forms=3)
     np.testing.assert_array_equal(result.assignments == result.assignments[0], [True, False, True])
     (sentence,) = advice(result)
-    assert sentence.startswith("the answers are too few to tell what they teach about other items:")
+    assert sentence.startswith(
+        "there are too few answers to see whether they predict answers about other items;"
+    )
 
 
 @pytest.mark.long
@@ -139,5 +141,7 @@ def test_classes_of_tables_with_two_labels():
     labels = pd.DataFrame({"item": [0, 1], "worker": ["ann", "ann"], "label": ["x", "y"]})
     found = classify(FEATURES, labels, epochs=20, progress=False).class_probabilities
     assert found.idxmax(axis=1)[:2].tolist() == ["x", "y"]
-    with pytest.raises(ValueError, match="there are labels of 1 item, but at least two are needed"):
+    with pytest.raises(
+        ValueError, match="there are labels of 1 item, but labels of at least two are"
+    ):
         classify(FEATURES, labels.assign(item=0), progress=False)

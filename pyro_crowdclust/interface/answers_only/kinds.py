@@ -40,7 +40,7 @@ EPOCHS = 120
 _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # So many of these held out can tell priors apart.
-_FEWEST_PAIRS, _FEWEST_PAGES = 300, 30
+_MIN_PAIRS, _MIN_PAGES = 300, 30
 
 
 class AnswersOnly(Protocol):
@@ -178,9 +178,9 @@ class PairsOnly:
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
         if not self.data.is_sorted:
-            return _parts(self.data.num_pairs, _FEWEST_PAIRS, share, max_parts, generator)
+            return _parts(self.data.num_pairs, _MIN_PAIRS, share, max_parts, generator)
         number = len(self.data.page_ids)
-        fewest = max(_FEWEST_PAIRS * number // self.data.num_pairs, _FEWEST_PAGES)
+        fewest = max(_MIN_PAIRS * number // self.data.num_pairs, _MIN_PAGES)
         pages = _parts(number, fewest, share, max_parts, generator)
         return [out[self._page] for out in pages]
 
@@ -256,7 +256,7 @@ class PagesOnly:
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self._placements.num_pages, _FEWEST_PAGES, share, max_parts, generator)
+        return _parts(self._placements.num_pages, _MIN_PAGES, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PagesOnly:
         return PagesOnly(self.data.with_parts(placements=self._placements.of_pages(~out)))

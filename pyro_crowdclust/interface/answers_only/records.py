@@ -22,7 +22,7 @@ from pyro_crowdclust.training.isolation import generator_of
 
 # So many clusters a mixture may well have, and of pairs in them that look alike such a share, or
 # more, is the same.
-_MOST_CLUSTERS, _SHARE_SAME = 40, 0.4
+_MAX_CLUSTERS, _SHARE_SAME = 40, 0.4
 # Asked about are those that look alike if a pair of them is more alike than a random one so often.
 _LOOKS_ALIKE = 0.75
 _RANDOM_PAIRS = 5000
@@ -46,7 +46,7 @@ def may_be_records(data: CrowdData) -> bool:
         return False
     pairs, same = _said_same(data.answers, data.num_items)
     part = AskedPairs.of(pairs.items[same], data.num_items).part
-    if not bool(same.any()) or len(part[pairs.asked].unique()) <= _MOST_CLUSTERS:
+    if not bool(same.any()) or len(part[pairs.asked].unique()) <= _MAX_CLUSTERS:
         return False
     random = torch.randint(len(pairs.asked), (_RANDOM_PAIRS, 2), generator=generator_of(0))
     random = pairs.asked[random[random[:, 0] != random[:, 1]]]

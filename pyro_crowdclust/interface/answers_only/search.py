@@ -35,7 +35,7 @@ from pyro_crowdclust.training.options import check_values
 
 # Sweeps of a fit that is only compared with another, at most.
 TRIAL_EPOCHS = 60
-_MOST_PARTS = 5
+_MAX_PARTS = 5
 # Of clusters that are too many .05 of the answers about random pairs and more say otherwise, of
 # records .02 at most. What looks alike is many clusters, unless answers deny it more often.
 _AS_CLOSE, _AS_CLOSE_ALIKE = 0.03, 0.1
@@ -173,7 +173,7 @@ class AnswersAlone:
         """
         answers = kind_of_answers(items_with_answers(self.data))
         generator = generator_of(seed)
-        parts = answers.parts(self.share, _MOST_PARTS, generator)
+        parts = answers.parts(self.share, _MAX_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
         def attempt(prior: str, answers: AnswersOnly) -> PriorTrial:

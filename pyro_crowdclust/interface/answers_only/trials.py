@@ -23,7 +23,7 @@ from pyro_crowdclust.training import is_interrupted, whole
 # best of several looks better than it is.
 CLEAR = 2.0
 # Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
-_LEAST_SAME = 0.05
+_MIN_SAME = 0.05
 # Of the answers that clusters on trial say, a fit to all that has found others may miss so many.
 _MISSED = 0.1
 
@@ -187,7 +187,7 @@ def _agreeing(
 
 def _tells(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> bool:
     """Whether clusters of such sizes join items, among them those that people called the same."""
-    return len(sizes) < int(sizes.sum()) and share_joined >= _LEAST_SAME
+    return len(sizes) < int(sizes.sum()) and share_joined >= _MIN_SAME
 
 
 def agreement(result: Fitted) -> tuple[float, int, float]:

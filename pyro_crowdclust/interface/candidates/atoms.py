@@ -16,17 +16,17 @@ from pyro_crowdclust.interface.candidates.rounding import numbers_in
 from pyro_crowdclust.transforms import WithAtoms
 
 # A number is an atom if at least so many items have it ...
-_SMALLEST_SHARE = 0.1
+_MIN_SHARE = 0.1
 # ... and so many times as many as have any other number, where rounding makes many alike.
 _ABOVE_OTHERS = 4
 # Of more columns a mixture is on directions, in which there are no atoms.
-MOST_COLUMNS = 50
+MAX_COLUMNS = 50
 
 
 def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     """The number of every real column that many items have and few have a number near to; or NaN.
 
-    They are looked for among some thousand items. Features on disk, and more than ``MOST_COLUMNS``,
+    They are looked for among some thousand items. Features on disk, and more than ``MAX_COLUMNS``,
     are taken as they are. A column of two numbers is one of kinds, and has no atom.
 
     Examples
@@ -37,7 +37,7 @@ def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     """
     real = is_real(data).numpy()
     atoms = np.full(len(real), np.nan)
-    if len(real) <= MOST_COLUMNS and data.features_in_memory is not None:
+    if len(real) <= MAX_COLUMNS and data.features_in_memory is not None:
         columns = sample_of(data).numpy()
         for place in np.flatnonzero(real):
             atoms[place] = _atom(columns[:, place])
@@ -49,7 +49,7 @@ def _atom(column: Float[np.ndarray, " item"]) -> float:
     if len(values) < 3:
         return np.nan
     second, first = np.sort(counts)[-2:]
-    is_atom = first >= _SMALLEST_SHARE * counts.sum() and first >= _ABOVE_OTHERS * second
+    is_atom = first >= _MIN_SHARE * counts.sum() and first >= _ABOVE_OTHERS * second
     return float(values[counts.argmax()]) if is_atom else np.nan
 
 

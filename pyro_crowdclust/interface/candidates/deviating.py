@@ -20,11 +20,11 @@ from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.transforms import Within
 
 # Of fewer numbers, or of fewer different ones, nothing is known of where they end.
-_FEWEST_NUMBERS, _FEWEST_VALUES = 20, 10
+_MIN_NUMBERS, _MIN_VALUES = 20, 10
 # A gap is as wide as so many deviations, and as so much of the tail before it.
 _DEVIATIONS, _TAILS = 4.0, 1.0
 # Beyond it are no more of the numbers than this, or than this if they are all the same.
-_MOST, _MOST_ALIKE = 0.02, 0.1
+_MAX_SHARE, _MAX_SHARE_EQUAL = 0.02, 0.1
 # So many numbers beyond it that are near to each other are a cluster.
 _CLUSTER = 3
 # The central four fifths of a normal distribution are so many deviations wide.
@@ -79,18 +79,18 @@ def _are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
 def _last_believed(numbers: Float[np.ndarray, " number"]) -> float:
     """The last of ascending numbers before a gap; infinity if there is none."""
     values, counts = np.unique(numbers, return_counts=True)
-    if len(numbers) < _FEWEST_NUMBERS or len(values) < _FEWEST_VALUES:
+    if len(numbers) < _MIN_NUMBERS or len(values) < _MIN_VALUES:
         return np.inf
-    if counts.max() > _MOST_ALIKE * len(numbers):  # an atom, beside which are the numbers
+    if counts.max() > _MAX_SHARE_EQUAL * len(numbers):  # an atom, beside which are the numbers
         numbers = numbers[numbers != values[counts.argmax()]]
-        if len(numbers) < _FEWEST_NUMBERS:
+        if len(numbers) < _MIN_NUMBERS:
             return np.inf
     lowest, highest = np.quantile(numbers, [0.1, 0.9])
     near = _DEVIATIONS * (highest - lowest) / _CENTRAL
     if not near > 0:
         return np.inf
     tail = np.append(highest, numbers[numbers > highest])
-    most, most_alike = (max(share * len(numbers), 1) for share in (_MOST, _MOST_ALIKE))
+    most, most_alike = (max(share * len(numbers), 1) for share in (_MAX_SHARE, _MAX_SHARE_EQUAL))
     is_gap = np.diff(tail) > np.maximum(near, _TAILS * (tail[:-1] - highest))
     for place in np.flatnonzero(is_gap):
         beyond = tail[place + 1 :]

@@ -24,7 +24,7 @@ from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, Selected
 
 # A dimension that is left out has at least this variance, where the first direction has 1.
-_SMALLEST_RESIDUAL = 1e-6
+_MIN_RESIDUAL = 1e-6
 # Numbers are clipped at so many deviations of what is left by the round before.
 _DEVIATIONS, _ROUNDS = 3.0, 3
 # Fourth moments of rows, in units of a normal distribution's, that are no matter of clusters ...
@@ -144,13 +144,13 @@ def projected(
     mean = points.mean(0)
     _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
     variances = deviations.square() / max(len(points) - 1, 1)
-    num_varying = int((variances > _SMALLEST_RESIDUAL * variances[0]).sum())
+    num_varying = int((variances > _MIN_RESIDUAL * variances[0]).sum())
     num_directions = max(min(num_directions, num_varying), 1)
     left = points.shape[1] - num_directions
     residual = float(variances[num_directions:].sum()) / max(left, 1)
     varies = float(variances[0]) > 0
     first = float(variances[0].sqrt()) if varies else 1.0
-    smallest = _SMALLEST_RESIDUAL * first**2
+    smallest = _MIN_RESIDUAL * first**2
     units = variances[:num_directions].sqrt() if whiten and varies else first
     num_features = math.prod(feature_shape(data))
     beside = sorted({*range(num_features)} - {*inner.own_features(num_features)})
@@ -173,5 +173,5 @@ def beyond_one_gaussian(emission: Projected, features: Float[Tensor, "item ..."]
     points = emission.on_directions(features)
     variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
     # Where all items are the same their variance is as small as in ``projected``.
-    variances = variances.clamp_min(_SMALLEST_RESIDUAL * (float(variances.max()) or 1.0))
+    variances = variances.clamp_min(_MIN_RESIDUAL * (float(variances.max()) or 1.0))
     return float((variances.log() + math.log(2 * math.pi) + 1).sum()) / 2

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
+from pyro_crowdclust.interface.candidates.atoms import MAX_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     as_numbers,
     filled,
@@ -51,15 +51,15 @@ from pyro_crowdclust.interface.recipe import (
 from pyro_crowdclust.transforms import NoCoordinates
 
 # Candidates run on at most so many items.
-MOST_ITEMS = 2000
+MAX_ITEMS = 2000
 # Full covariances of more features than this have more numbers than tables have items.
-MOST_FULL = MOST_COLUMNS
+MAX_FULL = MAX_COLUMNS
 # Degrees of freedom of heavy tails: right or nearly for 1.5 to 5, as 2 and 4 find the same clusters
 # on most tables.
 TAILS = 3.0
 # Of more second moments than this, in the items that candidates see, full covariances with heavy
 # tails take too long beside the others: 20 columns of 2,000 items, 37 of 569.
-MOST_HEAVY = 800_000
+MAX_HEAVY = 800_000
 # What candidates are, in words.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
@@ -162,7 +162,7 @@ def _forms(data: CrowdData) -> tuple[Form, ...]:
 
 def _are_many(data: CrowdData) -> bool:
     """Whether mixtures of the real columns are on directions."""
-    return int(is_real(data).sum()) > MOST_FULL
+    return int(is_real(data).sum()) > MAX_FULL
 
 
 def _of_equal_length(data: CrowdData) -> bool:
@@ -216,7 +216,7 @@ def _on_columns(
         return (Form("columns", INDEPENDENT, places["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
     # Columns with atoms have no covariances.
-    if 1 < int((real & atoms.isnan()).sum()) <= MOST_FULL:
+    if 1 < int((real & atoms.isnan()).sum()) <= MAX_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     forms = [
         Form(place, kind, emission, make)
@@ -229,12 +229,12 @@ def _on_columns(
         tails = {DIAGONAL: (DIAGONAL_HEAVY, heavy_diagonal)}
         # Powers draw outliers in; columns get units that these do not widen.
         central: dict[str, Place] = {"columns": partial(telling, in_central_units)}
-        num_items = MOST_ITEMS
+        num_items = MAX_ITEMS
         if not data.has_answers and not is_supervised(data):
             # With answers a cluster may own several components, which are heavy tails as well.
             central["powers"] = places["powers"]
-            num_items = min(data.num_items, MOST_ITEMS)
-        if FULL in kinds and num_items * len(real) ** 2 <= MOST_HEAVY:
+            num_items = min(data.num_items, MAX_ITEMS)
+        if FULL in kinds and num_items * len(real) ** 2 <= MAX_HEAVY:
             tails[FULL] = HEAVY, partial(mixture_recipe, partial(full, tails=TAILS))
         forms += [
             Form(place, kind, emission, make, heavier_than=without)
@@ -279,7 +279,7 @@ def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     equal_length = equal_length and are_real
     places: dict[str, Place] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
-    if dim > MOST_FULL:
+    if dim > MAX_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
         inner: Place = (

@@ -8,11 +8,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
 # So many groups, or fewer, may be clusters, ...
-MOST_CLUSTERS = 40
+MAX_CLUSTERS = 40
 # ... and so may larger groups than this.
-_MOST_COPIES = 10
+_MAX_COPIES = 10
 # Others are near-copies if they hold at least so many of the rows, ...
-_LEAST_SHARE = 0.5
+_MIN_SHARE = 0.5
 # ... and the next rows are so many times as far away, ...
 _GAP = 3.0
 # ... but for so many.
@@ -20,7 +20,7 @@ _WITHIN_GAP = 0.05
 
 
 def near_alike(
-    points: Float[np.ndarray, "row column"], max_clusters: int = MOST_CLUSTERS
+    points: Float[np.ndarray, "row column"], max_clusters: int = MAX_CLUSTERS
 ) -> Int[np.ndarray, " row"]:
     """The group of near-copies that each row is of, by a number of its own; most are alone.
 
@@ -65,8 +65,8 @@ def near_alike(
     squares = np.cumsum(made**2 - (size**2)[parts].sum(1))
     below, end = (np.searchsorted(length, h, "right") for h in (length, _GAP * length))
     rows, squares = rows[end - 1], squares[end - 1]
-    are_groups = (rows >= _LEAST_SHARE * number) & (rows**2 > max_clusters * squares)
-    are_groups &= squares <= _MOST_COPIES * rows
+    are_groups = (rows >= _MIN_SHARE * number) & (rows**2 > max_clusters * squares)
+    are_groups &= squares <= _MAX_COPIES * rows
     is_gap = (length > 0) & (end - below <= _WITHIN_GAP * len(length))
     are_copies = are_groups & is_gap
     if not are_copies.any():

@@ -16,7 +16,7 @@ _FACTORS = 20
 # Rounds of EM, and the relative change of the residual variance at which they end.
 _ROUNDS, _TOLERANCE = 60, 1e-3
 # Of the largest variance.
-_SMALLEST = 1e-6
+_MIN_RESIDUAL = 1e-6
 
 
 class Normal(NamedTuple):
@@ -72,7 +72,7 @@ def normal_of(points: Float[Tensor, "item coordinate"]) -> Normal:
 def _of_whole(points: Float[Tensor, "item coordinate"], number: int) -> Normal:
     found = PCA(number, random_state=0).fit(points.numpy())
     variances = torch.from_numpy(found.explained_variance_)
-    residual = max(float(found.noise_variance_), _SMALLEST * float(variances[0]))
+    residual = max(float(found.noise_variance_), _MIN_RESIDUAL * float(variances[0]))
     scale = (variances - residual).clamp_min(0).sqrt()
     factors = scale.unsqueeze(1) * torch.from_numpy(found.components_)
     return Normal(torch.from_numpy(found.mean_), factors, residual)
@@ -108,5 +108,5 @@ def _round(
     factors, mean = loadings[:, :-1].mT, loadings[:, -1]
     away = ((rows - u @ loadings.mT) * is_seen).square().sum()
     spread = v * (times.reshape(-1, 1, 1) * inverse * second_moments(seen, factors)).sum()
-    floor = _SMALLEST * float(points.var(0, correction=0).max())
+    floor = _MIN_RESIDUAL * float(points.var(0, correction=0).max())
     return Normal(mean, factors, max(float((away + spread) / is_seen.sum()), floor))

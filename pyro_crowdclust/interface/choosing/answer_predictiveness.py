@@ -23,7 +23,7 @@ from pyro_crowdclust.training.isolation import generator_of
 _FIRST_PARTS = 3
 # Where all parts are asked together, each may have so few answers; of fewer, which are about few
 # items, guesses tell each other by chance.
-_FEWEST = 10
+_MIN_ANSWERS = 10
 
 
 class Draws:
@@ -101,7 +101,7 @@ def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
     seed
         Of what is held out, and of the draws.
     """
-    splits = splits_of_pairs(data, generator_of(seed), least=_FEWEST)
+    splits = splits_of_pairs(data, generator_of(seed), least=_MIN_ANSWERS)
     looks = _FIRST_PARTS, len(splits)
     for place, (_, gain, ends) in enumerate(_by_parts(splits, seed), 1):
         if place in looks and is_clear(gain, ends, len(looks)):

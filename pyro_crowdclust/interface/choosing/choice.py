@@ -25,7 +25,7 @@ from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
@@ -339,7 +339,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    max_groups = max(MOST_CLUSTERS, num_clusters or 0)
+    max_groups = max(MAX_CLUSTERS, num_clusters or 0)
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if data.answers is None or is_supervised(data):
         return choice

@@ -41,7 +41,7 @@ from pyro_crowdclust.protocols import part_of
 # is blamed, and draws from few answers explain these too well.
 _BLAMED = 0.75
 # Of more items draws take long.
-_MOST_ITEMS = 1000
+_MAX_ITEMS = 1000
 _WEIGHTS = (*WEIGHTS, 0.02)
 
 
@@ -79,7 +79,7 @@ def with_answers_explained(result: Fitted) -> Fitted:
     if data.answers is None or annotators is None or is_supervised(data):
         return result
     items = data.answers.items.unique()
-    if len(items) > _MOST_ITEMS:
+    if len(items) > _MAX_ITEMS:
         return result
     asked = some_items(data, items)
     drawn = drawn_partitions(without_features(asked), seed=result.seed)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
+from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
 
 
@@ -50,7 +50,7 @@ class KnownSplit:
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
         probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
-        return np.log(probabilities.clip(LEAST))
+        return np.log(probabilities.clip(MIN_PROBABILITY))
 
 
 def known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:

@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_pairs import together
-from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
+from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class LinkSplit:
 
         s is the probability that both items share a cluster.
         """
-        same = np.clip(together(result, self.held_out), LEAST, 1 - LEAST)
+        same = np.clip(together(result, self.held_out), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
 
 

@@ -23,11 +23,11 @@ from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
 from pyro_crowdclust.partitions import AskedPairs
 
 # From this share of items with answers on, some of what is held out is about these.
-_MOST = 0.5
+_MIN_SHARE_ASKED = 0.5
 # A tenth of fewer answers than this is held out at a time, of more a quarter.
 _FEW = 1000
 # Of fewer answers nothing is learned, and of fewer that are held out nothing is seen.
-_LEAST = 20
+_MIN_ANSWERS = 20
 # The shares of the labels in all answers count as much as so many answers of a worker's own.
 _OF_ALL = 4.0
 
@@ -145,7 +145,7 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Spl
 
 
 def splits_of_pairs(
-    data: CrowdData, generator: torch.Generator, least: int = _LEAST
+    data: CrowdData, generator: torch.Generator, least: int = _MIN_ANSWERS
 ) -> list[Split]:
     """Hold out every part of the pairs, or of the pages, with all answers about them, in turn.
 
@@ -184,10 +184,10 @@ def _without(
     answers: Answers,
     out: Bool[Tensor, " pair"],
     block: Int[Tensor, " pair"] | None = None,
-    least: int = _LEAST,
+    least: int = _MIN_ANSWERS,
 ) -> Split | None:
     """The split by what is out; None if there are too few answers of either part."""
-    if has_fewer(least, out) or has_fewer(_LEAST, ~out):
+    if has_fewer(least, out) or has_fewer(_MIN_ANSWERS, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
@@ -200,7 +200,7 @@ def _pairs_out(
     asked = torch.zeros(data.num_items, dtype=torch.bool)
     asked[answers.left] = asked[answers.right] = True
     share_asked, of_pairs = float(asked.double().mean()), 0.0
-    if share_asked >= _MOST:
+    if share_asked >= _MIN_SHARE_ASKED:
         total = 1 - (1 - share) ** 2
         others = 1 - total * (1 - share_asked)
         share, of_pairs = 1 - math.sqrt(others), total * share_asked / others

@@ -6,7 +6,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 # Nothing that happened was less probable.
-LEAST = 1e-6
+MIN_PROBABILITY = 1e-6
 
 
 def has_fewer(number: int, *parts: Bool[Tensor, " said"]) -> bool:

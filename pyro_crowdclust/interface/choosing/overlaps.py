@@ -15,7 +15,7 @@ from pyro_crowdclust.mixture.overlap import groups_by_overlap
 from pyro_crowdclust.results.cluster_classes import component_classes
 
 # A component with fewer labels than this is of no class.
-LEAST_LABELS = 0.5
+MIN_LABELS = 0.5
 
 
 def with_overlaps_joined(result: Fitted) -> Fitted:
@@ -33,7 +33,7 @@ def groups_by_class(result: Fitted) -> Int[Tensor, " component"]:
     assert known is not None  # as the caller has seen
     q = result.component_probabilities
     shares = torch.from_numpy(component_classes(result))
-    labelled = q[known >= 0].sum(0) >= LEAST_LABELS
+    labelled = q[known >= 0].sum(0) >= MIN_LABELS
     share, kind = shares.max(1)
     group = torch.arange(q.shape[1])
     for one in kind.unique():

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
+from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS, Form
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 
 # Numbers of components that are tried.
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
@@ -55,8 +55,8 @@ class Plan:
     first_size: int = 8
     share: float = 0.25
     num_splits: int = 3
-    max_items: int = MOST_ITEMS
+    max_items: int = MAX_ITEMS
     best_forms: int = 2
-    max_groups: int | None = MOST_CLUSTERS
+    max_groups: int | None = MAX_CLUSTERS
     may_be_records: bool = False
     alone: Plan | None = None

@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
-    SMALLEST_GAIN,
+    MIN_GAIN,
     Trial,
     fewest_components,
     is_within_error,
@@ -65,7 +65,7 @@ class Ranking:
             trial
             for trial in of_all
             if best.score - trial.score
-            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
+            < max(errors * error_of(best.answers - trial.answers, blocks), MIN_GAIN)
         ]
 
     def in_order(self, trials: Sequence[Trial]) -> list[Trial]:

@@ -53,7 +53,7 @@ _BY_ANSWERS = (
 )
 # Of so many held-out answers about items of which no other is heard it can be said that they are
 # not predicted.
-_FEWEST_OF_OTHERS = 40
+_MIN_OTHERS = 40
 
 
 class Search:
@@ -150,7 +150,7 @@ class Search:
         """
         number = len(best.answers)
         of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
-        if of_others.all() or of_others.sum() < _FEWEST_OF_OTHERS:
+        if of_others.all() or of_others.sum() < _MIN_OTHERS:
             return True
         chance, ends = self.by_chance(number)
         gain = gain_by_a_part(best.answers, chance)

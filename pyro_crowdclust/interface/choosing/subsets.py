@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.interface.candidates.atoms import atoms_of
 from pyro_crowdclust.interface.candidates.coordinates import deviations, is_real
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS, near_alike
 from pyro_crowdclust.interface.candidates.rounding import (
     are_fine,
     first_alike,
@@ -24,11 +24,11 @@ from pyro_crowdclust.partitions import AskedPairs
 
 # Of answers about fewer pairs of different rows no two parts tell each other, however many they
 # are: as many as must be held out and kept of answers.
-_LEAST_ASKED = 40
+_MIN_ASKED = 40
 # Copies are taken for such if less likely by chance.
 _CHANCE = 0.05
 # Of so many different rows it is no chance that the numbers of their copies have a common divisor.
-_LEAST_REPEATED = 10
+_MIN_REPEATED = 10
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
@@ -56,7 +56,7 @@ def distinct_items(data: CrowdData) -> CrowdData:
     if once is not data:
         alike = first_alike(_rows_of(once))
     distinct = _one_of_each(once, _first_of_unlikely(once, alike))
-    return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
+    return data if _num_asked(distinct) < _MIN_ASKED <= _num_asked(data) else distinct
 
 
 def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
@@ -64,7 +64,7 @@ def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " ite
     own = np.arange(len(alike))
     _, kind, number = np.unique(alike, return_inverse=True, return_counts=True)
     times = np.gcd.reduce(number)
-    if times < 2 or len(number) < _LEAST_REPEATED:
+    if times < 2 or len(number) < _MIN_REPEATED:
         return own
     order = kind.argsort(kind="stable")
     # Every group begins at a multiple of it.
@@ -94,7 +94,7 @@ def _num_asked(data: CrowdData) -> int:
     return AskedPairs.of(data.answers.items, data.num_items).num_pairs
 
 
-def unlike_items(data: CrowdData, max_clusters: int = MOST_CLUSTERS) -> CrowdData:
+def unlike_items(data: CrowdData, max_clusters: int = MAX_CLUSTERS) -> CrowdData:
     """One row of every group of near-copies, with all that is said of them.
 
     These are as little independent of each other as copies are, and components would sit on them.

@@ -13,9 +13,9 @@ from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.results.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
-SMALLEST_GAIN = 0.005
+MIN_GAIN = 0.005
 # Of candidates that answers cannot tell apart so many are tried on another split.
-MOST_RIVALS = 4
+MAX_RIVALS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,4 +122,4 @@ def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
     """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
     best, *others = sorted(rivals, key=lambda trial: -trial.score)
     others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
-    return [best, *others[: MOST_RIVALS - 1]]
+    return [best, *others[: MAX_RIVALS - 1]]

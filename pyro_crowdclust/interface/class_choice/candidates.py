@@ -29,7 +29,7 @@ from pyro_crowdclust.interface.candidates.directions import (
     named,
     projected,
 )
-from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
+from pyro_crowdclust.interface.candidates.forms import MAX_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.class_choice.search import ClassCandidate
 from pyro_crowdclust.interface.class_choice.workers import Workers
@@ -42,21 +42,21 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.transforms import Landmarks, Within
 
-# Of more columns than MOST_FULL so many principal directions are taken.
+# Of more columns than MAX_FULL so many principal directions are taken.
 _DIRECTIONS = (20, 40)
 # Features may count less than Gaussians say, but not next to nothing.
 _SHARPNESS = WEIGHTS[:-1]
 # More pseudo-items than there are items: all classes share one covariance, which is learned.
 _SHARED = 1000.0
 # Landmarks of one at most, and how often their number squared times that of the classes.
-_LANDMARKS, _MOST_PRODUCTS = 100, 40_000
+_LANDMARKS, _MAX_PRODUCTS = 100, 40_000
 # Scores deviate so much at first.
 _SCALE = 4.0
 
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in every coordinates."""
-    bounds = bounds_of(data) if _num_numbers(data) <= MOST_FULL else None
+    bounds = bounds_of(data) if _num_numbers(data) <= MAX_FULL else None
     data = data if bounds is None else believed(data, *bounds)
 
     def read(emission: Identity) -> Identity:
@@ -74,7 +74,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
             own = whole[name] if kind == REGRESSION else emission
             found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
     if "powers" in whole:
-        number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
+        number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
         one = near_landmarks(data, whole["powers"], number, width=1.0)
         for kind, width in PROCESSES.items():
             near = Landmarks(whole["powers"], one.landmarks, width * one.width)
@@ -84,7 +84,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
     num_numbers = _num_numbers(data)
-    if num_numbers <= MOST_FULL:
+    if num_numbers <= MAX_FULL:
         places = {"columns": standardized, "powers": power_transformed}
         return {name: with_categories(telling(place, data), data) for name, place in places.items()}
     equal_length = bool(is_real(data).all()) and lengths_are_unlike(data)

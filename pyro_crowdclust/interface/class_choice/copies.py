@@ -18,9 +18,9 @@ from pyro_crowdclust.results.discounted_classes import (
 
 # Of the better reading, where one is taken and not both averaged: strong evidence, since of
 # discounts where nobody copies workers become worth less than they are.
-_LEAST_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
+_MIN_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
 # Who counts as more is hardly a copy, and at most so many are named.
-_LESS, _MOST_NAMED = 0.9, 5
+_LESS, _MAX_NAMED = 0.9, 5
 
 
 def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
@@ -40,7 +40,7 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
         return None
     q = np.asarray(result.probabilities)
     if by_features is None:
-        is_better = weight_of_copies(discounted, q) > _LEAST_WEIGHT
+        is_better = weight_of_copies(discounted, q) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
     return tuple(discounted.worth.tolist()) if is_better else None
@@ -49,7 +49,7 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
 def in_words(worth: tuple[float, ...], data: CrowdData) -> str:
     """Who counts less than one worker, the least first."""
     order = np.argsort(worth)
-    copies = [who for who in order if worth[who] <= _LESS][:_MOST_NAMED]
+    copies = [who for who in order if worth[who] <= _LESS][:_MAX_NAMED]
     named = ", ".join(f"{show(data.worker_ids[who])} as {worth[who]:.2f}" for who in copies)
     return (
         "some workers agree more often than the classes explain, as copies do, and count less: "

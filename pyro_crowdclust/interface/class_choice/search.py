@@ -33,7 +33,7 @@ from pyro_crowdclust.training.isolation import generator_of
 # Steps in which what is no worker settles at the vote; a regression takes some, all else one.
 _STEPS = 10
 # Of fewer items no share of right ones is clearly no chance, and a gain of so many nats is enough.
-_FEWEST, _GAIN = 20, 0.5
+_MIN_ITEMS, _MIN_GAIN = 20, 0.5
 # Beside n held-out items features are taken to have misled about so many more.
 _MISLED = 0.5
 
@@ -200,8 +200,8 @@ class ClassSearch:
     def _tells(self, trial: ClassTrial, alone: ClassTrial) -> bool:
         """Whether a candidate tells of held-out labels what those of others alone do not."""
         number = len(alone.by_item)
-        if number < _FEWEST:
-            return (trial.score - alone.score) * (number + _MISLED) > _GAIN
+        if number < _MIN_ITEMS:
+            return (trial.score - alone.score) * (number + _MISLED) > _MIN_GAIN
         return tells(trial.as_fitted, alone.by_item, len(self.trials) - 1)
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:

@@ -54,7 +54,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 5)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 5)
     result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
     assert "more are needed" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
@@ -148,7 +148,7 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
     monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 30)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 2)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 2)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
     left, right = np.triu_indices(len(truth), 1)
@@ -443,7 +443,7 @@ def test_one_page_alone_is_refused():
     page = {"page": [1] * 5, "item": range(5), "worker": ["ann"] * 5, "group": [0, 0, 1, 1, 1]}
     pairs = CrowdData(None, placements=page).as_pairs().pairs
     for said in ({"placements": page}, {"pairs": pairs}):
-        with pytest.raises(ValueError, match="there is one page alone, and of sorted pages"):
+        with pytest.raises(ValueError, match="there is only one sorted page"):
             cluster(None, **said, progress=False)
 
 
@@ -506,7 +506,7 @@ def test_answers_none_of_which_tells_are_refused():
 @pytest.mark.parametrize("items", [range(8), [0, 0, 1, 1, 2, 2, 3, 3]])
 def test_pages_of_one_item_say_nothing(items):
     pages = {"page": range(8), "item": items, "worker": ["ann"] * 8, "group": [1] * 8}
-    with pytest.raises(ValueError, match="every page has one item alone, so that nobody said"):
+    with pytest.raises(ValueError, match="every page has a single item, so that nobody said"):
         cluster(None, placements=pages, progress=False)
 
 
@@ -514,5 +514,5 @@ def test_a_handful_of_answers_is_enough_to_run():
     few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
     result = cluster(None, pairs=few, epochs=10, progress=False)
     assert len(result.assignments) == 3
-    with pytest.raises(ValueError, match="there is one answer alone"):
+    with pytest.raises(ValueError, match="there is only one answer"):
         cluster(None, pairs={name: column[:1] for name, column in few.items()}, progress=False)
