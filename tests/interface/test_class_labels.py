@@ -277,7 +277,7 @@ def test_numbers_of_communities_are_checked_before_any_fit(number):
     [
         ({"num_draws": 2.5}, "num_draws is 2.5, but must be a whole number"),
         ({"num_draws": -1}, "num_draws is -1, but must be at least 0"),
-        ({"share": 0.2}, "share is 0.2, but is that of .* two classes, and the data have 3"),
+        ({"share": 0.2}, "share is 0.2, but it is .* of two classes, and the data have 3"),
     ],
 )
 def test_an_average_is_checked_before_any_fit(options, message):

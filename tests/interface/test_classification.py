@@ -82,7 +82,7 @@ def test_workers_who_copy_count_less(monkeypatch, tmp_path):
     named = np.array(["one", *"abc", *"xy"])[worker]
     labels = pd.DataFrame({"item": item, "worker": named, "label": NAMES[says.ravel()]})
     result = classify(features, labels, **QUICK)
-    assert "as copies do, and count less: 'one' as 0." in result.chosen.reason
+    assert "as copies do, and count as less than one worker: 'one' as 0." in result.chosen.reason
     worth = result.model.annotators.worth
     assert {name for name, one in zip(result.data.worker_ids, worth, strict=True) if one < 0.5} == {
         *("one", *"xy")

@@ -99,7 +99,9 @@ def test_the_number_of_clusters_has_two_names():
     parts = {"components": GaussianComponents, "epochs": 2, "progress": False}
     result = cluster(two_groups(), n_clusters=3, **parts)
     assert result.probabilities.shape == (40, 3)
-    with pytest.raises(ValueError, match="n_clusters is 3 and num_clusters 4, which is the same"):
+    with pytest.raises(
+        ValueError, match="n_clusters is 3 and num_clusters is 4, but these are two names"
+    ):
         cluster(two_groups(), n_clusters=3, num_clusters=4)
 
 

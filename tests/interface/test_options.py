@@ -120,7 +120,7 @@ def test_a_checkpoint_of_several_fits(call, tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 2))
     pairs = {"left": [0, 1], "right": [2, 3], "worker": ["a", "a"], "label": [1, 0]}
     labels = {"item": [0, 1, 2], "worker": ["a", "a", "b"], "label": ["x", "y", "x"]}
-    with pytest.raises(ValueError, match="the file of one fit, but this call compares several"):
+    with pytest.raises(ValueError, match="a file for one fit, but this call compares several"):
         call(x, pairs, labels, checkpoint=tmp_path / "run.safetensors")
     assert not list(tmp_path.iterdir())
 

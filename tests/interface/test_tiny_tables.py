@@ -52,7 +52,7 @@ def test_few_answers_part_the_one_cluster_that_features_show():
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) == 1.0
     assert result.chosen.hears
-    assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
+    assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")
 
 
 @pytest.mark.long
@@ -70,7 +70,7 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     monkeypatch.setattr(Search, "search", without_answers)
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) > 0.9
-    assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
+    assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")
 
 
 @pytest.mark.long
@@ -88,7 +88,7 @@ def test_few_answers_leave_clusters_that_features_show_alone():
     result = quick(FEATURES, said((0, 1), (0, 2)), 2, 3)
     assert clustering_accuracy(KINDS, result.assignments) == 1.0
     assert not result.chosen.hears
-    assert result.chosen.reason.startswith("answers are too few to hold some out")
+    assert result.chosen.reason.startswith("there are too few answers to hold some out")
 
 
 @pytest.mark.long

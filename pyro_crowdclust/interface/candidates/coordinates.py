@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
-from pyro_crowdclust.interface.candidates.following import add_something
+from pyro_crowdclust.interface.candidates.following import add_information
 from pyro_crowdclust.interface.candidates.one_normal import normal_of
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
@@ -69,7 +69,7 @@ def telling(
     rows = sample if whole is None else sample_of(whole).numpy()
     first = (np.isnan(sample) & ~np.isnan(rows)).any(0)
     kept = ~real
-    kept[varies] = add_something(rows[:, varies], first[varies])
+    kept[varies] = add_information(rows[:, varies], first[varies])
     emission = inner(data)
     return emission if kept.all() or not kept.any() else Selected(emission, torch.from_numpy(kept))
 

@@ -43,7 +43,7 @@ def in_common_units(data: CrowdData) -> Standardized:
     return Standardized(location, torch.where(real, common, scale))
 
 
-def lengths_are_unlike(data: CrowdData) -> bool:
+def lengths_differ(data: CrowdData) -> bool:
     """Whether rows differ in how loud they are more than clusters make them differ.
 
     With w_i the row on d whitened principal directions, in common units, the kurtosis (Mardia 1970)
@@ -59,7 +59,7 @@ def lengths_are_unlike(data: CrowdData) -> bool:
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> rows, loud = rng.normal(size=(200, 60)), rng.lognormal(size=(200, 1))
-    >>> lengths_are_unlike(CrowdData(rows)), lengths_are_unlike(CrowdData(loud * rows))
+    >>> lengths_differ(CrowdData(rows)), lengths_differ(CrowdData(loud * rows))
     (False, True)
     """
     emission = in_common_units(data)

@@ -13,7 +13,7 @@ from pyro_crowdclust.mixture.tails import central_units
 _FAR = 10.0
 
 
-def add_something(
+def add_information(
     rows: Float[np.ndarray, "row column"], first: Bool[np.ndarray, " column"] | None = None
 ) -> Bool[np.ndarray, " column"]:
     """Which columns are not linear functions of columns before them, but for next to nothing.
@@ -37,7 +37,7 @@ def add_something(
     Examples
     --------
     >>> parts = np.random.default_rng(0).normal(size=(50, 2))
-    >>> add_something(np.column_stack([parts, parts.sum(1)])).tolist()
+    >>> add_information(np.column_stack([parts, parts.sum(1)])).tolist()
     [True, True, False]
     """
     rows = rows[~np.isnan(rows).any(1)]

@@ -32,7 +32,7 @@ from pyro_crowdclust.interface.candidates.directions import (
     beyond_one_gaussian,
     in_common_units,
     in_many_columns,
-    lengths_are_unlike,
+    lengths_differ,
     named,
     projected,
 )
@@ -167,7 +167,7 @@ def _are_many(data: CrowdData) -> bool:
 
 def _of_equal_length(data: CrowdData) -> bool:
     """Whether directions are to be of rows of equal length."""
-    return _are_many(data) and lengths_are_unlike(data)
+    return _are_many(data) and lengths_differ(data)
 
 
 def _of_numbers(form: Form) -> Form:

@@ -19,7 +19,7 @@ _GAP = 3.0
 _WITHIN_GAP = 0.05
 
 
-def near_alike(
+def near_copy_groups(
     points: Float[np.ndarray, "row column"], max_clusters: int = MAX_CLUSTERS
 ) -> Int[np.ndarray, " row"]:
     """The group of near-copies that each row is of, by a number of its own; most are alone.
@@ -47,9 +47,9 @@ def near_alike(
     --------
     >>> rng = np.random.default_rng(0)
     >>> points = rng.normal(size=(60, 2))
-    >>> len(np.unique(near_alike(points)))
+    >>> len(np.unique(near_copy_groups(points)))
     60
-    >>> len(np.unique(near_alike(np.repeat(points, 5, 0) + 1e-3 * rng.normal(size=(300, 2)))))
+    >>> len(np.unique(near_copy_groups(np.repeat(points, 5, 0) + 1e-3 * rng.normal(size=(300, 2)))))
     60
     """
     number = len(points)

@@ -62,14 +62,14 @@ def steps_of(data: CrowdData) -> Float[np.ndarray, " feature"]:
     return np.where(is_real(data).numpy(), _steps(sample_of(data).numpy()), 0.0)
 
 
-def are_fine(data: CrowdData) -> Bool[np.ndarray, " feature"]:
+def have_fine_steps(data: CrowdData) -> Bool[np.ndarray, " feature"]:
     """Which columns hold real numbers of steps so fine that two items are hardly ever alike."""
     rows = numbers_in(data).reshape(data.num_items, -1)
     varies = np.fmin.reduce(rows) < np.fmax.reduce(rows)
     return is_real(data).numpy() & varies & (_steps(rows) == 0)
 
 
-def log_chance_alike(
+def log_chance_equal(
     rows: Float[np.ndarray, "row column"], real: Bool[np.ndarray, " column"]
 ) -> Float[np.ndarray, " column"]:
     """Of every column ``log c_j``, the chance that two items of a cluster have the same number.
@@ -86,12 +86,12 @@ def log_chance_alike(
     return np.minimum(found, 0.0)
 
 
-def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:
+def first_equal(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"]:
     """Where the first row is that is the same as each, gaps included.
 
     Examples
     --------
-    >>> first_alike(np.array([[3.0, np.nan], [1.0, 0.0], [3.0, np.nan], [1.0, -0.0]])).tolist()
+    >>> first_equal(np.array([[3.0, np.nan], [1.0, 0.0], [3.0, np.nan], [1.0, -0.0]])).tolist()
     [0, 1, 0, 1]
     """
     whole = np.ascontiguousarray(rows + 0.0)  # of zeros no sign, of rows their bytes
@@ -101,7 +101,7 @@ def first_alike(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"
 
 
 def _steps(rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, " column"]:
-    rows = rows[np.unique(first_alike(rows))]
+    rows = rows[np.unique(first_equal(rows))]
     seen = (column[~np.isnan(column)] for column in rows.T)
     return np.array([_step(column, own=rows.shape[1] > 1) for column in seen])
 

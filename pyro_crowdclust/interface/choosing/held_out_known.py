@@ -1,4 +1,4 @@
-"""Known classes kept out of a fit."""
+"""Splits that hold out known classes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class KnownSplit:
     Attributes
     ----------
     data
-        All items; the classes that are not held out.
+        All items, with the classes that are not held out.
     block
-        Positions of the others.
+        Positions of the items whose classes are held out.
     classes
         Codes of their classes.
     """
@@ -34,14 +34,14 @@ class KnownSplit:
     classes: Int[Tensor, " held"]
 
     def sentence(self, score: float) -> str:
-        """What a score says."""
+        """A score in words."""
         return f"classes of held-out items are predicted at {score:.3f} nats an item"
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows the shares of the classes in the fit."""
+        """Mean log-probability by the shares of the classes that are not held out."""
         known = self.data.known
-        assert known is not None  # some are kept in
+        assert known is not None  # as some are not held out
         counts = torch.bincount(known[known >= 0], minlength=self.data.num_known_classes) + 1.0
         return float((counts / counts.sum())[self.classes].log().mean())
 
@@ -54,7 +54,7 @@ class KnownSplit:
 
 
 def known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
-    """Hold out a share of the known classes; None if a part has fewer than 10."""
+    """Hold out a share of the known classes; None if one part would have fewer than 10."""
     if data.known is None:
         return None
     is_known = data.known >= 0

@@ -78,7 +78,7 @@ def test_items_that_are_all_one_cluster_are_not_called_guesses():
     same = simulate_pairs(np.zeros(12, int), [0.97] * 2, [0.9] * 2, pairs_per_worker=40, seed=0)
     result = cluster(None, pairs=same, epochs=10, progress=False)
     assert len(result.clusters) == 1
-    assert "either all items are one cluster, as is found, or" in result.chosen.reason
+    assert "either all items are one cluster, as found, or" in result.chosen.reason
 
 
 @pytest.mark.parametrize("silent", [np.ones(4, int), np.array([2, 1, 1])])
@@ -123,7 +123,7 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(mon
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "clusters of all sizes"
-    assert "the clusters under many small clusters are others" in result.chosen.reason
+    assert "the clusters under many small clusters are different" in result.chosen.reason
     others.add(type(result.model.prior))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "many small clusters"
@@ -172,7 +172,7 @@ def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatc
     said |= {"worker": rng.integers(3, size=30), "label": rng.integers(2, size=30)}
     result = cluster(None, said, epochs=5, progress=False)
     assert type(result.model.prior) is ManySmall
-    assert "the clusters, many small clusters, are guesses" in result.chosen.reason
+    assert "these clusters (many small clusters) are guesses" in result.chosen.reason
 
 
 @pytest.mark.long
@@ -415,7 +415,7 @@ def test_pages_that_share_no_items_are_heard_by_their_pairs():
     pages = simulate_placements(kind, [0.95, 0.9], pages_per_worker=2, page_size=6, seed=1)
     once = pages[~pages["item"].duplicated()]
     result = cluster(None, placements=once, epochs=4, progress=False)
-    assert result.chosen.reason.startswith("items are on fewer than two pages on average, by which")
+    assert result.chosen.reason.startswith("items are on fewer than two pages on average, which")
     with pytest.raises(ValueError, match=r"as where pages are heard by their pairs .result.chosen"):
         _ = result.pages
 
@@ -427,7 +427,7 @@ def test_pages_of_a_few_items_are_heard_by_their_pairs(tmp_path):
     pages = simulate_placements(kind, [0.95, 0.9, 0.9], pages_per_worker=50, page_size=3, seed=1)
     result = cluster(None, placements=pages, epochs=20, progress=False)
     assert isinstance(result.guide, PartitionGuide)
-    assert "all are heard by their pairs; answers held out are" in result.chosen.reason
+    assert "answers about their pairs; held-out answers are" in result.chosen.reason
     assert result.chosen.is_clear
     assert adjusted_rand_index(kind, result.assignments) > 0.9
     result.save(tmp_path / "fit.safetensors")
@@ -461,7 +461,7 @@ def test_command_line(tmp_path, capsys):
     words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
     assert main(["fit", *words, "--starts", "1", "--epochs", "10"]) == 0
     assert re.search(
-        "answers held out are (about as likely|likeliest) under", capsys.readouterr().out
+        "held-out answers are (about as likely|likeliest) under", capsys.readouterr().out
     )
     items = pd.read_csv(tmp_path / "fit/items.csv", index_col="item")
     assert accuracy(items["cluster"]) == 1

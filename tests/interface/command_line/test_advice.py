@@ -95,7 +95,7 @@ def test_answers_alone_that_tell_nothing():
     guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=60, seed=0)
     result = cluster(None, guesses, epochs=10, progress=False)
     assert advice(result) == [result.chosen.reason]
-    assert "the clusters, few clusters, are guesses" in result.chosen.reason
+    assert "these clusters (few clusters) are guesses" in result.chosen.reason
 
 
 def test_swapped_answers_alone():
