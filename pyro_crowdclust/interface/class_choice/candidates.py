@@ -18,11 +18,11 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     near_landmarks,
     power_transformed,
     standardized,
-    telling,
     with_categories,
     without_gaps,
+    without_redundant,
 )
-from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
+from pyro_crowdclust.interface.candidates.deviating import deviation_bounds, without_deviating
 from pyro_crowdclust.interface.candidates.directions import (
     all_as_numbers,
     lengths_differ,
@@ -56,8 +56,8 @@ _SCALE = 4.0
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in all coordinates."""
-    bounds = bounds_of(data) if _num_numbers(data) <= MAX_FULL else None
-    data = data if bounds is None else believed(data, *bounds)
+    bounds = deviation_bounds(data) if _num_numbers(data) <= MAX_FULL else None
+    data = data if bounds is None else without_deviating(data, *bounds)
 
     def read(emission: Identity) -> Identity:
         return emission if bounds is None else Within(emission, *bounds)
@@ -86,7 +86,10 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
     num_numbers = _num_numbers(data)
     if num_numbers <= MAX_FULL:
         places = {"columns": standardized, "powers": power_transformed}
-        return {name: with_categories(telling(place, data), data) for name, place in places.items()}
+        return {
+            name: with_categories(without_redundant(place, data), data)
+            for name, place in places.items()
+        }
     equal_length = bool(is_real(data).all()) and lengths_differ(data)
     inner = all_as_numbers(data, equal_length)
     most = min(num_numbers, data.num_items) - 1

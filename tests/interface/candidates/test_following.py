@@ -13,7 +13,7 @@ from pyro_crowdclust.interface.candidates.atoms import atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     power_transformed,
     standardized,
-    telling,
+    without_redundant,
 )
 from pyro_crowdclust.interface.candidates.following import add_information
 
@@ -81,7 +81,7 @@ def test_what_columns_that_follow_are_worth_has_no_part_in_the_elbo(parts):
     data = CrowdData(np.column_stack([parts, parts.sum(1)]))
     rows = data.rows(torch.arange(200))
     for make in (standardized, power_transformed):
-        emission = telling(make, data)
+        emission = without_redundant(make, data)
         kept = emission.own_features(5)
         alone = make(CrowdData(data.features[:, kept]))
         torch.testing.assert_close(emission.log_volume(rows), alone.log_volume(rows[:, kept]))
