@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating

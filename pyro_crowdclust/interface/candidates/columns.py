@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Float
 
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.emissions import OF_SEVERAL
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (

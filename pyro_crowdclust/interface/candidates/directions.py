@@ -25,7 +25,7 @@ from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, 
 
 # Smallest variance of a dimension that is left out, relative to that of the first direction.
 _MIN_RESIDUAL = 1e-6
-# Numbers are clipped at this many standard deviations of the clipped numbers, in so many rounds.
+# Numbers are clipped at this many standard deviations of the clipped numbers, in this many rounds.
 _DEVIATIONS, _ROUNDS = 3.0, 3
 # Lengths of rows differ if their kurtosis, relative to a normal distribution, exceeds this ...
 _LOUD = 1.15
@@ -157,9 +157,9 @@ def projected(
     smallest = _MIN_RESIDUAL * first**2
     units = variances[:num_directions].sqrt() if whiten and varies else first
     num_features = math.prod(feature_shape(data))
-    beside = sorted({*range(num_features)} - {*inner.own_features(num_features)})
+    others = sorted({*range(num_features)} - {*inner.own_features(num_features)})
     first_directions = directions[:num_directions]
-    return Projected(inner, mean, first_directions, units, max(residual, smallest), beside)
+    return Projected(inner, mean, first_directions, units, max(residual, smallest), others)
 
 
 def beyond_one_gaussian(emission: Projected, features: Float[Tensor, "item ..."]) -> float:

@@ -300,8 +300,10 @@ def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
         places = {named(f"{own} directions, own units", equal_length): whitened}
         if are_real:
             inner = partial(in_many_columns, in_common_units, equal_length)
-            alike = partial(_directions, inner, common)
-            places = {named(f"{common} directions, common units", equal_length): alike} | places
+            in_one_unit = partial(_directions, inner, common)
+            places = {
+                named(f"{common} directions, common units", equal_length): in_one_unit
+            } | places
     elif are_real:
         found = _places(atoms_of(data))
         places = {name: partial(filled, place) for name, place in found.items()}

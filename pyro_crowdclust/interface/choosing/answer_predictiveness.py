@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items, without_features
+from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
@@ -158,10 +158,14 @@ def partition_predicts_best(
     if under[prior] <= of_features:
         return False
     found = np.concatenate([_by_partition(one, prior, seed) for one in others])
-    beside = np.concatenate([one.log_probability(by_features(one.data)) for one in others])
+    scores_of_features = np.concatenate(
+        [one.log_probability(by_features(one.data)) for one in others]
+    )
     chance = np.concatenate([one.by_chance for one in others])
     ends = ends_of(others)
-    return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(found - beside, ends, 1)
+    return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(
+        found - scores_of_features, ends, 1
+    )
 
 
 def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:

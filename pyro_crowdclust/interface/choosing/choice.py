@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.families.summaries import beta_concentration
+from pyro_crowdclust.data import some_items, without_features
+from pyro_crowdclust.families import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
@@ -33,7 +33,7 @@ from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.minibatches.making import answered_batch, item_batches
+from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
 

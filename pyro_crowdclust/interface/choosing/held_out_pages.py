@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.data import Placements
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.minibatches.pages import BatchPages
 
@@ -79,8 +79,8 @@ class PlacementSplit:
         at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)
         of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
         anywhere = 1 / (held.num_groups[held.page].double() + 1).unsqueeze(1)
-        said = torch.cat([of_states, anywhere], 1)
-        return (posterior.states[held.page] * said).sum(1).log().numpy()
+        by_state = torch.cat([of_states, anywhere], 1)
+        return (posterior.states[held.page] * by_state).sum(1).log().numpy()
 
 
 def placement_split(

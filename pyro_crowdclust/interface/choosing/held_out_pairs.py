@@ -14,10 +14,10 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators.channels import attentive_channels
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.data.some_items import some_items
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
 from pyro_crowdclust.partitions import AskedPairs
@@ -125,8 +125,8 @@ class Split:
         channels = attentive_channels(workers)
         assert channels is not None  # as answers are about pairs
         place = self.data.outcomes.places(answers.label).numpy()
-        said = channels.mean[answers.worker.numpy(), :, place]
-        return (1 - same) * said[:, 0] + same * said[:, 1]
+        by_truth = channels.mean[answers.worker.numpy(), :, place]
+        return (1 - same) * by_truth[:, 0] + same * by_truth[:, 1]
 
 
 def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair"]:

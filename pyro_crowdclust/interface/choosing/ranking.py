@@ -83,7 +83,7 @@ class Ranking:
         """The largest ELBO, or the fewest components in its form that do as well."""
         first = max(trials, key=lambda trial: trial.elbo)
         best = fewest_components(first, trials, is_within_error)
-        said = f"of {len(trials)} candidates; nothing held out"
+        among = f"of {len(trials)} candidates; nothing held out"
         if best is first:
-            return best, f"largest ELBO {said}"
-        return best, f"fewest components within a standard error of the largest ELBO {said}"
+            return best, f"largest ELBO {among}"
+        return best, f"fewest components within a standard error of the largest ELBO {among}"

@@ -19,7 +19,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.inference.workers import refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
-from pyro_crowdclust.minibatches.making import answered_batch
+from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import SupportsSites, SupportsTrust

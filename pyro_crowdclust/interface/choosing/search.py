@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
@@ -38,7 +38,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
 )
 from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.comparison import gain_by_a_part, is_clear
@@ -54,7 +54,7 @@ _BY_ANSWERS = (
     "nothing predicts held-out answers about other items clearly better than chance, but answers "
     "about the same items do: clusters are learned from the answers alone"
 )
-# With fewer held-out answers about items without other answers, it cannot be said that they are
+# With fewer held-out answers about items without other answers, it is not clear that they are
 # not predicted.
 _MIN_OTHERS = 40
 
@@ -140,8 +140,10 @@ class Search:
         with self.bar:
             first = self.first_trials()
             for of_features in (True, False):
-                alike = [trial for trial in first if trial.form.of_features == of_features]
-                for rank, trial in enumerate(self.ranking.in_order(alike)[: self.plan.best_forms]):
+                same_sort = [trial for trial in first if trial.form.of_features == of_features]
+                for rank, trial in enumerate(
+                    self.ranking.in_order(same_sort)[: self.plan.best_forms]
+                ):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     self.climb(trial, -1, to_end=rank == 0 and not self.splits)
@@ -365,11 +367,14 @@ class Search:
                 self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
         rivals = self.ranking.rivals(self.trials, errors=1.0)
         first = max(rivals, key=lambda trial: trial.score)
-        alike = [one for one in rivals if one.form.of_features == first.form.of_features]
-        best = self.ranking.largest_elbo(alike) if first.form.of_features else first
-        said = self.splits[0].sentence(best.score)
+        same_sort = [one for one in rivals if one.form.of_features == first.form.of_features]
+        best = self.ranking.largest_elbo(same_sort) if first.form.of_features else first
+        sentence = self.splits[0].sentence(best.score)
         if len(rivals) == 1:
-            return best, f"{said}, better than by any other candidate"
+            return best, f"{sentence}, better than by any other candidate"
         if not first.form.of_features:
-            return best, f"{said}; {len(rivals) - 1} others do about as well"
-        return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
+            return best, f"{sentence}; {len(rivals) - 1} others do about as well"
+        return (
+            best,
+            f"{sentence}; of {len(same_sort)} candidates that do as well it has the largest ELBO",
+        )

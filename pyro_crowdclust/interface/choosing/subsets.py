@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface.candidates.atoms import atoms_of
 from pyro_crowdclust.interface.candidates.coordinates import deviations, is_real
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS, near_copy_groups
@@ -52,18 +52,18 @@ def distinct_items(data: CrowdData) -> CrowdData:
     """
     if data.features_in_memory is None:
         return data
-    alike = first_equal(_rows_of(data))
-    once = _one_of_each(data, _first_of_repeated(alike))
+    first_of_each = first_equal(_rows_of(data))
+    once = _one_of_each(data, _first_of_repeated(first_of_each))
     if once is not data:
-        alike = first_equal(_rows_of(once))
-    distinct = _one_of_each(once, _first_of_unlikely(once, alike))
+        first_of_each = first_equal(_rows_of(once))
+    distinct = _one_of_each(once, _first_of_unlikely(once, first_of_each))
     return data if _num_asked(distinct) < _MIN_ASKED <= _num_asked(data) else distinct
 
 
-def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
+def _first_of_repeated(first_of_each: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
     """The first copy of each row if the whole table was repeated; else each row's own position."""
-    own = np.arange(len(alike))
-    _, kind, number = np.unique(alike, return_inverse=True, return_counts=True)
+    own = np.arange(len(first_of_each))
+    _, kind, number = np.unique(first_of_each, return_inverse=True, return_counts=True)
     times = np.gcd.reduce(number)
     if times < 2 or len(number) < _MIN_REPEATED:
         return own
@@ -75,17 +75,17 @@ def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " ite
 
 
 def _first_of_unlikely(
-    data: CrowdData, alike: Int[np.ndarray, " item"]
+    data: CrowdData, first_of_each: Int[np.ndarray, " item"]
 ) -> Int[np.ndarray, " item"]:
     """The first row equal to each, where rows are hardly equal by chance; else the own position."""
     rows = _rows_of(data)
-    number = np.unique(alike, return_counts=True)[1]
+    number = np.unique(first_of_each, return_counts=True)[1]
     num_alike = max((number * (number - 1)).sum() / 2, 1)
     counts = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
     log_chance = log_chance_equal(np.where(counts, rows, np.nan), is_real(data).numpy())
     log_alike = np.where(counts, log_chance, 0.0).sum(1) / 2
     are_copies = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE * num_alike)
-    return np.where(are_copies, alike, np.arange(len(rows)))
+    return np.where(are_copies, first_of_each, np.arange(len(rows)))
 
 
 def _num_asked(data: CrowdData) -> int:
@@ -171,13 +171,13 @@ def connected_items(
         asked = torch.cat([left, right]).unique()
         wanted = min(max_supervised, int(reached.sum()) + int((~reached[asked]).sum()))
         while (count := int(reached.sum())) < wanted:
-            beside = torch.cat([right[reached[left]], left[reached[right]]]).unique()
-            beside = beside[~reached[beside]]
-            if not len(beside):
+            neighbours = torch.cat([right[reached[left]], left[reached[right]]]).unique()
+            neighbours = neighbours[~reached[neighbours]]
+            if not len(neighbours):
                 rest = asked[~reached[asked]]
                 some = 1 + wanted // 100
-                beside = rest[torch.randperm(len(rest), generator=generator)[:some]]
+                neighbours = rest[torch.randperm(len(rest), generator=generator)[:some]]
             some = wanted - count
-            reached[beside[torch.randperm(len(beside), generator=generator)[:some]]] = True
+            reached[neighbours[torch.randperm(len(neighbours), generator=generator)[:some]]] = True
     order[reached] -= 1
     return order.argsort()[:number].sort().values

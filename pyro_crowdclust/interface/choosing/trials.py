@@ -105,12 +105,12 @@ def elbo_error(one: Trial, other: Trial) -> float:
 
 
 def fewest_components(
-    largest: Trial, trials: Sequence[Trial], are_alike: Callable[[Trial, Trial], bool]
+    largest: Trial, trials: Sequence[Trial], are_equal: Callable[[Trial, Trial], bool]
 ) -> Trial:
     """The trial with the fewest components that does as well as the largest, in the same form."""
     of_form = [trial for trial in trials if trial.form == largest.form]
-    alike = [trial for trial in of_form if are_alike(largest, trial)]
-    return min(alike, key=lambda trial: trial.num_components)
+    as_good = [trial for trial in of_form if are_equal(largest, trial)]
+    return min(as_good, key=lambda trial: trial.num_components)
 
 
 def is_within_error(larger: Trial, other: Trial) -> bool:

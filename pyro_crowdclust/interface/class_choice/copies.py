@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results.discounted_classes import (

@@ -160,8 +160,8 @@ def read_shown(path: Path) -> pd.DataFrame:
     table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
     if "image" in table:
         is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
-        beside = [str(path.parent / image) for image in table.loc[is_file, "image"]]
-        table.loc[is_file, "image"] = beside
+        in_folder = [str(path.parent / image) for image in table.loc[is_file, "image"]]
+        table.loc[is_file, "image"] = in_folder
     return table
 
 
