@@ -237,7 +237,7 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
     if not own:  # no feature is used at all, as the choice already says
         return ""
     others = [name for place, name in enumerate(names) if place not in own]
-    return f"; columns left out as they follow from others: {listed(others)}" if others else ""
+    return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
 
 
 def _because(why: str, chosen: Chosen | None) -> Chosen:

@@ -263,7 +263,9 @@ def test_likeness_from_a_file(tmp_path):
 def test_likeness_beside_features_is_refused():
     table = {"left": [0], "right": [1], "alike": [0.3]}
     pairs = {"left": [0], "right": [2], "worker": ["a"], "label": [1]}
-    with pytest.raises(ValueError, match="from answers alone, but there are features"):
+    with pytest.raises(
+        ValueError, match="only where there are no features, but features are given"
+    ):
         cluster(np.eye(3), pairs, likeness=table)
     data = CrowdData(np.eye(3), pairs, likeness=table)
     with pytest.raises(ValueError, match="SemiCrowdsourcedMixture does not hear"):
