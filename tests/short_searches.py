@@ -16,11 +16,11 @@ from pyro_crowdclust.training import Stopping
 # Where the library says how much is tried and drawn, and what is enough here.
 LITTLE = {
     "pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS": 8,
-    "pyro_crowdclust.interface.answers_only.search._MOST_PARTS": 1,
+    "pyro_crowdclust.interface.answers_only.search._MAX_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
     "pyro_crowdclust.interface.choosing.search.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
-    "pyro_crowdclust.interface.choosing.trials.MOST_RIVALS": 1,
+    "pyro_crowdclust.interface.choosing.trials.MAX_RIVALS": 1,
     "pyro_crowdclust.interface.candidates.weights.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.answers_only.kinds._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,

@@ -1,4 +1,6 @@
-"""The skin: one call, an estimator and a command line on top of engine, models and guides.
+"""User interface: single calls, a scikit-learn estimator and the command line.
+
+It rests on the engine, the models and the guides.
 
 >>> from pyro_crowdclust.interface import (
 ...     CrowdClusterer,
@@ -51,7 +53,7 @@ __all__ = [
     "recipe_for",
 ]
 
-# Loaded when they are first asked for, so that the command line can say how it is used at once.
+# Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
     "Choice": "choosing.choice",

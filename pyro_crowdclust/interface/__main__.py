@@ -1,4 +1,4 @@
-"""``python -m pyro_crowdclust.interface``: the command line."""
+"""``python -m pyro_crowdclust.interface`` runs the command line."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Class labels in one call: the class of every item, and how good every worker is."""
+"""Infers classes of items and confusion matrices of workers from class labels, in one call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, whole
 from pyro_crowdclust.training.given import check_class_labels
 
-# Learned priors are few, and their gradients are exact: large steps settle them in some 100 steps.
+# There are few learned priors with exact gradients, so that large steps converge in about 100.
 priors_optimizer = partial(torch.optim.Adam, lr=0.1)
 
 _DEFAULTS = {
@@ -55,12 +55,12 @@ _DEFAULTS = {
     "optim": priors_optimizer,
     "progress": False,
 }
-# Where a trait is cut hangs on a few hundredths of it, which its slow last steps still move.
+# The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
-# Fewer workers do not tell what workers have in common: under a prior that is learned from three,
-# one of them is always right.
-_FEWEST_TO_LEARN_FROM = 5
-# Draws go on to learn, and what comes before their counted ones is for that.
+# Fewer workers do not determine a prior of workers: under one that is learned from three, one of
+# them is always right.
+_MIN_WORKERS = 5
+# Draws continue the training, in those that are discarded before the first one that counts.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
 
 
@@ -75,18 +75,19 @@ def infer_classes(
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
-    One fit with ``CommunityConfusion`` for each number of communities, and one, of 0 communities,
-    with the priors of ``ConfusionMatrices``, which are not learned: few answers cannot tell what
-    workers have in common, and a class that hardly anybody names would become another name of a
-    common one. The fit with the highest ELBO, which charges for what is learned, is returned;
-    Ctrl-C ends them with the best so far. Nothing is asked of the user and
-    nothing of the truth. Probabilities are read by what workers are known for from other items
-    (``ClassLabelGuide(moderated=True)``); ``results.calibrated_class_probabilities`` makes those of
-    fits without ``dependent`` as sure as answers are predicted from others about their item.
+    There is one fit with ``CommunityConfusion`` for each number of communities, and, for 0
+    communities, one with the fixed priors of ``ConfusionMatrices``: few answers do not determine
+    what workers have in common, and a class that is rarely named could become another name of a
+    frequent one. The fit with the highest ELBO, which penalizes learned parameters, is returned;
+    Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
+    probabilities of an item use what is known about the workers from other items
+    (``ClassLabelGuide(moderated=True)``); for fits without ``dependent``,
+    ``results.calibrated_class_probabilities`` calibrates them by how well answers are predicted
+    from others about their item.
 
-    Where workers agree about the same items no more often than guesses would, a warning says so.
+    If workers agree about the same items no more often than guesses would, a warning says so.
 
-    Where annotators err together, as language models do, pass ``dependent=True``: one fit of
+    If annotators make the same errors, as language models do, pass ``dependent=True``: one fit of
     ``LatentTrait``, for two classes.
 
     Parameters
@@ -94,31 +95,32 @@ def infer_classes(
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
-        Numbers to choose from; 0 for priors that are not learned.
+        Numbers of communities to choose from; 0 stands for a prior that is not learned.
     dependent
-        Whether errors are shared. ``num_communities`` is of no use then.
+        Whether annotators make the same errors. ``num_communities`` is then ignored.
     share
-        If dependent, the expected share of the second of ``data.class_ids``, on which few
-        annotators lean; from the votes by default.
+        If dependent, the expected share of the second of ``data.class_ids``, which matters if there
+        are few annotators; from the votes by default.
     trusted
-        Workers who are always right, such as an expert; none if dependent. Priors are learned then,
-        if any number of communities is above 0: what others have in common shows where somebody
-        is trusted.
+        Workers who are always right, such as an expert; not allowed if dependent. Only priors that
+        are learned are then tried, if any number of communities is above 0: the trusted labels show
+        what the other workers have in common.
     worth
-        As how many independent workers each of ``data.worker_ids`` counts, such as the ``worth`` of
-        ``results.discount_copies``; each as one by default. None if dependent.
+        The number of independent workers that each of ``data.worker_ids`` counts as, such as the
+        ``worth`` of ``results.discount_copies``; 1 each by default. Not allowed if dependent.
     options
-        Of ``fit``, in place of the full batch, 200 epochs, a step size of 0.5 and a tolerance of
-        1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
+        Options of ``fit``. Defaults: the full batch, 200 epochs, a step size of 0.5 and a tolerance
+        of 1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
 
     Raises
     ------
     TypeError
-        For an argument that there is not.
+        For an unknown argument.
     ValueError
-        Without class labels, with known ones, for no number of communities, a checkpoint of
-        several, a ``share`` without ``dependent``, other than two classes, somebody trusted or
-        ``worth`` with it, and somebody trusted who gave no label.
+        If there are no class labels, or known ones; if ``num_communities`` is empty, or a
+        checkpoint is given with several numbers; if ``share`` is given without ``dependent``; if
+        ``dependent`` is given with other than two classes, ``trusted`` or ``worth``; and if a
+        trusted worker gave no label.
 
     Examples
     --------
@@ -130,7 +132,9 @@ def infer_classes(
     check_options(infer_classes, options)
     check_class_labels(data)
     if share is not None and not dependent:
-        raise ValueError(f"share is {share}, which needs dependent=True")
+        raise ValueError(
+            f"share is {share}, but is used only with dependent=True: leave it out, or pass that"
+        )
     codes = codes_of_workers(trusted, data)
     if codes:
         warn_of_contradictions(codes, data)
@@ -139,29 +143,32 @@ def infer_classes(
     if dependent:
         if worth is not None:
             raise ValueError(
-                "worth is for workers who err independently: leave out worth, or dependent=True"
+                "worth requires workers who err independently: leave out worth, or dependent=True"
             )
         if codes:
             raise ValueError(
-                "trusted workers are for workers who err independently: leave out trusted, or "
+                "trusted requires workers who err independently: leave out trusted, or "
                 "dependent=True"
             )
         if data.num_classes != 2:
             raise ValueError(
-                f"the data have {data.num_classes} classes, but dependent=True is for 2: use "
-                "average_annotator_models, or make a question of each class"
+                f"the data have {data.num_classes} classes, but dependent=True is for two: use "
+                "average_annotator_models, or infer each class against all others"
             )
         model = _latent_trait(data, share)
         return fit(model, ClassLabelGuide(model), data, **_DEFAULTS | _OF_TRAIT | options)
     if isinstance(num_communities, Integral):
-        raise ValueError(f"num_communities is {num_communities}; pass a list of numbers to try")
+        raise ValueError(
+            f"num_communities is {num_communities}, but must be a list of numbers to try: "
+            f"[{num_communities}]"
+        )
     if not num_communities:
-        raise ValueError("num_communities is empty; pass one number or more")
+        raise ValueError("num_communities is empty: pass one number or more")
     if len(num_communities) > 1:
         check_no_checkpoint(options)
     for number in num_communities:
         check_whole("num_communities", number, least=0)
-    if codes and any(num_communities):  # it can be learned that others err in the same way
+    if codes and any(num_communities):  # trusted labels suffice to learn how the others err
         num_communities = [number for number in num_communities if number]
     return best_first(
         partial(_fit_workers, data, Workers(number, worth, codes), _DEFAULTS | options)
@@ -170,10 +177,10 @@ def infer_classes(
 
 
 def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:
-    """Codes of workers by their ids; a ``ValueError`` for one who gave no answer."""
+    """Codes of workers by their ids; raises a ``ValueError`` for one who gave no answer."""
     if isinstance(named, str | bytes) or not isinstance(named, Iterable):
         remedy = "leave it out" if named is None else f"[{named!r}]"
-        raise ValueError(f"trusted is {named!r}, but must name workers in a list: {remedy}")
+        raise ValueError(f"trusted is {named!r}, but must be a list of workers: {remedy}")
     each = [*named]
     wanted = pd.Index(each, tupleize_cols=False)
     codes = data.worker_ids.get_indexer(wanted).tolist() if each else []
@@ -181,7 +188,7 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
         if code < 0:
             raise ValueError(
                 f"trusted names {show(who)}, who gave no answer{did_you_mean(who, data.worker_ids)}"
-                ": name workers as the column 'worker' does"
+                ": name workers as in the column 'worker'"
             )
     return tuple(codes)
 
@@ -196,36 +203,37 @@ def average_annotator_models(
 ) -> AveragedClasses:
     """The classes behind the labels of ``data``: the average of five models of the annotators.
 
-    Two communities of confusion matrices; truth and habit; truth, habit and a confusion matrix;
-    habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``). The
-    first four learn what workers have in common, which fewer than five do not tell: confusion
-    matrices with a given prior are in their place then. Of two classes also a trait of the items
-    (``LatentTrait``), and states only if they predict answers clearly better than it; whoever
-    predicts clearly worse is left out. From the fits of all but the trait on, classes and workers
-    are drawn together (``draw_classes``). Temperatures and weights come from a fifth of the
-    answers, which the first fit of each model does not see. Where copies explain best why workers
-    agree, ``discount_copies`` is averaged, too.
+    These are two communities of confusion matrices; truth and habit; truth, habit and a confusion
+    matrix; habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``).
+    The first four learn what workers have in common, which needs at least five workers: with fewer,
+    confusion matrices with a fixed prior replace them. With two classes there is also a trait of
+    the items (``LatentTrait``), and easy and hard items are averaged only if they predict answers
+    clearly better than the trait does; models that predict clearly worse are left out. Starting
+    from the fit of each model except the trait, classes and workers are drawn jointly
+    (``draw_classes``). Temperatures and weights come from a fifth of the answers, which the first
+    fit of each model does not see. If copies explain best why workers agree, ``discount_copies`` is
+    averaged, too.
 
-    It takes ten fits or twelve, of fewer than five workers four or six, and half as long again for
-    draws, and gives better probabilities than ``infer_classes``, but no intervals of the workers'
-    confusion matrices. Ctrl-C ends it with nothing: some of the models are no average of them.
+    It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
+    for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
+    workers' confusion matrices. Ctrl-C raises: some of the models do not make an average.
 
     Parameters
     ----------
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     share
-        As for ``infer_classes``; of two classes alone.
+        As for ``infer_classes``; for two classes only.
     num_draws
-        Of each of eight chains; 0 leaves it at the fits.
+        Draws of each of eight chains; 0: the fits are averaged without draws.
     options
-        Of ``fit``, as for ``infer_classes``, but 60 epochs of models that are drawn.
+        Options of ``fit``, as for ``infer_classes``, but with 60 epochs for models that are drawn.
 
     Raises
     ------
     ValueError
-        Without class labels, for a share of other than two classes, for no whole number of draws,
-        and for a checkpoint, as several fits are averaged.
+        If there are no class labels, if ``share`` is given and there are not two classes, if
+        ``num_draws`` is no whole number, and for a checkpoint, as several fits are averaged.
 
     Examples
     --------
@@ -240,8 +248,8 @@ def average_annotator_models(
     check_class_labels(data)
     if share is not None and data.num_classes != 2:
         raise ValueError(
-            f"share is {share}, but is that of the second of two classes, and the data have "
-            f"{data.num_classes}: leave it out"
+            f"share is {share}, but it is the share of the second of two classes, and the data "
+            f"have {data.num_classes} classes: leave it out"
         )
     warn_of_guesses(data)
 
@@ -252,9 +260,9 @@ def average_annotator_models(
         trait = [_latent_trait(part, share)] if has_trait else []
         return [_fit_and_draw(model, part, num_draws, options) for model in [*models, *trait]]
 
-    # Where a trait predicts clearly better than workers who err independently, these are sure of
-    # classes that are something else: which family answered, or whether an item is hard. States
-    # of classes may become classes themselves, while a trait knows which side of it is which.
+    # Where a trait predicts clearly better than models of workers who err independently, these are
+    # certain of classes that mean something else: which family of workers answered, or whether an
+    # item is hard. States of a class may turn into classes, but the two sides of a trait cannot.
     trait, states = len(models), len(models) - 1
     average = average_classes(
         data,
@@ -266,7 +274,7 @@ def average_annotator_models(
 
 
 def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
-    """The average, with discounted classes as far as copies explain why workers agree."""
+    """The average with discounted classes, weighted by how well copies explain the agreement."""
     discounted = discount_copies(data)
     traits = [
         member
@@ -287,7 +295,7 @@ def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> Averag
 def _fit_and_draw(
     model: Any, data: CrowdData, num_draws: int, options: dict[str, Any]
 ) -> Fitted | DrawnClasses:
-    """The fit, and draws from it on where its annotators can be drawn."""
+    """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = _DEFAULTS | (_TO_DRAW if drawn else {}) | options
     result = whole(fit(model, ClassLabelGuide(model), data, **options))
@@ -297,7 +305,8 @@ def _fit_and_draw(
 def _latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     if share is None:
         share = _share_of_votes(data)
-    # Few annotators do not tell how the trait is distributed; a tenth of the items is enough.
+    # Few annotators do not determine how the trait is distributed, so that its prior counts as a
+    # tenth of the items.
     return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
 
 
@@ -306,14 +315,14 @@ def _share_of_votes(data: CrowdData) -> float:
     labels = data.class_labels
     assert labels is not None  # as the callers have seen
     votes = labels.of_items(labels.labelled_items).votes()
-    # One item of each class more, so that the share is never 0 or 1 (Laplace).
+    # One more item of each class, so that the share is never 0 or 1 (Laplace).
     return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)
 
 
 def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:
-    """Classes without and, at last, with states."""
+    """The models that are averaged; the last one has states of classes."""
     size = num_workers, num_classes
-    if num_workers < _FEWEST_TO_LEARN_FROM:
+    if num_workers < _MIN_WORKERS:
         return [ConfusionMatrices(*size), ClassStates(*size)]
     return [
         CommunityConfusion(*size, 2),

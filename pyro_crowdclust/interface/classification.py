@@ -1,10 +1,10 @@
-"""Class labels and features in one call: classes of all items, of new ones, and workers.
+"""``classify``: class labels by workers and features of items, combined in one call.
 
-Labels and features can be joined in two ways, and neither is always better: classes that the
-features are drawn from (``MomResp``), which learns from items without labels, too, and is ahead
-while labels are few; and classes regressed on the features (``LogResp``), which does not mind what
-the features of a class look like. Both are tried in a few coordinates, and what decides is how
-well labels of items are predicted whose labels were kept out of the fit. No truth is needed.
+There are two ways to combine labels and features, and neither is always better. In ``MomResp`` the
+features are drawn given the class: it learns from items without labels, too, and is better while
+labels are few. In ``LogResp`` the classes are regressed on the features: it makes no assumption
+about the distribution of the features in a class. Both are tried in a few coordinates, and the one
+that predicts held-out labels best is chosen. No true classes are needed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
-from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS
+from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_choice.candidates import class_candidates
 from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_copies
 from pyro_crowdclust.interface.class_choice.search import ClassSearch, ClassTrial
@@ -60,62 +60,66 @@ def classify(
     progress: bool = True,
     **options: Any,
 ) -> Fitted:
-    """The classes of all items, by features and by what workers said the classes of some are.
+    """The classes of all items, from features and from workers' labels of some of the items.
 
-    Candidates are Gaussians of each class, with one covariance or with their own, and a softmax
-    regression, on the columns as they are and made symmetric, or, of more than 50 columns, on the
-    first 20 and 40 principal directions; on up to 50 columns Gaussian processes, whose classes may
-    have any shape (``transforms.Landmarks``); and the labels alone. Of those that tell anything of
-    held-out labels beyond chance (at a level of .05; of fewer than 20 items, that gain half a nat
-    in all) the one is fitted to all data under which these are likeliest, as if it had been misled
-    about half an item more: to have been right about a few is no reason to be sure. Features may
-    count less than Gaussians say (``feature_weight`` in the table). Where none tells anything, it
-    is the labels alone. Candidates are tried on 2,000 items at most.
+    Candidates are Gaussian classes, with a common covariance or with their own, and a softmax
+    regression. They are on the columns as they are and made symmetric, or, if there are more than
+    50 columns, on the first 20 and 40 principal directions. On up to 50 columns there are also
+    Gaussian processes, whose classes may have any shape (``transforms.Landmarks``). Another
+    candidate is the labels alone. Those candidates qualify that predict held-out labels better than
+    chance (at a level of .05; with fewer than 20 items, by half a nat in total). Of these the one
+    is fitted to all data under which held-out labels are likeliest, computed as if the features had
+    misled it about half an item more: to be right about a few items does not justify certainty.
+    Features may count less than Gaussians imply (``feature_weight`` in the table). If no candidate
+    qualifies, the labels alone are used. Candidates are tried on 2,000 items at most.
 
-    Workers have confusion matrices around a common one, which is learned, or under a prior that is
-    not, whichever has the larger ELBO in the end: of one label an item nothing can be learned of
-    all workers but that they agree with themselves. Where some agree more often than the classes
-    explain, as copies do, and answers say clearly more of the features if they count as far as they
-    are voices of their own (``discount_copies``), it is fitted once more with such answers.
+    The confusion matrices of workers vary around a common one, which is learned, or have a prior
+    that is not learned; the fit with the larger ELBO is kept. (With one label an item, nothing can
+    be learned about all workers together except that they agree with themselves.) Where some
+    workers agree more often than the classes explain, as copies do, and answers predict features
+    clearly better if these workers count as fewer independent ones (``discount_copies``), the model
+    is fitted once more with discounted answers.
 
     Missing features are integrated out by Gaussians on up to 50 columns, where numbers far from all
-    others of their column count as missing, too; else they are filled with what the other columns
-    let expect (``transforms.Filled``). Ctrl-C ends the trials with the best so far (in the first of
-    them with nothing), and the last fits where they are. Without features it is ``infer_classes``
-    of the labels, once more with such answers where copies explain best why some workers agree,
-    which is ``chosen`` then; nothing is known of new items.
+    others of their column count as missing, too; otherwise they are imputed from the other columns
+    (``transforms.Filled``). Ctrl-C ends the trials with the best candidate so far (during the first
+    trial with nothing), and ends the last fits at their current state. Without features the result
+    is ``infer_classes`` of the labels, fitted once more with discounted answers if copies explain
+    best why some workers agree, which ``chosen`` then says; new items cannot be predicted.
 
     Parameters
     ----------
     features
-        A row for every item, as for ``CrowdData``, or None. A column of categories counts as a
-        number for each of them, 1 for the own one and 0 for all others.
+        A row for every item, as for ``CrowdData``, or None. A column of categories is one-hot
+        encoded.
     labels
         ``item, worker, label``, about any of the items.
     item_ids, classes, kinds
-        As for ``CrowdData``; but counts are numbers like others here.
+        As for ``CrowdData``, except that counts are treated like other numbers.
     trusted
-        Workers who are always right, such as an expert: give what is known for sure of some items,
-        as of questions that were asked to try the crowd, as labels of one worker more.
+        Workers who are always right, such as an expert. Pass labels that are certain, such as those
+        of test questions, as labels of an additional worker.
     folds
-        Parts of the labelled items, each held out once; by default three, or two of two items.
+        Number of parts of the labelled items, each held out once; by default three (two if there
+        are only two labelled items).
     seed
         Of the parts and of the fits.
     progress
-        Show how far the last fit is; without features each one.
+        Show the progress of the trials and of the last fit; without features, of each fit.
     options
         Of ``fit``, for all candidates.
 
     Returns
     -------
-    The fit; ``class_probabilities``, ``predict_class_probabilities(new)`` and ``confusion`` are
-    what most want of it, ``chosen`` what was tried.
+    The fit; see its ``class_probabilities``, ``predict_class_probabilities(new)`` and
+    ``confusion``, and ``chosen`` for what was tried.
 
     Raises
     ------
     ValueError
-        For what ``CrowdData`` refuses, labels of one item alone, fewer labelled items than folds,
-        somebody trusted who gave no label, and a checkpoint, as several fits are compared.
+        Where ``CrowdData`` raises one; if only one item has labels, there are fewer labelled items
+        than folds, or a trusted worker gave no label; and for a checkpoint, as several fits are
+        compared.
 
     Examples
     --------
@@ -159,28 +163,28 @@ def classify(
 
 
 def _check_given(features: Any, labels: Any, *, kinds: Any, folds: int | None, seed: int) -> None:
-    """Raise a ``ValueError`` about arguments of ``classify`` that no data need be read for."""
+    """Raise a ``ValueError`` about arguments of ``classify`` that can be checked without data."""
     check_whole("seed", seed)
     if folds is not None:
         check_whole("folds", folds)
     if getattr(labels, "ndim", 2) == 1 or (isinstance(labels, list) and not _are_rows(labels)):
         raise ValueError(
-            "labels are in one row, but must be a table of who said what: pass {'item': ids, "
-            "'worker': 'me', 'label': labels} of the items that have one"
+            "labels are a single list, but must be a table of who said what: pass {'item': ids, "
+            "'worker': 'me', 'label': labels} for the items that have a label"
         )
     if features is None and (kinds or folds is not None):
         raise ValueError(
-            "kinds and folds are for labels with features: pass features, or leave them out"
+            "kinds and folds need features: pass features, or leave kinds and folds out"
         )
 
 
 def _folds(data: CrowdData, folds: int | None) -> int:
-    """Into how many parts the labelled items are parted."""
+    """The number of parts of the labelled items; raises a ``ValueError`` if there are too few."""
     number = 0 if data.class_labels is None else len(data.class_labels.labelled_items)
     if number < 2:
         raise ValueError(
-            f"there are labels of {count(number, 'item')}, but at least two are needed, as "
-            "those of some are held out: label more"
+            f"there are labels of {count(number, 'item')}, but labels of at least two are needed, "
+            "as some are held out: label more items"
         )
     return min(3, number) if folds is None else folds
 
@@ -188,9 +192,10 @@ def _folds(data: CrowdData, folds: int | None) -> int:
 def _best_fit(
     winner: ClassTrial, data: CrowdData, options: dict[str, Any], workers: Workers
 ) -> Fitted:
-    """The fit of the winner with the largest ELBO, under priors of workers that err alike or not.
+    """The winner, fitted with a learned and a fixed prior of the workers; the larger ELBO is kept.
 
-    Where somebody is trusted, it can be learned that all others err in the same way.
+    If somebody is trusted, only the prior is used that is learned: the trusted labels show in what
+    way all others err.
     """
     numbers = (1,) if workers.trusted else (1, 0)
     each = (workers._replace(num_communities=number) for number in numbers)
@@ -200,7 +205,7 @@ def _best_fit(
 
 @warnings_once()
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
-    """``infer_classes``, once more where some workers copy others."""
+    """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
     worth = None if is_interrupted(result) else worth_of_copies(result)
     if worth is None:
@@ -217,24 +222,24 @@ def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
 
 
 def _are_rows(labels: list[Any]) -> bool:
-    """Whether a list holds the rows of a table."""
+    """Whether a list contains rows of a table."""
     return all(hasattr(row, "__len__") and not isinstance(row, str) for row in labels)
 
 
 def _some_items(data: CrowdData, seed: int) -> CrowdData:
-    """Those with labels, and others as far as there is room, all drawn at random."""
-    if data.num_items <= MOST_ITEMS:
+    """At most ``MAX_ITEMS`` random items, those with labels first."""
+    if data.num_items <= MAX_ITEMS:
         return data
     assert data.class_labels is not None  # as classify was given
     rng = np.random.default_rng(seed)
     labelled = rng.permutation(data.class_labels.labelled_items.numpy())
     others = rng.permutation(np.setdiff1d(np.arange(data.num_items), labelled))
-    kept = np.concatenate([labelled, others])[:MOST_ITEMS]
+    kept = np.concatenate([labelled, others])[:MAX_ITEMS]
     return some_items(data, torch.from_numpy(np.sort(kept)))
 
 
 def _as_numbers(features: Any, kinds: Mapping[Hashable, str] | None) -> dict[Hashable, str]:
-    """What columns hold: counts are numbers like others here, and so are numbers that might be."""
+    """What columns hold, with counts, given or inferred, declared as real numbers."""
     found: dict[Hashable, str] = {}
     if isinstance(features, pd.DataFrame):
         found = dict.fromkeys(features.select_dtypes("number").columns, "real")

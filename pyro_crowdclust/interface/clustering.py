@@ -1,4 +1,4 @@
-"""The first call on items: the model is chosen, or the one that is asked for."""
+"""``cluster``: clusters items in one call, with a chosen or a given model."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ def cluster(
     num_clusters, components, networks, supervision
         As for ``recipe_for``.
     n_clusters
-        What scikit-learn calls ``num_clusters``.
+        The name of ``num_clusters`` in scikit-learn.
     options
         As for ``Choice.fit`` or ``Recipe.fit``: ``num_starts``, and the options of ``fit``.
 
     Raises
     ------
     TypeError
-        For an argument that there is not.
+        For an unknown argument.
     ValueError
-        For two numbers of clusters, and what ``CrowdData``, ``mixture_for`` and ``fit`` refuse.
+        If both ``n_clusters`` and ``num_clusters`` are given and differ, and where ``CrowdData``,
+        ``mixture_for`` or ``fit`` raise one.
 
     Examples
     --------
@@ -76,8 +77,8 @@ def cluster(
     if n_clusters is not None:
         if num_clusters not in (None, n_clusters):
             raise ValueError(
-                f"n_clusters is {n_clusters} and num_clusters {num_clusters}, which is the same "
-                "number under another name: pass one of them"
+                f"n_clusters is {n_clusters} and num_clusters is {num_clusters}, but these are two "
+                "names of one argument: pass one of them"
             )
         num_clusters = n_clusters
     data = CrowdData(
@@ -110,25 +111,26 @@ def recipe_for(
     networks: Networks | None = None,
     supervision: Supervision | None = None,
 ) -> Choice | AnswersAlone | Recipe:
-    """What to fit: a choice of the model, or the ``Recipe`` of the one that is asked for.
+    """What to fit to some data: a choice among models, or the ``Recipe`` of the given one.
 
     Parameters
     ----------
     data
-        Items with features, and what people said of them, if anything.
+        Items with features, and answers, labels or links, if there are any.
     num_clusters
-        An upper bound on the number of clusters. Default: chosen with the model, or 10. Without
-        features the number is found, and none may be given. With it items are no records
-        (``AnswersAlone``), of which there are more clusters than components could be.
+        An upper bound on the number of clusters. Default: chosen together with the model, or 10 if
+        the model is given. Without features the number follows from the answers, and none may be
+        given. If it is given, items are not treated as records, which have more clusters than a
+        mixture has components (``AnswersAlone``).
     components, networks, supervision
-        As for ``mixture_for``. With any of them there is nothing to choose.
+        As for ``mixture_for``. If any of them is given, nothing is chosen.
     """
     if num_clusters is not None:
         check_whole("num_clusters", num_clusters)
     if data.likeness is not None and data.features is not None:
         raise ValueError(
-            "likeness is heard by clusters from answers alone, but there are features: pass None "
-            "in their place, or leave likeness out"
+            "likeness is used only where there are no features, but features are given: pass None "
+            "as features, or leave likeness out"
         )
     is_fixed = any(part is not None for part in (components, networks, supervision))
     if data.features is None and data.has_answers and not is_fixed:
@@ -155,24 +157,25 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
         )
     if data.known is not None or data.links is not None:
         raise ValueError(
-            "known labels and links need features beside them: pass features, or answers alone"
+            "known labels and links need features: pass features, or leave out known labels and "
+            "links"
         )
-    # Likeness is of pairs, whatever page they were on.
+    # Likeness describes pairs, so that answers stay pairs, whatever page they were on.
     data = as_answered(data) if data.likeness is None else data
     if data.placements is not None and not data.placements.num_pairs:
         raise ValueError(
-            "every page has one item alone, so that nobody said which items belong together: pass "
+            "every page has a single item, so that nobody said which items belong together: pass "
             "pages of several items, or features"
         )
     as_fitted = data.with_unshared_pages_as_pairs()
     if as_fitted.placements is None and as_fitted.num_pairs < 2:
         raise ValueError(
-            "there is one answer alone, and of answers without features some are held out: collect "
-            "more, or pass features"
+            "there is only one answer, but without features some answers must be held out: collect "
+            "more answers, or pass features"
         )
     if as_fitted.placements is None and as_fitted.is_sorted and len(data.page_ids) < 2:
         raise ValueError(
-            "there is one page alone, and of sorted pages without features some are held out: "
-            "collect more, or pass features"
+            "there is only one sorted page, but without features some pages must be held out: "
+            "collect more pages, or pass features"
         )
     return AnswersAlone(data)

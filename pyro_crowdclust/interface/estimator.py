@@ -1,7 +1,7 @@
-"""A scikit-learn estimator over ``cluster``: for grids, pipelines and everybody's habits.
+"""``cluster`` as a scikit-learn estimator, for grid searches and pipelines.
 
-Names are scikit-learn's here (``n_clusters``, ``random_state``, attributes that end in ``_``),
-unlike in the rest of the library.
+Unlike in the rest of the library, names here are those of scikit-learn (``n_clusters``,
+``random_state``, attributes that end in ``_``).
 """
 
 from __future__ import annotations
@@ -46,53 +46,55 @@ from pyro_crowdclust.training import Ending, Stopping
 class CrowdClusterer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
-    """Cluster rows of a table by their numbers and by people's answers about pairs of them.
+    """Clusters rows of a table by their values and by people's answers about pairs of rows.
 
     Parameters
     ----------
     n_clusters
-        An upper bound on the number of clusters; those that are not needed stay empty. None
-        leaves it to the data, or stands for 10 where the model is given.
+        An upper bound on the number of clusters; those that are not needed stay empty. None: chosen
+        from the data, or 10 if ``components`` or ``networks`` is given.
     components
         A class or function that makes the components from the numbers of clusters and features,
-        such as ``PoissonComponents`` for counts; see ``mixture_for``. None leaves the choice to
-        ``choice_for``: what suits the columns, of which kind the data say.
+        such as ``PoissonComponents`` for counts; see ``mixture_for``. None: ``choice_for`` chooses
+        what suits the columns.
     networks
-        None for clusters on tables. ``DeepNormal()`` for many
-        real features, ``DeepBernoulli()`` for pixels in [0, 1].
+        None for tables, ``DeepNormal()`` for many real features, ``DeepBernoulli()`` for pixels in
+        [0, 1].
     n_init
         Number of starts; the fit with the largest ELBO is kept.
     max_iter
-        Largest number of epochs; None leaves it to the fit.
+        Largest number of epochs; None: the default of the model.
     tol
-        Stop as converged once the ELBO per item gains less, in nats, in five epochs; None leaves
-        it to the fit.
+        Training has converged once the ELBO per item gains less than this, in nats, in five epochs;
+        None: the default of the model.
     random_state
-        An integer gives the same fit every time; None, or a ``RandomState``, another each time.
+        An integer gives the same fit every time; None, or a ``RandomState``, a different one.
     verbose
         Show a progress bar.
     ignore_other_items
-        Leave out answers, links and labels about items that are not in X, as cross-validation
-        needs, which fits to a part of the items; else they are an error. Arrays need ``item_ids``.
+        Leave out answers, links and labels about items that are not in X, as is necessary in
+        cross-validation, which fits to some of the items; otherwise they are an error. Arrays need
+        ``item_ids``.
 
     Attributes
     ----------
     labels_
-        Cluster of every item of the fit, the answers about it heard. Clusters are numbered from
-        the largest to the smallest.
+        Cluster of every item of the fit, given its features and the answers about it. Clusters are
+        numbered from the largest to the smallest.
     n_clusters_in_use_
-        How many clusters have an item; the labels are below it.
+        Number of clusters that have items; labels are smaller than this.
     workers_
-        A data frame, one row per worker: posterior mean, deviation and 90 % interval of
-        sensitivity and specificity, or of the shares of grades, weight. None without answers.
+        A data frame, one row per worker: posterior mean, standard deviation and 90 % interval of
+        sensitivity and specificity, or of the shares of grades, and the weight. None without
+        answers.
     clusters_
         A data frame, one row per cluster, in the order of the labels.
     result_
-        Everything else: the ``Fitted`` of the fit.
+        The ``Fitted`` with everything else.
     n_iter_, converged_
-        Number of epochs, and whether training ended because the ELBO stood still.
+        Number of epochs, and whether training ended because the ELBO stopped rising.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        As in all estimators of scikit-learn.
 
     Examples
     --------
@@ -156,9 +158,10 @@ class CrowdClusterer(
         ----------
         X
             Numbers of shape ``[item, feature]``, or a data frame, whose columns may also hold yes
-            and no, counts and categories, and whose index names the items. NaN and empty cells are
-            missing, and are integrated out. None where there are only answers; ``n_clusters`` is
-            then None, too.
+            and no, counts and categories, and whose index holds the ids of the items. NaN and empty
+            cells are missing, and are integrated out. None if there are only answers;
+            ``n_clusters``
+            must then be None, too.
         y
             Ignored.
         pairs
@@ -166,30 +169,30 @@ class CrowdClusterer(
             ``CrowdData``. Items are named by their ids, or by row numbers without ids. In a
             pipeline: ``fit(X, crowdclusterer__pairs=pairs)``.
         placements
-            In place of ``pairs``: pages that people sorted, with the columns ``page, item, worker,
+            Instead of ``pairs``: pages that people sorted, with the columns ``page, item, worker,
             group``; see ``CrowdData``.
         grades
-            The labels of ``pairs`` where these are grades, from "different" to "same"; see
+            If the labels of ``pairs`` are grades: all grades, from "different" to "same"; see
             ``CrowdData``.
         item_ids
-            Ids of the rows, where X has no index: behind a step of a pipeline that returns an
-            array, say.
+            Ids of the rows if X has no index, for instance after a step of a pipeline that returns
+            an array.
         known, must_link, cannot_link
-            Labels of some items, None or -1 for the others, and tables of items that must or cannot
+            Labels of some items, None or -1 for the others, and tables of pairs that must or cannot
             share a cluster; as for ``CrowdData``.
         kinds
-            What columns of a data frame hold, where they are not recognized; as for ``CrowdData``.
+            What columns of a data frame hold, if not inferred correctly; as for ``CrowdData``.
         likeness
-            Without X: numbers that say how alike the items of pairs are; as for ``CrowdData``.
+            Without X: numbers that say how similar the items of pairs are; as for ``CrowdData``.
 
         Raises
         ------
         ValueError
-            If a parameter is out of its range, or for what ``CrowdData`` refuses.
+            If a parameter is out of its range, and where ``CrowdData`` raises one.
         """
         self._check_parameters()
         if isinstance(y, pd.DataFrame) and {"left", "right"} <= {*y.columns}:
-            raise ValueError("y is ignored, but is a table of answers: pass it by name, pairs=")
+            raise ValueError("y is ignored, but is a table of answers: pass it by name, as pairs=y")
         if item_ids is None and isinstance(X, pd.DataFrame):
             item_ids = X.index
         features: Any = None if X is None else self._read(X, reset=True)
@@ -229,7 +232,7 @@ class CrowdClusterer(
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(2**31 - self.n_init)
         self.result_ = recipe.fit(num_starts=self.n_init, seed=int(seed), **options)
-        self._tell(self.result_)
+        self._set_attributes(self.result_)
         return self
 
     def _check_parameters(self) -> None:
@@ -238,9 +241,9 @@ class CrowdClusterer(
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), least=1)
         if self.tol is not None and not (isinstance(self.tol, Real) and self.tol > 0):
-            raise ValueError(f"tol is {self.tol!r}, but must be a number above zero, or None")
+            raise ValueError(f"tol is {self.tol!r}, but must be a number above 0, or None")
 
-    def _tell(self, result: Fitted) -> None:
+    def _set_attributes(self, result: Fitted) -> None:
         self.labels_ = result.assignments
         self.clusters_ = result.clusters
         self.n_clusters_in_use_ = int((self.clusters_["assigned_items"] > 0).sum())
@@ -258,7 +261,7 @@ class CrowdClusterer(
         return self.result_.predict_proba(self._read(X, reset=False))
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
-        """Latent means of new items; without networks the coordinates that clusters are on."""
+        """Latent means of new items; without networks, the coordinates on which clusters are."""
         new = self._new_items(X)
         if self.networks is None:
             emission = self.result_.model.emission
@@ -269,8 +272,8 @@ class CrowdClusterer(
         """Mean over items of ``E_q[log p(o, x, z) - log q(x, z)] <= log p(o)``, in nats.
 
         A lower bound on the log-density of the items' features, at the posterior of weights and
-        components; larger is better. Features count in full, as they do in the fit, whatever they
-        count beside answers (``feature_weight``).
+        components; larger is better. Features count fully, as they do in the fit, even if they
+        count less than answers in the result (``feature_weight``).
 
         Parameters
         ----------
@@ -282,7 +285,7 @@ class CrowdClusterer(
         Raises
         ------
         ValueError
-            If clusters are regressed on the features, of which there is then no density.
+            If clusters are regressed on the features: there is no density of features then.
         """
         return mean_log_density(self.result_, self._new_items(X))
 

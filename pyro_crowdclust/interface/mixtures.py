@@ -1,4 +1,4 @@
-"""A mixture without choices: model, guide and training options from the data."""
+"""``mixture_for``: a mixture with fixed parts, as model, guide and training options."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ def mixture_for(
     Parameters
     ----------
     data
-        Items with features, and what people said of them, if anything.
+        Items with features, and answers, labels or links, if there are any.
     num_clusters
         An upper bound: clusters that are not needed stay empty.
     components
         Makes the components from the numbers of clusters and features: a class, such as
         ``BernoulliComponents`` for rows of 0 and 1 or ``PoissonComponents`` for counts, or a
-        function of your own, which may return ``MixedComponents``. Default: what suits
-        the columns, see ``components_for``; for real numbers ``GaussianComponents``. Real features
-        count in units of their standard deviation, all others are taken as they are.
+        function, which may return ``MixedComponents``. Default: what suits the columns, see
+        ``components_for``; for real numbers ``GaussianComponents``. Real features are standardized,
+        all others are taken as they are.
     networks
-        None for clusters on the features themselves; Gaussian ones are right for up to some fifty
-        numbers per item. For images and the like ``DeepBernoulli()`` or ``DeepNormal()``.
+        None for clusters on the features themselves; Gaussian components suit up to some fifty
+        numbers per item. For images and similar data ``DeepBernoulli()`` or ``DeepNormal()``.
     supervision
-        What known labels and links say. Default: a ``ClassTable`` where the data have known labels,
-        ``CertainLinks`` where they have links.
+        How known labels and links enter the model. Default: a ``ClassTable`` if the data have known
+        labels, ``CertainLinks`` if they have links.
 
     Returns
     -------
     Recipe
-        Answers that are sorted pages (``CrowdData.is_sorted``) are taken as such, all others as
-        pairs. Its ``fit()`` trains. Without networks: up to 100 epochs until the ELBO per item
-        stands still, all data in every step while they are small, else minibatches; without
-        answers with the assignments summed out. With networks: 10 to 40 epochs, about 4,000 steps,
-        and the answers with the weight 20 on the recognition network. With answers also merge
-        moves, with networks from a quarter of the way on.
+        Its ``fit()`` trains. Answers on sorted pages (``CrowdData.is_sorted``) are modelled as
+        pages, all others as pairs. Without networks: up to 100 epochs, until the ELBO per item
+        stops rising; small data in full in every step, larger ones in minibatches; without answers
+        with the assignments summed out. With networks: 10 to 40 epochs, about 4,000 steps, and a
+        term that trains the recognition network on the answers, with weight 20. If there are
+        answers, also merge moves; with networks after the first quarter of the epochs.
 
     Raises
     ------
     ValueError
-        If the data have no features, ``num_clusters`` is below 1, or components of one's own are to
-        be behind networks.
+        If the data have no features, if ``num_clusters`` is below 1, or if both components and
+        networks are given.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def mixture_for(
     data = as_answered(data)
     annotators: PairAnnotators | SortedPages | None = None
     if data.has_answers:
-        # That higher grades mean "same" is said, who is right is not.
+        # The order of grades is known, so that their prior trusts workers; for pairs it is flat.
         trust = (2.0, 1.0) if len(data.grade_ids) else (1.0, 1.0)
         annotators = annotators_on_pages(data, trust)
     if networks is None:
@@ -115,7 +115,7 @@ def mixture_for(
         return Recipe(model, MessagePassingGuide(model), data, _plain_options(data, model))
     if components is not None:
         raise ValueError(
-            "components are on the features themselves, but behind networks they are Gaussian: "
+            "components are for models without networks; with networks they are always Gaussian: "
             "pass components or networks, not both"
         )
     if isinstance(networks, Networks) and networks.standardizes:
@@ -130,13 +130,14 @@ def mixture_for(
     )
     if data.has_gaps:
         raise ValueError(
-            f"networks take whole rows, but the features lack {count(data.num_missing, 'value')} "
-            "(NaN): fill them in, or leave networks out, and they are integrated out"
+            "networks need complete rows, but the features lack "
+            f"{count(data.num_missing, 'value')} (NaN): fill these in, or leave networks out, so "
+            "that they are integrated out"
         )
     if data.columns is not None and data.columns.of_kind("category"):
         place = data.columns.of_kind("category")[0]
         raise ValueError(
-            f"networks take numbers, but column {data.columns.labels()[place]!r} holds categories: "
+            f"networks need numbers, but column {data.columns.labels()[place]!r} holds categories: "
             "drop it, or leave networks out"
         )
     networks.check(data)
@@ -146,21 +147,21 @@ def mixture_for(
 
 
 def _check_parts(components: Any, networks: Any) -> None:
-    """Raise a ``ValueError`` about what makes no components, or is no networks."""
+    """Raise a ``ValueError`` if ``components`` or ``networks`` is of a wrong type."""
     if components is not None and (not callable(components) or isinstance(components, nn.Module)):
         raise ValueError(
-            f"components is {_name(components)}, but must make them from the numbers of clusters "
-            "and features: pass a class, such as GaussianComponents, or a function"
+            f"components is {_name(components)}, but must be a class, such as GaussianComponents, "
+            "or a function that makes components from the numbers of clusters and features"
         )
     if networks is None:
         return
     verbs = "dim", "emission", "recognition", "check"
     missing = [verb for verb in verbs if not hasattr(networks, verb)]
     if isinstance(networks, type) or missing:
-        lacks = "" if isinstance(networks, type) else f", and has no {missing[0]}"
+        lacks = "" if isinstance(networks, type) else f"; this one has no {missing[0]}"
         raise ValueError(
-            f"networks is {_name(networks)}, but must be DeepNormal(), DeepBernoulli() or what has "
-            f"their verbs{lacks}"
+            f"networks is {_name(networks)}, but must be DeepNormal(), DeepBernoulli() or an "
+            f"object with their methods{lacks}"
         )
 
 
@@ -186,6 +187,6 @@ def _deep_options(data: CrowdData) -> dict[str, Any]:
         "batch_size": batch_size,
         "step_size": RobbinsMonro(0.1, delay=200.0),
         "optim": partial(torch.optim.Adam, lr=3e-3),
-        "dtype": torch.get_default_dtype(),  # in which the networks were made
+        "dtype": torch.get_default_dtype(),  # the precision in which the networks were made
         "callbacks": [MergeMoves(first_epoch=epochs // 4)] if data.has_answers else [],
     }

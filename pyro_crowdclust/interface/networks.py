@@ -1,4 +1,4 @@
-"""Mirrored networks between features and latents, for data that no plain mixture fits."""
+"""Neural networks between features and latents, for data that no plain mixture fits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.recipe import feature_names
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
-# Networks compute in single precision, in which squares of larger numbers are infinite.
-_LARGEST = 1e15
+# Networks compute in single precision, where squares of larger numbers are infinite.
+_MAX_NUMBER = 1e15
 
 
 @dataclass(frozen=True)
 class Networks:
-    """Two multilayer perceptrons, mirror images of each other, and an emission at their end.
+    """A decoder from latents to features, an emission, and a recognition network of mirrored sizes.
 
-    Subclasses say which emission; a class of your own with ``dim`` and the verbs ``emission``,
+    Subclasses define the emission; a user-defined class with ``dim`` and the methods ``emission``,
     ``recognition`` and ``check`` works as well.
 
     Parameters
@@ -36,12 +36,12 @@ class Networks:
     Raises
     ------
     ValueError
-        For sizes that are no whole numbers above zero.
+        If sizes are not whole numbers above 0.
 
     Attributes
     ----------
     standardizes
-        Whether the networks are to be told the features' means and deviations (``in_units``).
+        Whether the networks are given the means and deviations of the features (``in_units``).
     """
 
     dim: int = 8
@@ -73,11 +73,11 @@ class Networks:
         raise NotImplementedError
 
     def in_units(self, location: torch.Tensor, scale: torch.Tensor) -> Networks:
-        """The same networks for features of this mean and deviation, if they standardize."""
+        """The networks for features of this mean and standard deviation, if they standardize."""
         return self
 
     def check(self, data: CrowdData) -> None:
-        """Raise or warn where the features do not suit the networks."""
+        """Raise or warn if the features do not suit the networks."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class DeepNormal(Networks):
     Parameters
     ----------
     location, scale
-        l and s of every feature; None for features on the unit scale. ``mixture_for`` sets them to
+        l and s of every feature; None if features are standardized. ``mixture_for`` sets them to
         means and standard deviations.
 
     Examples
@@ -127,18 +127,18 @@ class DeepNormal(Networks):
         return dataclasses.replace(self, location=location, scale=scale)
 
     def check(self, data: CrowdData) -> None:
-        """Refuse features whose squares are beyond the single precision of networks."""
+        """Refuse features whose squares are outside the range of single precision."""
         if self.location is None or self.scale is None:
             return
         largest = torch.maximum(self.location.abs(), self.scale)
-        odd = (self.scale < 1 / _LARGEST) | (largest > _LARGEST)
+        odd = (self.scale < 1 / _MAX_NUMBER) | (largest > _MAX_NUMBER)
         if odd.any():
             place = int(odd.int().argmax())
             name = feature_names(data)[place]
             raise ValueError(
                 f"feature column {show(name)} has a mean of {float(self.location[place]):.3g} and "
-                f"a deviation of {float(self.scale[place]):.3g}, but networks take numbers between "
-                f"{1 / _LARGEST:g} and {_LARGEST:g}: pass it in another unit"
+                f"a deviation of {float(self.scale[place]):.3g}, but networks need numbers between "
+                f"{1 / _MAX_NUMBER:g} and {_MAX_NUMBER:g}: pass it in another unit"
             )
 
 

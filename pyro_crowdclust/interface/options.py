@@ -1,4 +1,4 @@
-"""Arguments that a call hands on to ``fit``: an unknown one is named before anything is fitted."""
+"""Checks of arguments that a call hands on to ``fit``, before anything is fitted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pyro_crowdclust.fitting import TrainingOptions
 
 _CLASSES = "; the classes are those that workers named"
 _OF_EXPERT = (
-    "; labels of an expert are rows of labels of a worker of their own, who is always right if "
-    "classify or infer_classes is told to trust them (trusted=)"
+    "; pass labels of an expert as labels of one more worker, and name this worker as trusted= of "
+    "classify or infer_classes"
 )
 _REMEDIES = {
     "k": _CLASSES,
     "known": _OF_EXPERT,
-    "labels": "; class labels by workers go to classify(features, labels), sure ones are 'known'",
+    "labels": "; pass class labels by workers to classify(features, labels), or certain ones as "
+    "known=",
     "n_clusters": _CLASSES,
-    "n_jobs": "; a fit takes one process",
+    "n_jobs": "; a fit runs in one process",
     "num_clusters": _CLASSES,
 }
 
@@ -32,24 +33,24 @@ def check_options(
     Parameters
     ----------
     call
-        What the user called.
+        The function that the user called.
     options
-        Names of the arguments that it was given beside its own.
+        Names of the keyword arguments that it was given in addition to its own.
     more
-        Arguments that it takes beside its own and those of ``fit``.
+        Arguments that it takes in addition to its own and those of ``fit``.
     """
     known = {*inspect.signature(call).parameters, *TrainingOptions.option_names(), *more}
     check_arguments(call.__name__, options, known - {"options", "data"}, _REMEDIES)
 
 
 def check_no_checkpoint(options: Mapping[str, Any]) -> None:
-    """Raise a ``ValueError`` about a checkpoint, where several fits are compared.
+    """Raise a ``ValueError`` for a checkpoint where several fits are compared.
 
-    All would write the one file, and none could go on from it.
+    All fits would write to the same file, and none could be resumed from it.
     """
     if options.get("checkpoint") is not None:
         raise ValueError(
-            "checkpoint is the file of one fit, but this call compares several: leave it out, and "
-            "keep what is found by result.save(path); or say what to fit, as by components= of "
-            "cluster, or one number of communities for infer_classes"
+            "checkpoint is a file for one fit, but this call compares several: leave it out, and "
+            "save the result by result.save(path), or fix the model, by components= of cluster or "
+            "one number of communities in infer_classes"
         )

@@ -1,4 +1,4 @@
-"""All that ``fit`` needs, ready to look at."""
+"""Recipes: a model, a guide, data and options, ready to be fitted."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision, Unsupervised
 
-# A plain mixture takes all data in one step while what its components observe (of Gaussians first
-# and second moments) is at most so many numbers (160 MB); beyond, it takes minibatches.
+# A plain mixture takes all data in one step if the observations of its components (first and second
+# moments for Gaussians) are at most this many numbers (160 MB); otherwise it takes minibatches.
 FULL_BATCH_NUMBERS = 20_000_000
-# Pages of up to so many items are taken for single questions: sorting them is answering pairs.
+# Pages of at most this many items are treated as questions about pairs, even if sorted.
 _SMALL_PAGE = 3
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that ``fit`` needs, ready to look at or change before it is called.
+    """Everything that ``fit`` needs; it can be inspected or changed before ``fit`` is called.
 
     Attributes
     ----------
     model, guide, data
         The first three arguments of ``fit``.
     options
-        Its others.
+        Its other arguments.
     """
 
     model: Model
@@ -39,43 +39,43 @@ class Recipe:
     options: dict[str, Any] = field(default_factory=dict)
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
-        """Fit; of several starts keep the one with the largest ELBO.
+        """Fit from one or several starts; the fit with the largest ELBO is kept.
 
         Parameters
         ----------
         num_starts
-            How many fits, with seeds from ``seed`` on.
+            Number of fits, with the seeds ``seed``, ``seed + 1``, ...
         seed
-            As of ``fit``.
+            As in ``fit``.
         changes
-            Options of ``fit`` in place of the recipe's.
+            Options of ``fit`` that replace those of the recipe.
 
         Raises
         ------
         ValueError
-            As ``fit`` does, and for a number of starts below 1.
+            As in ``fit``, and if ``num_starts`` is below 1.
         """
         seeds = seeds_of(num_starts, seed)
         parts, options = (self.model, self.guide, self.data), self.options | changes
-        if num_starts == 1:  # without rivals the ELBO of all data need not be computed
+        if num_starts == 1:  # nothing to compare: the ELBO of all data need not be computed
             return fit(*parts, seed=seed, **options)
         return fit_restarts(*parts, seeds=seeds, **options)[0]
 
 
 def seeds_of(num_starts: int, seed: int) -> range:
-    """The seeds of several starts; a ``ValueError`` if there is none."""
+    """The seeds of several starts; raises a ``ValueError`` if ``num_starts`` is below 1."""
     check_whole("num_starts", num_starts, least=1)
     check_whole("seed", seed)
-    first = int(seed)  # a narrow integer of NumPy's would overflow
+    first = int(seed)  # small integer types of NumPy would overflow
     return range(first, first + int(num_starts))
 
 
 def as_answered(data: CrowdData) -> CrowdData:
-    """The data with pages of pairs that people sorted into groups as placements.
+    """The data in the form in which answers were given: as placements, or as answers about pairs.
 
-    Pages of two or three items are questions about pairs, however these were asked. Placements on
-    pages of two at most become these: of one pair alone nothing else on its page tells whether the
-    sorter looked.
+    Pairs on pages that people sorted into groups become placements. Pages of two or three items are
+    treated as questions about pairs, though, and placements on pages of at most two items become
+    pairs: a page of one pair has nothing else that shows whether the sorter looked.
     """
     pages = data.placements
     if pages is not None:
@@ -88,18 +88,18 @@ def as_answered(data: CrowdData) -> CrowdData:
 
 
 def is_supervised(data: CrowdData) -> bool:
-    """Whether more is said of items than which of them belong together, in pairs or on pages."""
+    """Whether there are known labels or links, in addition to answers."""
     return data.known is not None or data.links is not None
 
 
 def labels_alone(data: CrowdData) -> bool:
-    """Whether known labels are all that is said of the items."""
+    """Whether known labels are the only supervision: there are no links and no answers."""
     others = data.answers, data.links, data.placements
     return bool(data.num_known_classes) and all(part is None for part in others)
 
 
 def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
-    """What suits the known labels and links of the data."""
+    """The kind of supervision that suits the known labels and links of the data."""
     if data.links is not None:
         return CertainLinks.of(data, num_clusters)
     if data.num_known_classes:
@@ -108,23 +108,23 @@ def supervision_of(data: CrowdData, num_clusters: int) -> Supervision:
 
 
 def takes_all(data: CrowdData, model: SemiCrowdsourcedMixture) -> bool:
-    """Whether a plain mixture is fitted to all data in every step."""
-    # Minibatches draw items with answers and items with neighbours in a field differently.
+    """Whether a plain mixture takes all data in every step, and not minibatches."""
+    # Items with answers and neighbours in a field are drawn into minibatches in different ways.
     tied = data.has_answers and model.supervision.couples_items
     return tied or data.num_items * model.components.family.size <= FULL_BATCH_NUMBERS
 
 
 def feature_names(data: CrowdData) -> Sequence[Hashable]:
-    """What the features of an item are called; numbers from 0 where they have no names."""
+    """Names of the features of an item; numbers from 0 if they have no names."""
     return range(math.prod(feature_shape(data))) if data.columns is None else data.columns.labels()
 
 
 def feature_shape(data: CrowdData) -> tuple[int, ...]:
-    """Shape of the features of an item; a ``ValueError`` where no mixture could be on them."""
+    """Shape of the features of an item; raises a ``ValueError`` if a mixture cannot use them."""
     if data.features is None:
         raise ValueError(
-            "the data have no features to cluster by: pass features; class labels alone are for "
-            "label aggregation"
+            "the data have no features to cluster by: pass features (for class labels alone, see "
+            "infer_classes)"
         )
     shape = tuple(data.features.shape[1:])
     if not shape:

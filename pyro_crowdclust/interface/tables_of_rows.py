@@ -1,4 +1,4 @@
-"""Tables that speak of items of which a fold has a part, and rows as scikit-learn hands them on."""
+"""Tables about items in cross-validation, where scikit-learn passes only some of the items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show, 
 
 
 def in_memory(X: Any) -> Any:
-    """Tensors as arrays, and masked cells as missing, whose mask scikit-learn drops."""
+    """Tensors as arrays, and masked cells as NaN, since scikit-learn drops the mask."""
     if isinstance(X, Tensor):
         return numbers_of(X, "X")
     if isinstance(X, np.ma.MaskedArray):
@@ -26,7 +26,7 @@ def in_memory(X: Any) -> Any:
 
 
 def warn_if_cut(table: Any, ids: pd.Index) -> None:
-    """Warn of a table of as many rows as items, which a grid search takes for one of them.
+    """Warn about a table with as many rows as items: a grid search splits it like the items.
 
     A data frame that was cut lacks rows, which its index shows unless only the last ones are gone.
     """
@@ -36,17 +36,17 @@ def warn_if_cut(table: Any, ids: pd.Index) -> None:
     if len(table) == len(ids) and not is_whole:
         warnings.warn(
             f"there are {len(table)} items and as many rows in a table about them: in a grid "
-            "search or a cross-validation scikit-learn cuts such a table as it cuts the items, and "
-            "most of it is lost; pass a dictionary of its columns, of a data frame "
-            "table.to_dict('list')",
+            "search or a cross-validation, scikit-learn splits such a table like the items, and "
+            "most of it is lost; pass a dictionary of its columns, which is table.to_dict('list') "
+            "of a data frame",
             stacklevel=3,
         )
 
 
 def check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
-    """Refuse what is about other items than these rows, which have no ids.
+    """Refuse answers, links and labels about items that are not among these rows without ids.
 
-    X is then a part of a larger set, and its rows have other numbers than there.
+    X is then a part of a larger set of items, in which its rows have other numbers.
     """
     named = [*known.keys()] if isinstance(known, pd.Series | Mapping) else []
     for table in tables:
@@ -58,22 +58,22 @@ def check_rows(rows: pd.Index, known: Any, *tables: Any | None) -> None:
     if len(others):
         raise ValueError(
             f"an answer, link or label is about item {show(others.iloc[0])}, but X has {len(rows)} "
-            "rows without ids: if they are a part of all items, as in cross-validation, rows have "
-            "other numbers here; pass the ids of all items as item_ids=, or X as a data frame"
+            "rows without ids. If these are only some of the items, as in cross-validation, they "
+            "are numbered anew; pass the ids of all items as item_ids=, or X as a data frame"
         )
 
 
 def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
-    """The rows of a table that are about these items alone; None if there are none.
+    """The rows of a table that are about these items only; None if there is no such row.
 
-    A table that names items by their text, where ids are numbers, stays whole, for ``CrowdData``
-    to refuse.
+    A table that names items by text where the ids are numbers is returned as a whole, so that
+    ``CrowdData`` refuses it.
     """
     if table is None:
         return None
     frame = pd.DataFrame(in_pandas(table_of_pairs(table)))
     kept = np.ones(len(frame), dtype=bool)
-    # What is missing of ``left, right`` or ``item`` is told by ``CrowdData``.
+    # ``CrowdData`` raises an error if ``left``, ``right`` or ``item`` is missing.
     for column in {"left", "right", "item"} & {*frame.columns}:
         found = _are_items(frame[column], ids)
         if not found.any() and _are_texts_of(frame[column], ids):
@@ -83,10 +83,10 @@ def among(table: Any | None, ids: pd.Index) -> pd.DataFrame | None:
 
 
 def labels_among(known: Any, ids: pd.Index) -> Any:
-    """The labels of these items alone, where it is said which items they are of.
+    """The labels of these items only, if the labels are given by item and not in their order.
 
-    A series of one label per row whose index names none of the items is in the order of the rows:
-    it stays whole, for ``CrowdData`` to refuse. So do labels of items that are named by their text.
+    A series with a label for every row whose index has none of the ids is returned as a whole, so
+    that ``CrowdData`` refuses it; so are labels of items that are named by text.
     """
     is_series = isinstance(known, pd.Series)
     if isinstance(known, Mapping):
@@ -99,18 +99,18 @@ def labels_among(known: Any, ids: pd.Index) -> Any:
     if is_full and not named.all():
         warnings.warn(
             f"there are {len(ids)} items and as many labels in known, some of other items: in a "
-            "grid search or a cross-validation scikit-learn cuts such labels by their order, as it "
-            "cuts the items, and some are lost; pass known.reindex(X.index), in the order of X",
+            "grid search or a cross-validation, scikit-learn splits such labels by their order, "
+            "like the items, and some are lost; pass known.reindex(X.index), in the order of X",
             stacklevel=3,
         )
     return known[named]
 
 
 def _are_items(named: Any, ids: pd.Index) -> Bool[np.ndarray, " row"]:
-    """Which ids are among these, as ``CrowdData`` finds them: dates by their text, too."""
+    """Which of the named items are among these ids; as in ``CrowdData``, dates also as text."""
     return ids.get_indexer(to_index(named, "ids of items")) >= 0
 
 
 def _are_texts_of(named: Any, ids: pd.Index) -> bool:
-    """Whether some are these ids as text."""
+    """Whether some of the names are the text of an id."""
     return bool(to_index(named, "ids of items").map(str).isin(ids.map(str)).any())

@@ -139,7 +139,8 @@ def warn_of_contradictions(
             f"trusted workers contradict each other about item {show(data.item_ids[first.item])} "
             f"({' and '.join(said)})"
             + (f" and {count(others, 'other item')}" if others else "")
-            + ": what all others say decides there; correct the labels, or trust one of them",
+            + ": the other workers' labels decide there; correct the labels, or trust only one of "
+            "these workers",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

@@ -128,7 +128,7 @@ def test_rates_are_those_of_attention():
     assert lapsing.workers["attention"].idxmin() == "a"
     (sentence,) = advice(lapsing)
     assert sentence.startswith("2 of 18 pages")
-    assert sentence.endswith("hardly heard them")
+    assert sentence.endswith("the fit gives them little weight")
 
 
 def test_minibatches_update_and_grades_go_with_it():

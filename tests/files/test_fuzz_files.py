@@ -81,7 +81,7 @@ def test_features(kind, folder, changes):
     path.write_bytes(damaged(WRITERS[kind](FEATURES), changes))
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*are taken for names of columns")
+            warnings.filterwarnings("ignore", ".*are read as names of columns")
             table = read_features(path)
             data = CrowdData(table.values, item_ids=table.ids)
     except ValueError:

@@ -130,11 +130,13 @@ def test_trusted_workers_who_contradict_each_other_are_named():
 def test_what_is_asked_in_the_wrong_way_is_said_in_words():
     labels = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyy")}
     data = CrowdData(None, labels=labels)
-    with pytest.raises(ValueError, match="num_communities is 2; pass a list of numbers to try"):
+    with pytest.raises(
+        ValueError, match="num_communities is 2, but must be a list of numbers to try"
+    ):
         infer_classes(data, num_communities=2)
     with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
         infer_classes(data, dependent=True, share="10%")
-    with pytest.raises(ValueError, match="worth is for workers who err independently: leave out"):
+    with pytest.raises(ValueError, match="worth requires workers who err independently: leave out"):
         infer_classes(data, dependent=True, worth=[1.0, 1.0])
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
@@ -275,7 +277,7 @@ def test_numbers_of_communities_are_checked_before_any_fit(number):
     [
         ({"num_draws": 2.5}, "num_draws is 2.5, but must be a whole number"),
         ({"num_draws": -1}, "num_draws is -1, but must be at least 0"),
-        ({"share": 0.2}, "share is 0.2, but is that of .* two classes, and the data have 3"),
+        ({"share": 0.2}, "share is 0.2, but it is .* of two classes, and the data have 3"),
     ],
 )
 def test_an_average_is_checked_before_any_fit(options, message):
@@ -306,7 +308,7 @@ def test_a_trait_is_for_two_classes():
     data = CrowdData(None, labels=said)
     with pytest.raises(ValueError, match="the data have 3 classes"):
         infer_classes(data, dependent=True)
-    with pytest.raises(ValueError, match="share is 0.2, which needs dependent=True"):
+    with pytest.raises(ValueError, match="share is 0.2, but is used only with dependent=True"):
         infer_classes(data, share=0.2)
 
 

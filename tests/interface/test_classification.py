@@ -82,7 +82,7 @@ def test_workers_who_copy_count_less(monkeypatch, tmp_path):
     named = np.array(["one", *"abc", *"xy"])[worker]
     labels = pd.DataFrame({"item": item, "worker": named, "label": NAMES[says.ravel()]})
     result = classify(features, labels, **QUICK)
-    assert "as copies do, and count less: 'one' as 0." in result.chosen.reason
+    assert "as copies do, and count as less than one worker: 'one' as 0." in result.chosen.reason
     worth = result.model.annotators.worth
     assert {name for name, one in zip(result.data.worker_ids, worth, strict=True) if one < 0.5} == {
         *("one", *"xy")
@@ -136,9 +136,9 @@ def test_what_is_known_for_sure_tells_of_a_crowd_that_errs_together(monkeypatch)
 @pytest.mark.parametrize(
     ("trusted", "said"),
     [
-        ("ann", "must name workers in a list"),
-        (99, r"trusted is 99, but must name workers in a list: \[99\]"),
-        (None, "trusted is None, but must name workers in a list: leave it out"),
+        ("ann", "must be a list of workers"),
+        (99, r"trusted is 99, but must be a list of workers: \[99\]"),
+        (None, "trusted is None, but must be a list of workers: leave it out"),
         (["an"], "trusted names 'an', who gave no answer.*'ann'"),
     ],
 )
@@ -363,14 +363,14 @@ def test_candidates_are_tried_on_some_items_with_labels_first(monkeypatch):
     features.index = [f"item {number}" for number in range(90)]
     labels = crowd(kind[:30], 10)
     labels["item"] = "item " + labels["item"].astype(str)
-    monkeypatch.setattr(classification, "MOST_ITEMS", 50)
+    monkeypatch.setattr(classification, "MAX_ITEMS", 50)
     some = classification._some_items(CrowdData(features, labels=labels), 0)
     assert some.num_items == 50
     assert {*labels["item"]} <= {*some.item_ids}
     assert len(some.labels) == len(labels)
     rows = [features.index.get_loc(name) for name in some.item_ids]
     assert np.asarray(some.features) == pytest.approx(features.to_numpy()[rows])
-    monkeypatch.setattr(classification, "MOST_ITEMS", 20)
+    monkeypatch.setattr(classification, "MAX_ITEMS", 20)
     fewer = classification._some_items(CrowdData(features, labels=labels), 0)
     assert fewer.num_items == 20
     assert {*fewer.item_ids} == {*fewer.labels["item"]} <= {*labels["item"]}
@@ -455,7 +455,7 @@ def test_copies_are_discounted_without_features_too(num_copies, tmp_path):
 def test_what_is_refused_says_what_to_do(iris):
     features, _, labels, _ = iris
     for options in ({"folds": 2}, {"kinds": {"petal": "real"}}):
-        with pytest.raises(ValueError, match="kinds and folds are for labels with features: pass"):
+        with pytest.raises(ValueError, match="kinds and folds need features: pass"):
             classify(None, labels, progress=False, **options)
     with pytest.raises(ValueError, match="have known labels, which this model of class labels"):
         infer_classes(CrowdData(None, labels=labels, known={labels["item"][0]: "setosa"}))
@@ -466,7 +466,9 @@ def test_what_is_refused_says_what_to_do(iris):
     with pytest.raises(ValueError, match="seed is None, but must be a whole number"):
         classify(features, labels, seed=None, **QUICK)
     for said in (["a", "b"] * 75, pd.Series(["a", "b"] * 75), np.array(["a", "b"] * 75)):
-        with pytest.raises(ValueError, match="labels are in one row, but must be a table of who"):
+        with pytest.raises(
+            ValueError, match="labels are a single list, but must be a table of who"
+        ):
             classify(features, said, **QUICK)
 
 
@@ -521,7 +523,7 @@ def test_what_columns_hold_can_be_said(monkeypatch):
 @pytest.mark.long
 def test_features_on_disk(monkeypatch, tmp_path):
     only(monkeypatch, "Gaussians of one covariance")
-    monkeypatch.setattr(classification, "MOST_ITEMS", 50)
+    monkeypatch.setattr(classification, "MAX_ITEMS", 50)
     rng = np.random.default_rng(9)
     kind = rng.integers(2, size=90)
     features = rng.normal(size=(90, 2)) + 4 * kind[:, None]

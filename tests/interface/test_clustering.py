@@ -99,7 +99,9 @@ def test_the_number_of_clusters_has_two_names():
     parts = {"components": GaussianComponents, "epochs": 2, "progress": False}
     result = cluster(two_groups(), n_clusters=3, **parts)
     assert result.probabilities.shape == (40, 3)
-    with pytest.raises(ValueError, match="n_clusters is 3 and num_clusters 4, which is the same"):
+    with pytest.raises(
+        ValueError, match="n_clusters is 3 and num_clusters is 4, but these are two names"
+    ):
         cluster(two_groups(), n_clusters=3, num_clusters=4)
 
 
@@ -118,7 +120,10 @@ def test_a_seed_may_be_a_narrow_integer_of_numpy():
         ({"num_starts": 1.5}, "num_starts is 1.5, but must be a whole number"),
         ({"dtype": np.float32}, "dtype is <class 'numpy.float32'>, but must be torch.float32 or"),
         ({"dtype": torch.int64}, "dtype is torch.int64, but must be torch.float32 or"),
-        ({"components": "gaussian"}, "components is 'gaussian', but must make them from .*a class"),
+        (
+            {"components": "gaussian"},
+            "components is 'gaussian', but must be a class, such as .*or a",
+        ),
         ({"components": GaussianComponents(3, 3)}, "components is an object of GaussianComponents"),
         ({"networks": DeepNormal}, r"networks is <class .*, but must be DeepNormal\(\), Deep"),
         ({"networks": "deep"}, "networks is 'deep', but must be DeepNormal"),

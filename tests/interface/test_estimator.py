@@ -227,7 +227,7 @@ def test_a_table_that_is_cut_with_the_items_is_told(made):
     features, pairs, _ = flowers()
     as_many = made(pairs.head(len(features)))
     search = GridSearchCV(clusterer(ignore_other_items=True), {"n_clusters": [2]}, cv=2)
-    with pytest.warns(UserWarning, match="scikit-learn cuts such a table as it cuts the items"):
+    with pytest.warns(UserWarning, match="scikit-learn splits such a table like the items"):
         search.fit(features, pairs=as_many)
 
 
@@ -400,7 +400,7 @@ def test_random_state_decides():
         ({"n_clusters": 2.5}, "n_clusters is 2.5, but"),
         ({"n_init": 0}, "n_init is 0, but must be at least 1"),
         ({"max_iter": 0}, "max_iter is 0, but"),
-        ({"tol": -1.0}, "tol is -1.0, but must be a number above zero, or None"),
+        ({"tol": -1.0}, "tol is -1.0, but must be a number above 0, or None"),
     ],
 )
 def test_parameters_out_of_range(parameters, message):

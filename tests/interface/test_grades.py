@@ -199,7 +199,7 @@ def test_grades_in_the_wrong_order_are_told_as_grades():
     pairs = judgements().drop(columns="page").head(90)
     told = {"grades": GRADES[::-1], "known": KINDS, **PARTS, "progress": False}
     (sentence,) = [one for one in advice(cluster(features(), pairs, **told)) if "opposite" in one]
-    assert 'look whether grades go from "different" to "same" in grades=' in sentence
+    assert 'check that grades go from "different" to "same" in grades=' in sentence
 
 
 def test_the_estimator_takes_them():
@@ -254,7 +254,7 @@ def test_from_files_and_back(tmp_path, capsys):
     assert main(ask) == 0
     capsys.readouterr()
     assert main([*ask[:-1], str(tmp_path / "studio"), "--format", "label-studio"]) == 1
-    assert "grades, which --format label-studio does not ask for" in capsys.readouterr().err
+    assert "grades, which --format label-studio does not support" in capsys.readouterr().err
     only = ["fit", *words[:2], "--grades", "1", "2", "--out", str(tmp_path / "none"), *short]
     assert main(only) == 1
-    assert "--grades are of answers about pairs" in capsys.readouterr().err
+    assert "--grades are labels of pairs, but there are no pairs" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def test_networks_of_ones_own_lack_no_verb():
         dim = 2
         emission = recognition = DeepBernoulli.emission
 
-    with pytest.raises(ValueError, match="what has their verbs, and has no check"):
+    with pytest.raises(ValueError, match="an object with their methods; this one has no check"):
         mixture_for(CrowdData(np.eye(4)), networks=Own())
 
 
@@ -192,7 +192,7 @@ def test_bad_input_is_refused():
     with refuses(r"DeepNormal takes one row of numbers per item, but .*\[2, 2\]: .*\[item, 4\]"):
         mixture_for(CrowdData(np.ones((3, 2, 2))), networks=DeepNormal())
     with refuses(
-        "column 0 has a mean of .* deviation of .*e-40, but networks take numbers between"
+        "column 0 has a mean of .* deviation of .*e-40, but networks need numbers between"
     ):
         mixture_for(CrowdData(1e-40 * two_groups()), networks=DeepNormal())
     with refuses(

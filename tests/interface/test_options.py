@@ -30,7 +30,7 @@ CALLS = {
         ("max_iter", "did you mean 'epochs'"),
         ("random_state", "did you mean 'seed'"),
         ("verbose", "did you mean 'progress'"),
-        ("n_jobs", "a fit takes one process"),
+        ("n_jobs", "a fit runs in one process"),
     ],
 )
 def test_an_argument_that_there_is_not(call, name, hint):
@@ -44,10 +44,10 @@ def test_an_argument_that_there_is_not(call, name, hint):
         ("cluster", "k", "did you mean 'num_clusters'"),
         ("cluster", "num_start", "did you mean 'num_starts'"),
         ("cluster", "n_init", "did you mean 'num_starts'"),
-        ("cluster", "labels", r"class labels by workers go to classify\(features, labels\)"),
+        ("cluster", "labels", r"pass class labels by workers to classify\(features, labels\)"),
         ("classify", "k", "the classes are those that workers named"),
         ("classify", "num_clusters", "the classes are those that workers named"),
-        ("classify", "known", "labels of an expert are rows of labels of a worker of their own"),
+        ("classify", "known", "pass labels of an expert as labels of one more worker"),
         ("infer_classes", "n_clusters", "the classes are those that workers named"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_several_fits(call, tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 2))
     pairs = {"left": [0, 1], "right": [2, 3], "worker": ["a", "a"], "label": [1, 0]}
     labels = {"item": [0, 1, 2], "worker": ["a", "a", "b"], "label": ["x", "y", "x"]}
-    with pytest.raises(ValueError, match="the file of one fit, but this call compares several"):
+    with pytest.raises(ValueError, match="a file for one fit, but this call compares several"):
         call(x, pairs, labels, checkpoint=tmp_path / "run.safetensors")
     assert not list(tmp_path.iterdir())
 

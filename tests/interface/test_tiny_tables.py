@@ -52,7 +52,7 @@ def test_few_answers_part_the_one_cluster_that_features_show():
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) == 1.0
     assert result.chosen.hears
-    assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
+    assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")
 
 
 @pytest.mark.long
@@ -70,7 +70,7 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     monkeypatch.setattr(Search, "search", without_answers)
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) > 0.9
-    assert result.chosen.reason.startswith("the features alone show one cluster, so that answers")
+    assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")
 
 
 @pytest.mark.long
@@ -78,7 +78,9 @@ def test_three_items_and_what_is_said_of_them():
     result = quick(FEATURES[:3], said((0, 1), (0, 2), (1, 2), workers="abc"), 2, forms=3)
     np.testing.assert_array_equal(result.assignments == result.assignments[0], [True, False, True])
     (sentence,) = advice(result)
-    assert sentence.startswith("the answers are too few to tell what they teach about other items:")
+    assert sentence.startswith(
+        "there are too few answers to see whether they predict answers about other items;"
+    )
 
 
 @pytest.mark.long
@@ -86,7 +88,7 @@ def test_few_answers_leave_clusters_that_features_show_alone():
     result = quick(FEATURES, said((0, 1), (0, 2)), 2, 3)
     assert clustering_accuracy(KINDS, result.assignments) == 1.0
     assert not result.chosen.hears
-    assert result.chosen.reason.startswith("answers are too few to hold some out")
+    assert result.chosen.reason.startswith("there are too few answers to hold some out")
 
 
 @pytest.mark.long
@@ -139,5 +141,7 @@ def test_classes_of_tables_with_two_labels():
     labels = pd.DataFrame({"item": [0, 1], "worker": ["ann", "ann"], "label": ["x", "y"]})
     found = classify(FEATURES, labels, epochs=20, progress=False).class_probabilities
     assert found.idxmax(axis=1)[:2].tolist() == ["x", "y"]
-    with pytest.raises(ValueError, match="there are labels of 1 item, but at least two are needed"):
+    with pytest.raises(
+        ValueError, match="there are labels of 1 item, but labels of at least two are"
+    ):
         classify(FEATURES, labels.assign(item=0), progress=False)

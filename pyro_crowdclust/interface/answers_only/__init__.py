@@ -1,1 +1,1 @@
-"""Clusters from answers alone: priors of the sizes of clusters, compared by held-out answers."""
+"""Clusters from answers alone, with a prior of cluster sizes that held-out answers choose."""

@@ -1,7 +1,7 @@
-"""Answers about pairs, or sorted pages, where nothing else is known of the items.
+"""The two kinds of answers without features: answers about pairs, and sorted pages.
 
-Both say which priors of sizes are compared, what a fit under one of them is, and which parts of
-the answers can be held out of it.
+Each defines which priors of cluster sizes are compared, the fit under a prior, and which parts of
+the answers can be held out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
+from pyro_crowdclust.data import Placements, some_items
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.data.placements import Placements
-from pyro_crowdclust.data.some_items import some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness
@@ -35,22 +34,23 @@ from pyro_crowdclust.partitions import (
 )
 
 EPOCHS = 120
-# At most so many chains, and of fits that are only compared. Of sorted pages as many as place so
-# many items, and not fewer than two.
+# Largest number of chains of a fit, and of a fit that is only compared. For sorted pages: the
+# largest
+# number of chains, which is reduced to at least two if all chains have more placements than this.
 _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
-# So many of these held out can tell priors apart.
-_FEWEST_PAIRS, _FEWEST_PAGES = 300, 30
+# This many held-out answers or pages are needed to distinguish priors.
+_MIN_PAIRS, _MIN_PAGES = 300, 30
 
 
 class AnswersOnly(Protocol):
-    """All that is known of some items.
+    """Answers of one kind about some items, without features.
 
     Attributes
     ----------
     priors
-        By name, those of the sizes of clusters that are compared. The first is taken where too
-        there are too few answers to tell.
+        The priors of cluster sizes that are compared, by name. The first is used if there are too
+        few answers to decide.
     """
 
     priors: ClassVar[dict[str, Any]]
@@ -61,50 +61,50 @@ class AnswersOnly(Protocol):
 
     @property
     def look_alike(self) -> bool:
-        """Whether items seem to have been compared since they look alike."""
+        """Whether people seem to have been asked about pairs because their items look similar."""
 
     @property
     def near_items(self) -> bool:
-        """Whether nearest neighbours may be one whom nobody was asked about."""
+        """Whether nearest neighbours that nobody was asked about may share a cluster."""
 
     def with_hard_items(self) -> AnswersOnly | None:
-        """The same where some items may be hard to recognize; None where that is not asked."""
+        """The same with items that may be hard to recognize; None if there is no such variant."""
 
     def with_near_items(self) -> AnswersOnly | None:
-        """The same where nearest neighbours may be one, too, whom nobody was asked about.
+        """The same where nearest neighbours that nobody was asked about may share a cluster.
 
-        None where that is not asked.
+        None if there is no such variant.
         """
 
     def for_trials(self) -> AnswersOnly:
-        """The same, of which fits are only compared with each other."""
+        """The same, for fits that are only compared with each other."""
 
     def about(self, data: CrowdData) -> AnswersOnly:
-        """The same where these are the data."""
+        """The same for these data."""
 
     def recipe(self, prior: Any) -> Recipe:
-        """Model, guide and options of a fit under a prior of the sizes."""
+        """Model, guide and options of a fit under a prior of cluster sizes."""
 
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        """Shares of the answers, each held out of a fit; so many that they can tell."""
+        """Parts of the answers to hold out, as many as are needed to distinguish priors."""
 
     def without(self, out: Bool[Tensor, " unit"]) -> AnswersOnly:
-        """All but a part; items, workers and pages keep their codes."""
+        """The answers without a part; items, workers and pages keep their codes."""
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
-        """``log p`` of a part that was held out of a fit."""
+        """``log p`` of the answers in a part that was held out of a fit."""
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
-        """The same of who knows nothing of any item."""
+        """``log p`` of the answers in all parts, by chance: without knowledge of the items."""
 
 
 @dataclass(frozen=True)
 class PairsOnly:
     """Answers about pairs.
 
-    Of pages that are sorted, whose pairs follow from each other, whole ones are held out.
+    If pages are sorted, their pairs follow from each other, so that whole pages are held out.
 
     Attributes
     ----------
@@ -113,9 +113,9 @@ class PairsOnly:
     hard_items
         Whether some items may be hard to recognize.
     near_items
-        Whether nearest neighbours by the features may be one whom nobody was asked about.
+        Whether nearest neighbours by the features that nobody was asked about may share a cluster.
     max_chains
-        Of a fit.
+        Largest number of chains of a fit.
     """
 
     data: CrowdData
@@ -166,21 +166,21 @@ class PairsOnly:
 
     @property
     def _answers(self) -> Answers:
-        assert self.data.answers is not None  # as whoever made this has seen
+        assert self.data.answers is not None  # as the caller has checked
         return self.data.answers
 
     @property
     def _page(self) -> Int[Tensor, " answer"]:
-        assert self._answers.page is not None  # as pages are sorted
+        assert self._answers.page is not None  # as there are sorted pages
         return self._answers.page
 
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
         if not self.data.is_sorted:
-            return _parts(self.data.num_pairs, _FEWEST_PAIRS, share, max_parts, generator)
+            return _parts(self.data.num_pairs, _MIN_PAIRS, share, max_parts, generator)
         number = len(self.data.page_ids)
-        fewest = max(_FEWEST_PAIRS * number // self.data.num_pairs, _FEWEST_PAGES)
+        fewest = max(_MIN_PAIRS * number // self.data.num_pairs, _MIN_PAGES)
         pages = _parts(number, fewest, share, max_parts, generator)
         return [out[self._page] for out in pages]
 
@@ -191,19 +191,19 @@ class PairsOnly:
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self._answers.at(out), result.guide
         found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
-        return self._of_units(found, out)
+        return self._by_unit(found, out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the shares of the labels."""
         label = self._answers.label.nan_to_num(nan=-1.0)
         values, place, count = label.unique(return_inverse=True, return_counts=True)
         chance = ((count + 1) / (len(label) + len(values))).double().log()[place]
-        return torch.cat([self._of_units(chance[out], out) for out in parts])
+        return torch.cat([self._by_unit(chance[out], out) for out in parts])
 
-    def _of_units(
+    def _by_unit(
         self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]
     ) -> Float[Tensor, " scored"]:
-        """Nats of each answer that was held out, or nats an answer of each page."""
+        """``log p`` of each held-out answer, or, if pages are sorted, its mean on each page."""
         if not self.data.is_sorted:
             return log_p
         _, page, size = self._page[out].unique(return_inverse=True, return_counts=True)
@@ -212,7 +212,7 @@ class PairsOnly:
 
 @dataclass(frozen=True)
 class PagesOnly:
-    """Sorted pages, of which whole ones are held out.
+    """Sorted pages; whole pages are held out.
 
     Attributes
     ----------
@@ -250,19 +250,19 @@ class PagesOnly:
 
     @property
     def _placements(self) -> Placements:
-        assert self.data.placements is not None  # as whoever made this has seen
+        assert self.data.placements is not None  # as the caller has checked
         return self.data.placements
 
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator
     ) -> list[Bool[Tensor, " unit"]]:
-        return _parts(self._placements.num_pages, _FEWEST_PAGES, share, max_parts, generator)
+        return _parts(self._placements.num_pages, _MIN_PAGES, share, max_parts, generator)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PagesOnly:
         return PagesOnly(self.data.with_parts(placements=self._placements.of_pages(~out)))
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
-        """Of pages, nats a placement."""
+        """``log p`` of each page, divided by the number of its placements."""
         held_out = result.guide.log_page_probabilities(self._placements.of_pages(out))
         return held_out[out] / self._placements.page_sizes[out]
 
@@ -272,16 +272,16 @@ class PagesOnly:
 
 
 def kind_of_answers(data: CrowdData) -> PairsOnly | PagesOnly:
-    """The answers of some data, of their kind: sorted pages, or answers about pairs."""
+    """The answers of some data: sorted pages if there are placements, otherwise pairs."""
     if data.placements is not None:
         return PagesOnly(data)
     return PairsOnly(data).about(data)
 
 
 def items_with_answers(data: CrowdData) -> CrowdData:
-    """The items that people were asked about, or of which it is known how alike they are.
+    """The data with only the items that have answers or likeness.
 
-    Of others there is nothing to predict, and answers about these are as likely without them.
+    About others there is nothing to predict, and they do not change how likely the answers are.
     """
     items = data.annotated_items
     if data.likeness is not None:
@@ -297,9 +297,9 @@ def _recipe(model: Any, guide: Any, data: CrowdData) -> Recipe:
 def _parts(
     number: int, fewest: int, share: float, max_parts: int, generator: torch.Generator
 ) -> list[Bool[Tensor, " unit"]]:
-    """As many shares of so many units as hold the fewest that can tell priors apart."""
+    """Random parts of the units, as many as together have ``fewest`` units."""
     order = torch.rand(number, generator=generator).argsort().argsort()
-    most = min(round(1 / share), number)
-    part = order * most // number
+    num_parts = min(round(1 / share), number)
+    part = order * num_parts // number
     needed = math.ceil(fewest / (share * number))
-    return [part == place for place in range(min(needed, most, max_parts))]
+    return [part == place for place in range(min(needed, num_parts, max_parts))]

@@ -1,4 +1,4 @@
-"""Clusters from answers alone: which sizes clusters have is chosen by answers held out."""
+"""Clusters from answers alone: held-out answers choose the prior of the cluster sizes."""
 
 from __future__ import annotations
 
@@ -33,31 +33,35 @@ from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.options import check_values
 
-# Sweeps of a fit that is only compared with another, at most.
+# Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
-_MOST_PARTS = 5
-# Of clusters that are too many .05 of the answers about random pairs and more say otherwise, of
-# records .02 at most. What looks alike is many clusters, unless answers deny it more often.
-_AS_CLOSE, _AS_CLOSE_ALIKE = 0.03, 0.1
-_UNCLEAR = "under no prior are answers held out clearly likelier than by the shares of the labels"
+_MAX_PARTS = 5
+# A prior with more clusters may agree with this much fewer answers. With random pairs, clusters
+# that are too many contradict .05 of the answers or more, records .02 at most. Pairs that look
+# similar favour many clusters, unless more answers contradict these.
+_MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
+_UNCLEAR = "no prior predicts held-out answers clearly better than the shares of the labels do"
 _GUESSES = (
-    "there are too few answers to tell which items are the same, more are needed, and the "
-    "clusters, {prior}, are guesses"
+    "there are too few answers to find out which items are the same; collect more, as these "
+    "clusters ({prior}) are guesses"
 )
 _ONE_CLUSTER = (
-    "either all items are one cluster, as is found, or there are too few answers to tell them "
-    "apart, and more are needed"
+    "either all items are one cluster, as found, or there are too few answers to distinguish them; "
+    "collect more to decide"
 )
 
 _ON_FEW_PAGES = (
-    "items are on fewer than two pages on average, by which nothing tells whether a sorter looked: "
-    "all are heard by their pairs, and workers may look better than they are"
+    "items are on fewer than two pages on average, which does not show whether sorters looked: "
+    "pages are used as answers about their pairs, and workers may look better than they are"
 )
-_BY_PAIRS = "pages held out are hardly likelier than by chance, and all are heard by their pairs"
+_BY_PAIRS = (
+    "held-out pages are predicted hardly better than by chance, so pages are used as answers about "
+    "their pairs"
+)
 
 
 class _Compared(NamedTuple):
-    """What was tried, and what is to be fitted; the rest as of ``Chosen``."""
+    """The priors that were tried, and the chosen one; other fields as in ``Chosen``."""
 
     data: CrowdData
     tried: list[PriorTrial]
@@ -68,7 +72,7 @@ class _Compared(NamedTuple):
     interrupted: bool = False
 
     def outcome(self) -> tuple[Recipe, Chosen]:
-        """The recipe of what is chosen on all data, and how it was chosen."""
+        """The recipe of the chosen prior for all data, and how it was chosen."""
         rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         answers = self.chosen.answers.about(self.data)
@@ -76,50 +80,52 @@ class _Compared(NamedTuple):
         return recipe, Chosen(table, self.why, self.chance, self.is_clear)
 
     def others(self) -> Iterator[_Compared]:
-        """The same with each of the others that tell and say as many answers, the likeliest first.
+        """The same with another prior chosen, for each that agrees with as many answers.
 
-        For where a fit to all answers has other clusters than those that were compared.
+        They are needed where a fit to all answers finds other clusters than the fits that were
+        compared; those with the likeliest held-out answers come first.
         """
         others = [
             trial
             for trial in self.tried
-            if trial.tells
-            and self.chosen.says_no_more_than(trial.agreement)
+            if trial.is_informative
+            and self.chosen.agrees_as_well(trial.agreement)
             and trial is not self.chosen
         ]
         for other in sorted(others, key=lambda trial: -trial.held_out):
             why = (
-                f"{self.why}; with all answers the clusters under {self.chosen.name} are others, "
-                f"which say less of what people said, and {other.name} is taken"
+                f"{self.why}; fitted to all answers, the clusters under {self.chosen.name} are "
+                f"different and agree with fewer answers, so {other.name} is used"
             )
             yield self._replace(chosen=other, why=why)
 
 
 @dataclass(frozen=True)
 class AnswersAlone:
-    """Priors of the sizes of clusters, ready to be compared by answers held out.
+    """Chooses among priors of cluster sizes by held-out answers, and fits to all answers.
 
     Attributes
     ----------
     data
-        Items and answers about pairs of them, or sorted pages. Features say how alike the two items
-        of a pair are, unless ``likeness`` does; of pages they say nothing.
+        Items, and answers about pairs of them or sorted pages. Features are used only to measure
+        how similar the two items of a pair are, unless ``likeness`` does; with pages they are not
+        used.
     share
-        Share of the answers, or pages, that are held out.
+        Share of the answers, or pages, that is held out of a fit.
     """
 
     data: CrowdData
     share: float = 0.1
 
     def run(self, *, seed: int = 0, epochs: int = EPOCHS) -> tuple[Recipe, Chosen]:
-        """Compare the priors; the recipe of the best on all data, and how it was chosen.
+        """Compare the priors; returns the recipe of the best for all data, and how it was chosen.
 
         Parameters
         ----------
         seed
-            Of the answers that are held out, and of the fits.
+            Seed of the splits and of the fits.
         epochs
-            Sweeps of the fit to come: those that are compared have no more.
+            Number of sweeps of the final fit; fits that are compared have no more.
 
         Raises
         ------
@@ -129,11 +135,12 @@ class AnswersAlone:
         return self._searched(seed, epochs).outcome()
 
     def _searched(self, seed: int, epochs: int) -> _Compared:
-        """All that was compared, until Ctrl-C.
+        """Compare the priors, until Ctrl-C.
 
-        Pages of which held-out ones are hardly likelier than by chance are heard by their pairs. On
-        pages of a few items most are the first of their cluster, which may lie in any group; that
-        two of them lie apart is an answer about a pair alone. So are pages that share no items.
+        If held-out pages are predicted hardly better than by chance, pages are used as answers
+        about their pairs. On pages of few items, most are the first of their cluster, which may be
+        put into any group; only as an answer about a pair does it count that two are apart. The
+        same is done if pages share too few items.
         """
         if self.data.placements is not None and not self.data.placements.share_items:
             return self._by_pairs(_ON_FEW_PAGES, seed, epochs)
@@ -149,8 +156,8 @@ class AnswersAlone:
     def _compared(self, seed: int, epochs: int) -> _Compared:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
-                'every answer is "can\'t tell", which says of no two items whether they are the '
-                "same: pass answers with labels, or features"
+                'every answer is "can\'t tell", so that nothing is known about any pair: pass '
+                "answers with labels, or features"
             )
         tried: list[PriorTrial] = []
         try:
@@ -167,18 +174,18 @@ class AnswersAlone:
     def _compare(
         self, tried: list[PriorTrial], seed: int, epochs: int
     ) -> tuple[PriorTrial, str, float, bool]:
-        """The best prior, why, what chance knows of the answers and whether that is clearly less.
+        """The best prior, the reason, the score of chance, and whether the best is clearly better.
 
-        Notes what it tries.
+        Trials are appended to ``tried``.
         """
         answers = kind_of_answers(items_with_answers(self.data))
         generator = generator_of(seed)
-        parts = answers.parts(self.share, _MOST_PARTS, generator)
+        parts = answers.parts(self.share, _MAX_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
         def attempt(prior: str, answers: AnswersOnly) -> PriorTrial:
             trial = trial_of(answers, parts, prior, options)
-            # Of the first of all what there is until Ctrl-C, of others only what is whole.
+            # After Ctrl-C, an incomplete trial counts only if it is the first.
             if trial.is_whole or not tried:
                 tried.append(trial)
             if not trial.is_whole:
@@ -187,37 +194,37 @@ class AnswersAlone:
 
         for prior in answers.priors:
             attempt(prior, answers)
-        # Where what a pair looks like is no matter of what it is, answers are predicted, and no
-        # question is answered.
-        telling = [trial for trial in tried if trial.tells] or tried
-        likeliest = max(telling, key=lambda trial: trial.held_out)
+        # If likeness does not depend on the cluster, it may predict answers though no items are
+        # joined: such a prior finds no clusters.
+        informative = [trial for trial in tried if trial.is_informative] or tried
+        likeliest = max(informative, key=lambda trial: trial.held_out)
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            as_close = _AS_CLOSE_ALIKE if answers.look_alike else _AS_CLOSE
-            chosen = simplest(telling, likeliest, as_close)
-            reason = f"answers held out are likeliest under {chosen.prior}"
+            max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
+            chosen = simplest(informative, likeliest, max_loss)
+            reason = f"held-out answers are likeliest under {chosen.prior}"
             if chosen is not likeliest:
                 simpler = (
-                    "with no more clusters"
+                    "and the former has no more clusters"
                     if chosen.effective <= likeliest.effective
-                    else "where far fewer pairs are one cluster that nobody was asked about"
+                    else "and the former joins far fewer pairs that nobody was asked about"
                 )
                 reason = (
-                    f"answers held out are about as likely under {chosen.prior} as under "
+                    f"held-out answers are about as likely under {chosen.prior} as under "
                     f"{likeliest.prior}, {simpler}"
                 )
-            if len(telling) < len(tried):
-                silent = [trial.prior for trial in tried if not trial.tells]
-                reason += f"; under {' and '.join(silent)} next to no items would be the same"
-            # What else items may be is asked under one prior only. Items that are alike are a case
-            # of hard ones, so that these have nothing to prove, but where features say how alike
-            # items are.
+            if len(informative) < len(tried):
+                uninformative = [trial.prior for trial in tried if not trial.is_informative]
+                reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
+            # Variants are tried under the chosen prior only. Hard items include the model without
+            # them, so that they need no clear advantage, except where features measure similarity.
             errors = 1.0 if takes_likeness_of_features(self.data) else 0.0
             chosen, likelier_if = varied(chosen, attempt, errors)
             reason += likelier_if
         else:
-            # Then they cannot tell priors apart, either. Pages are heard by their pairs, instead.
+            # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
+            # then.)
             are_pairs = self.data.placements is None
             chosen = most_agreeing(answers, tried, options) if are_pairs else tried[0]
             of_many = _GUESSES.format(prior=chosen.prior)
@@ -230,12 +237,12 @@ class AnswersAlone:
         Parameters
         ----------
         num_starts, seed, changes
-            As of ``Recipe.fit``.
+            As in ``Recipe.fit``.
 
         Raises
         ------
         ValueError
-            As ``fit`` does, and for a number of starts below 1.
+            As in ``fit``, and if ``num_starts`` is below 1.
         """
         seeds_of(num_starts, seed)
         check_values(self.data, **changes)
@@ -252,7 +259,9 @@ class AnswersAlone:
             for other in search.others():
                 if is_interrupted(latest):
                     break
-                latest = fitted_to_all(other, checkpoint=None)  # a checkpoint is of the first
+                latest = fitted_to_all(
+                    other, checkpoint=None
+                )  # a checkpoint belongs to the first fit
                 if other.chosen.holds_in(latest):
                     fitted = latest
                     break
@@ -264,16 +273,16 @@ class AnswersAlone:
 
 @dataclass(frozen=True)
 class SearchOptions(FurtherTraining):
-    """``AnswersAlone.fit`` as it was called, for ``Fitted.update``; a file can hold it.
+    """Repeats ``AnswersAlone.fit`` with the same arguments, for ``Fitted.update``; can be saved.
 
-    With more answers other sizes of clusters may be likelier, so that nothing is kept of the fit.
+    With more answers, another prior of sizes may be likelier, so that nothing of the fit is kept.
 
     Attributes
     ----------
     share
-        Share of the answers that are held out.
+        Share of the answers that is held out.
     num_starts, options
-        As of ``AnswersAlone.fit``.
+        As in ``AnswersAlone.fit``.
 
     Examples
     --------
@@ -293,6 +302,6 @@ class SearchOptions(FurtherTraining):
         return TrainingOptions.option_names() | {"num_starts"}
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
-        """Search and fit with these options, but for changes."""
+        """Search and fit with these options, updated by ``changes``."""
         options = {"num_starts": self.num_starts} | self.options | changes
         return AnswersAlone(data, self.share).fit(**options)

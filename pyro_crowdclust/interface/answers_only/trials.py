@@ -1,4 +1,4 @@
-"""A prior of the sizes of clusters on trial: how likely it finds answers that were held out."""
+"""Trials of priors of cluster sizes: how likely held-out answers are under each."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
 
-# Standard errors by which answers held out are clearly likelier under one prior than another: the
-# best of several looks better than it is.
+# Held-out answers are clearly likelier under one prior than another by this many standard errors,
+# as
+# the best of several looks better than it is.
 CLEAR = 2.0
-# Of the answers "same" clusters have a larger share within them, or next to nobody is the same.
-_LEAST_SAME = 0.05
-# Of the answers that clusters on trial say, a fit to all that has found others may miss so many.
-_MISSED = 0.1
+# Clusters contain at least this share of the answers "same"; otherwise almost no items are joined.
+_MIN_SAME = 0.05
+# The share of answers that a fit to all answers may agree with less than the fits on trial.
+_MAX_MISSED = 0.1
 
 _VARIANTS: tuple[tuple[Callable[[AnswersOnly], AnswersOnly | None], str], ...] = (
     (
         lambda answers: answers.with_near_items(),
-        "nearest neighbours may be one whom nobody was asked about",
+        "nearest neighbours that nobody was asked about may share a cluster",
     ),
     (lambda answers: answers.with_hard_items(), "some items are hard to recognize"),
 )
 
 
 class PriorTrial(NamedTuple):
-    """A candidate, and how likely it finds answers that were held out, or pages, a placement."""
+    """A prior, and the log-probability of held-out answers (or of pages, per placement)."""
 
     prior: str
     answers: AnswersOnly
@@ -63,26 +64,29 @@ class PriorTrial(NamedTuple):
         return len(self.sizes)
 
     @property
-    def tells(self) -> bool:
-        """Whether items are one, among them those that people called the same."""
-        return _tells(self.sizes, self.share_joined)
+    def is_informative(self) -> bool:
+        """Whether clusters join items, among them some that people called the same."""
+        return _is_informative(self.sizes, self.share_joined)
 
     def holds_in(self, result: Fitted) -> bool:
-        """Whether a fit to all answers has found clusters that agree with as many of them.
+        """Whether a fit to all answers found clusters that agree with as many answers.
 
-        The posterior has several modes, of which it may find another than the fits on trial.
+        The posterior has several modes, and the fit may find another than the fits on trial.
         """
         agreeing, _, share_joined = agreement(result)
-        tells = _tells(np.bincount(result.assignments), share_joined) or not self.tells
-        return tells and self.says_no_more_than(agreeing)
+        holds = (
+            _is_informative(np.bincount(result.assignments), share_joined)
+            or not self.is_informative
+        )
+        return holds and self.agrees_as_well(agreeing)
 
-    def says_no_more_than(self, agreeing: float) -> bool:
-        """Whether clusters say as many answers, or nearly, if they agree with so many of them."""
-        return agreeing >= self.agreement - _MISSED
+    def agrees_as_well(self, agreeing: float) -> bool:
+        """Whether this agreement with the answers is as good as that of the trial, or nearly."""
+        return agreeing >= self.agreement - _MAX_MISSED
 
     @property
     def effective(self) -> float:
-        """``exp H`` of their shares: so many clusters of like size would tell as much."""
+        """The effective number of clusters: ``exp H`` of their shares."""
         return float(np.exp(entropy(self.sizes)))
 
 
@@ -92,7 +96,7 @@ def trial_of(
     prior: str,
     options: dict[str, Any],
 ) -> PriorTrial:
-    """Fits without each of the parts, or until Ctrl-C: they say how likely the part is."""
+    """Fit without each part in turn, until Ctrl-C, and score the part."""
     started, log_probabilities, is_whole = time.perf_counter(), [], True
     for out in parts:
         kept = answers.without(out).for_trials()
@@ -109,16 +113,20 @@ def trial_of(
 def varied(
     chosen: PriorTrial, attempt: Callable[[str, AnswersOnly], PriorTrial], errors: float
 ) -> tuple[PriorTrial, str]:
-    """The likelier of the variants of a trial, and then the others beside it; and why it is.
+    """The best variant of a trial, with variants added one by one as long as they improve it.
 
     Parameters
     ----------
     chosen
-        What is varied.
+        The trial.
     attempt
-        Tries the answers under a prior.
+        Tries a prior on answers.
     errors
-        Standard errors by which held-out answers have to be likelier.
+        Number of standard errors by which held-out answers must be likelier under a variant.
+
+    Returns
+    -------
+    The trial, and the end of a sentence with the reasons.
     """
     reason, left = "", list(_VARIANTS)
     while left:
@@ -130,7 +138,7 @@ def varied(
         better = [
             (trial, variant)
             for trial, variant in trials
-            if (trial.tells or not chosen.tells)
+            if (trial.is_informative or not chosen.is_informative)
             and is_clearly_better(trial.log_probabilities, chosen.log_probabilities, errors)
         ]
         if not better:
@@ -144,26 +152,26 @@ def varied(
 def most_agreeing(
     answers: AnswersOnly, tried: list[PriorTrial], options: dict[str, Any]
 ) -> PriorTrial:
-    """Of trials that held-out answers cannot tell apart the one whose clusters say what answers do.
+    """The trial whose clusters agree best with the answers, if held-out answers do not decide.
 
-    Of pairs that were asked about once, and share no item, no answer tells another, and priors
-    differ in whether they believe them. So each is fitted to all answers: the first, unless
-    the answers agree with the clusters of another clearly more often. One cluster of all items
-    stays, as others than that explain single errors.
+    If pairs were asked about once, and share no items, no answer predicts another, and priors
+    differ in whether they trust the answers. So each prior is fitted to all answers. The first is
+    returned, unless answers agree with the clusters of another clearly more often. If the first
+    finds a single cluster, it is returned, too, as more clusters would explain single errors.
 
     Parameters
     ----------
     answers
-        All of them, which are about pairs.
+        All answers, about pairs.
     tried
         The trials.
     options
-        Of the fits.
+        Options of the fits.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C in one of these.
+        On Ctrl-C in one of the fits.
     """
     found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
@@ -179,23 +187,23 @@ def most_agreeing(
 def _agreeing(
     answers: Answers, labels: Int[Tensor, " item"]
 ) -> Float[Tensor, " answer_of_who_can_tell"]:
-    """How far each answer says what the clusters do, ``1 - |L_p - [z_i = z_j]|``."""
+    """Agreement of each answer with the clusters, ``1 - |L_p - [z_i = z_j]|``."""
     found = (labels[answers.left] == labels[answers.right]).double()
     agreeing = 1 - (answers.label - found).abs()
     return agreeing[~agreeing.isnan()]
 
 
-def _tells(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> bool:
-    """Whether clusters of such sizes join items, among them those that people called the same."""
-    return len(sizes) < int(sizes.sum()) and share_joined >= _LEAST_SAME
+def _is_informative(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> bool:
+    """Whether clusters of these sizes join items, among them some that people called the same."""
+    return len(sizes) < int(sizes.sum()) and share_joined >= _MIN_SAME
 
 
 def agreement(result: Fitted) -> tuple[float, int, float]:
-    """How far the answers say what the clusters do, how much these say beyond them, and how little.
+    """Agreement of answers and clusters, number of joined pairs, and share of joined answers.
 
-    ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``, the number of pairs in one cluster that nobody was
-    asked about, and the share of the answers "same" about pairs in one. Grades are between 0 and 1,
-    and who cannot tell has no part in it; sorted pages have 0, 0 and 1.
+    These are ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``; the number of pairs in one cluster that
+    nobody was asked about; and the share of the answers "same" that are about pairs in one cluster.
+    Grades are between 0 and 1, and "can't tell" is left out. For sorted pages: 0, 0 and 1.
     """
     answers, labels = result.data.answers, torch.tensor(result.assignments)
     if answers is None:
@@ -208,23 +216,23 @@ def agreement(result: Fitted) -> tuple[float, int, float]:
     return float(_agreeing(answers, labels).mean()), joined, float(share_joined)
 
 
-def simplest(tried: list[PriorTrial], likeliest: PriorTrial, as_close: float) -> PriorTrial:
-    """Of trials that are not worse than the likeliest the one with the fewest clusters.
+def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) -> PriorTrial:
+    """The trial with the fewest clusters among those that are not worse than the likeliest.
 
-    Of several answers about one pair the others tell what is held out, whatever the clusters are.
-    So another is preferred that agrees with as many of the answers, or nearly, though it joins less
-    than half as many pairs that nobody was asked about. So does that of records, where people were
-    asked about pairs that look alike; where pairs are random it agrees with fewer. How near is
-    ``as_close``.
+    If there are several answers about a pair, the others predict a held-out one, whatever the
+    clusters are. So a trial is preferred that agrees with the answers almost as well (by
+    ``max_loss``), although it joins less than half as many pairs that nobody was asked about. For
+    records, where people were asked about similar pairs, there is such a trial; with random pairs,
+    it agrees with fewer answers.
     """
     best = likeliest.log_probabilities
     as_good = [
         trial for trial in tried if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
-    saying_less = [
+    joining_less = [
         trial
         for trial in as_good
-        if trial.joined < fewest.joined / 2 and trial.agreement > fewest.agreement - as_close
+        if trial.joined < fewest.joined / 2 and trial.agreement > fewest.agreement - max_loss
     ]
-    return min(saying_less, key=lambda trial: trial.joined, default=fewest)
+    return min(joining_less, key=lambda trial: trial.joined, default=fewest)

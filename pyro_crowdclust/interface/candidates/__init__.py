@@ -1,1 +1,1 @@
-"""Ways to model the features of some data, any of which a choice may try."""
+"""Candidates of a choice: coordinates of the features, and models of clusters on them."""

@@ -1,4 +1,4 @@
-"""Columns of real numbers in which one number is repeated."""
+"""Atoms: single numbers that many items share in a column of real numbers, such as zero."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of, telling
+from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of, without_redundant
 from pyro_crowdclust.interface.candidates.rounding import numbers_in
 from pyro_crowdclust.transforms import WithAtoms
 
-# A number is an atom if at least so many items have it ...
-_SMALLEST_SHARE = 0.1
-# ... and so many times as many as have any other number, where rounding makes many alike.
+# A number is an atom if at least this share of the items has it ...
+_MIN_SHARE = 0.1
+# ... and this many times as many items as any other number, which may be shared by rounding.
 _ABOVE_OTHERS = 4
-# Of more columns a mixture is on directions, in which there are no atoms.
-MOST_COLUMNS = 50
+# With more columns, mixtures are on principal directions, which have no atoms.
+MAX_COLUMNS = 50
 
 
 def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
-    """The number of every real column that many items have and few have a number near to; or NaN.
+    """The atom of every real column, a number that far more items have than any other; or NaN.
 
-    They are looked for among some thousand items. Features on disk, and more than ``MOST_COLUMNS``,
-    are taken as they are. A column of two numbers is one of kinds, and has no atom.
+    Atoms are searched in a few thousand items. Features on disk, or with more than ``MAX_COLUMNS``
+    columns, are not searched. A column with only two numbers holds two kinds, and has no atom.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def atoms_of(data: CrowdData) -> Float[Tensor, " feature"]:
     """
     real = is_real(data).numpy()
     atoms = np.full(len(real), np.nan)
-    if len(real) <= MOST_COLUMNS and data.features_in_memory is not None:
+    if len(real) <= MAX_COLUMNS and data.features_in_memory is not None:
         columns = sample_of(data).numpy()
         for place in np.flatnonzero(real):
             atoms[place] = _atom(columns[:, place])
@@ -49,17 +49,17 @@ def _atom(column: Float[np.ndarray, " item"]) -> float:
     if len(values) < 3:
         return np.nan
     second, first = np.sort(counts)[-2:]
-    is_atom = first >= _SMALLEST_SHARE * counts.sum() and first >= _ABOVE_OTHERS * second
+    is_atom = first >= _MIN_SHARE * counts.sum() and first >= _ABOVE_OTHERS * second
     return float(values[counts.argmax()]) if is_atom else np.nan
 
 
 def beside_atoms(
     inner: Callable[[CrowdData], Identity], atoms: Float[Tensor, " feature"], data: CrowdData
 ) -> Identity:
-    """Coordinates of the numbers beside the atoms that tell something, and who is at an atom."""
+    """Coordinates of the informative numbers besides the atoms, and of who is at an atom."""
     if bool(atoms.isnan().all()):
-        return telling(inner, data)
+        return without_redundant(inner, data)
     columns = numbers_in(data).copy()
     rows = columns.reshape(data.num_items, -1)
     rows[rows == atoms.numpy()] = np.nan
-    return WithAtoms(telling(inner, data.with_parts(features=columns), data), atoms)
+    return WithAtoms(without_redundant(inner, data.with_parts(features=columns), data), atoms)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from jaxtyping import Float
 
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.emissions import OF_SEVERAL
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
@@ -23,7 +22,7 @@ from pyro_crowdclust.mixture import (
     PoissonComponents,
 )
 
-# By how many items the prior of a rate counts; its mean is that of the column.
+# The prior of a rate counts as this many items; its mean is that of the column.
 _PRIOR_ITEMS = 0.5
 
 
@@ -33,11 +32,11 @@ def components_for(
     hurdle: Callable[[int, int], Components] = HurdleGaussianComponents,
     coordinates: Sequence[int] | None = None,
 ) -> Callable[[int, int], Components]:
-    """What ``mixture_for(components=...)`` takes for data whose columns hold what they hold.
+    """The argument ``components`` of ``mixture_for`` that suits the columns of some data.
 
-    Yes and no have ``BernoulliComponents``, categories ``CategoricalComponents``, counts
-    ``PoissonComponents`` with a prior around the mean of their column; given the cluster, columns
-    of different kinds are independent.
+    Columns of yes and no get ``BernoulliComponents``, categories ``CategoricalComponents``, and
+    counts ``PoissonComponents`` with a prior around the mean of their column. Given the cluster,
+    columns of different kinds are independent.
 
     Parameters
     ----------
@@ -46,11 +45,11 @@ def components_for(
     real
         Makes the components of the real columns from the numbers of clusters and of these columns.
     hurdle
-        Makes those of real columns that have an atom.
+        Makes the components of real columns that have an atom.
     coordinates
-        Of every coordinate that the components are on the column that it is of, ``OF_SEVERAL`` if
-        it is a real number of several; None for all in their order. Columns with atoms have two,
-        their numbers and whether they are at it.
+        For every coordinate of the components its column, or ``OF_SEVERAL`` for a real number that
+        depends on several; None: all columns in their order. Columns with atoms have two
+        coordinates, the number and whether it is the atom.
 
     Examples
     --------
@@ -83,7 +82,7 @@ def components_for(
         "category": categories,
     }
     places: dict[str, list[int]] = {}
-    for kind in makers:  # of two coordinates of a column the numbers come first
+    for kind in makers:  # of the two coordinates of a column, the number comes first
         found = [place for place, held in enumerate(kinds) if held == kind]
         if found:
             places[kind] = found
@@ -96,7 +95,7 @@ def components_for(
 
 
 def _kinds(columns: Columns, coordinates: list[int]) -> list[str]:
-    """What every coordinate is."""
+    """The kind of every coordinate."""
     number = Counter(coordinates)
     of_own = {column: columns.kinds[column] for column in number if column != OF_SEVERAL}
     of_own |= {column: "hurdle" for column in of_own if number[column] == 2}

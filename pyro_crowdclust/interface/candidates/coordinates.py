@@ -1,4 +1,4 @@
-"""Coordinates of real features that a plain mixture may be on, measured on the data."""
+"""Coordinates of real features for plain mixtures, such as standardized columns, from the data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-import scipy  # whose parts are loaded when they are used
+import scipy  # loads its parts when they are used
 import torch
 from jaxtyping import Bool, Float
 from sklearn.cluster import KMeans
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
-from pyro_crowdclust.interface.candidates.following import add_something
+from pyro_crowdclust.interface.candidates.following import add_information
 from pyro_crowdclust.interface.candidates.one_normal import normal_of
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
@@ -32,11 +32,11 @@ from pyro_crowdclust.transforms import (
 
 # Atoms, powers and directions are measured on at most this many items, scales on all.
 _SAMPLE = 5000
-# Distances of so many items are measured.
+# Number of items whose distances are measured.
 _TO_MEASURE = 500
 # Scales of features are measured on this many rows at a time.
 _ROWS = 4096
-# Nothing is to be said about a feature that is missing everywhere.
+# NumPy warns about features that are missing everywhere.
 _quiet_about_missing = partial(warnings.catch_warnings, action="ignore", category=RuntimeWarning)
 
 
@@ -46,21 +46,21 @@ def standardized(data: CrowdData) -> Standardized:
 
 
 def in_central_units(data: CrowdData) -> Standardized:
-    """Every real feature in units of its central two thirds, which outliers do not widen."""
+    """Every real feature in units of its central two thirds, which outliers do not affect."""
     location, scale = location_and_scale(data, is_real(data))
     median, unit = central_units(sample_of(data))
     is_wide = is_real(data) & (unit > 0)
     return Standardized(torch.where(is_wide, median, location), torch.where(is_wide, unit, scale))
 
 
-def telling(
+def without_redundant(
     inner: Callable[[CrowdData], Identity], data: CrowdData, whole: CrowdData | None = None
 ) -> Identity:
-    """Coordinates without real features that tell nothing beside the others.
+    """Coordinates without redundant real features.
 
-    These are the same for all items, or follow from others: totals, shares that add up to one,
-    other units. Features that have other numbers in the ``whole`` data, where they are gaps here,
-    are taken first: parts of which many are zero have a shape of their own, and totals have none.
+    Redundant are features that are constant, or follow from others: totals, shares that add up to
+    one, other units. Features that are gaps here but have numbers in the ``whole`` data are kept
+    first: parts with many zeros have a shape of their own, totals have none.
     """
     sample, real = sample_of(data).numpy(), is_real(data).numpy()
     with _quiet_about_missing():
@@ -69,13 +69,13 @@ def telling(
     rows = sample if whole is None else sample_of(whole).numpy()
     first = (np.isnan(sample) & ~np.isnan(rows)).any(0)
     kept = ~real
-    kept[varies] = add_something(rows[:, varies], first[varies])
+    kept[varies] = add_information(rows[:, varies], first[varies])
     emission = inner(data)
     return emission if kept.all() or not kept.any() else Selected(emission, torch.from_numpy(kept))
 
 
 def with_categories(emission: Identity, data: CrowdData) -> Identity:
-    """The same of numbers, and a number for every category of the columns that hold such."""
+    """The coordinates of the numbers, together with an indicator for every category."""
     columns = data.columns
     if columns is None or not columns.of_kind("category"):
         return emission
@@ -87,11 +87,11 @@ def with_categories(emission: Identity, data: CrowdData) -> Identity:
 
 
 def as_numbers(data: CrowdData) -> Filled:
-    """Every column as a number in units of its deviation, and every category as a number.
+    """Every column as a number in units of its standard deviation, categories as indicators.
 
-    For regressions, in which columns of all kinds have a part. An indicator of a category of share
-    p has the variance ``p (1 - p)``, so that those of a column have less than 1 together. What is
-    missing is what the others let expect, also in new items.
+    For regressions, which use columns of all kinds. The indicator of a category with share p has
+    the variance ``p (1 - p)``, so that those of a column have less than 1 together. Missing numbers
+    are imputed from the other coordinates, also in new items.
     """
     is_number = torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
     if data.columns is not None:
@@ -101,26 +101,26 @@ def as_numbers(data: CrowdData) -> Filled:
 
 
 def filled(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Filled:
-    """Coordinates for regressions and directions, in which nothing is missing, also in new items.
+    """Coordinates without gaps, for regressions and directions, also of new items.
 
-    What is missing is what one normal distribution of all coordinates lets expect.
+    Missing coordinates are imputed by one normal distribution of all coordinates.
     """
     return without_gaps(data, inner(data))
 
 
 def without_gaps(data: CrowdData, emission: Identity) -> Filled:
-    """The same of coordinates that are there."""
+    """The same for given coordinates."""
     return Filled(emission, *normal_of(emission.latent(sample_of(data))))
 
 
 def power_transformed(data: CrowdData) -> PowerTransformed:
-    """Every real feature under the power that makes it most like a normal one.
+    """Every real feature under the power transform that makes it most like a normal one.
 
-    (Yeo and Johnson 2000.) Other features keep their values, and missing ones do not count.
+    (Yeo and Johnson 2000.) Other features keep their values; missing values are ignored.
     """
     sample, real = sample_of(data), is_real(data)
-    # The transform bends at one unit from the origin. It is to bend most of the numbers, and not to
-    # depend on where the feature has its zero.
+    # The transform bends at one unit from the origin. Origin and unit are chosen so that it bends
+    # most of the numbers, and does not depend on the zero of the feature.
     with _quiet_about_missing():
         origin, median = torch.from_numpy(np.nanquantile(sample.numpy(), [0.05, 0.5], axis=0))
         spread = torch.from_numpy(deviations(sample.numpy()))
@@ -146,9 +146,9 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
 
 
 def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) -> Landmarks:
-    """How close items are to so many points among them, the centres of k-means.
+    """How close items are to a number of landmarks, the centres of k-means.
 
-    ``width`` is in units of the distance of two items, at the median.
+    ``width`` is in units of the median distance between two items.
     """
     points = inner.latent(sample_of(data)).numpy()
     distinct = np.unique(points, axis=0)
@@ -161,19 +161,19 @@ def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) 
 
 
 def in_units_of_features(emission: Identity, features: Float[Tensor, "item ..."]) -> float:
-    """The mean of ``log p(o) - log p(x)``: by how much a density of features is the larger."""
+    """The mean of ``log p(o) - log p(x)``, which turns densities of x into those of features."""
     return float(emission.log_volume(features).mean())
 
 
 def is_real(data: CrowdData) -> Bool[Tensor, " feature"]:
-    """Which features are real numbers, in units of one's choice."""
+    """Which features are real numbers."""
     if data.columns is None:
         return torch.ones(math.prod(feature_shape(data)), dtype=torch.bool)
     return torch.tensor([kind == "real" for kind in data.columns.kinds])
 
 
 def sample_of(data: CrowdData) -> Float[Tensor, "item feature"]:
-    """Rows at random, at most so many that measuring them takes no time."""
+    """Random rows, few enough to be measured quickly."""
     rows = random_items(data, _SAMPLE, torch.Generator().manual_seed(0))
     return data.rows(rows).flatten(1).double()
 
@@ -211,7 +211,7 @@ def location_and_scale(
     unit = torch.where(farthest > 0, farthest, 1.0)  # squares of tiny numbers would be zero
     away = [((part - location) / unit).square().nansum(0) for part in _parts(data)]
     scale = unit * (torch.stack(away).sum(0) / counts.clamp_min(1)).sqrt()
-    # What is left of a constant feature by rounding is no spread.
+    # The spread of a constant feature is only rounding error.
     constant = scale <= 1e-12 * location.abs().clamp_min(1e-300)
     return (
         torch.where(is_continuous, location, 0.0),

@@ -1,4 +1,4 @@
-"""Columns of counts, taken as such or as numbers like others."""
+"""Columns of counts, modelled as counts or as real numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def has_counts(data: CrowdData) -> bool:
 
 
 def counts_as_numbers(data: CrowdData) -> CrowdData:
-    """The same data, in which counts are real numbers that were rounded to a step of 1.
+    """The data with counts declared as real numbers, rounded to a step of 1.
 
     Examples
     --------
@@ -36,13 +36,13 @@ def counts_as_numbers(data: CrowdData) -> CrowdData:
 def look_normal(data: CrowdData) -> bool:
     """Whether normal distributions describe the counts better than Poisson ones do.
 
-    One of each for every column, with its mean, and its variance. A number that is spread over the
-    step of 1 that it was rounded to has a density that can be compared with a mass:
+    Each column has one of each, with its mean, or its mean and variance. A number that is spread
+    over its rounding step of 1 has a density, which can be compared with the mass of a count:
 
         sum_j E[log N(o_j + u; m_j, s_j^2)] > sum_j E[log Poisson(o_j; m_j)],  u in [-1/2, 1/2].
 
-    Grades of many steps, and intensities, vary by more than counts with their mean would, and
-    clusters of counts would be many, to vary as much.
+    Grades with many steps, and intensities, vary more than Poisson counts with the same mean, so
+    that many clusters of counts would be needed to explain their variance.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def look_normal(data: CrowdData) -> bool:
     >>> [look_normal(CrowdData(one, kinds={0: "count"})) for one in (counts, intensities)]
     [False, True]
     """
-    assert data.columns is not None  # which counts are a kind of
+    assert data.columns is not None  # as there are counts
     rows = sample_of(data)[:, data.columns.of_kind("count")]
     mean = rows.nanmean(0)
     variance = (rows - mean).square().nanmean(0) + 1 / 12

@@ -1,4 +1,4 @@
-"""Numbers that deviate from all others of their column: slips, other units, codes for missing."""
+"""Numbers far from all others of their column: slips, other units, codes of missing values."""
 
 from __future__ import annotations
 
@@ -19,40 +19,41 @@ from pyro_crowdclust.interface.recipe import feature_names
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.transforms import Within
 
-# Of fewer numbers, or of fewer different ones, nothing is known of where they end.
-_FEWEST_NUMBERS, _FEWEST_VALUES = 20, 10
-# A gap is as wide as so many deviations, and as so much of the tail before it.
+# With fewer numbers, or fewer different ones, the ends of their range are unknown.
+_MIN_NUMBERS, _MIN_VALUES = 20, 10
+# A gap is wider than this many standard deviations, and than this multiple of the tail before it.
 _DEVIATIONS, _TAILS = 4.0, 1.0
-# Beyond it are no more of the numbers than this, or than this if they are all the same.
-_MOST, _MOST_ALIKE = 0.02, 0.1
-# So many numbers beyond it that are near to each other are a cluster.
+# Largest share of the numbers beyond a gap, and largest share if these are all equal.
+_MAX_SHARE, _MAX_SHARE_EQUAL = 0.02, 0.1
+# This many numbers beyond a gap that are near to each other may be a cluster.
 _CLUSTER = 3
-# The central four fifths of a normal distribution are so many deviations wide.
+# Width of the central four fifths of a normal distribution, in standard deviations.
 _CENTRAL = 2.5631
 
 
 class Bounds(NamedTuple):
-    """Between which numbers those of each feature are believed."""
+    """Lower and upper bounds of each feature; numbers outside of them count as missing."""
 
     low: Float[Tensor, " feature"]
     high: Float[Tensor, " feature"]
 
 
-def bounds_of(data: CrowdData) -> Bounds | None:
-    """Within which bounds numbers are believed; None where all are, or features are on disk.
+def deviation_bounds(data: CrowdData) -> Bounds | None:
+    """Bounds that exclude deviating numbers; None if there are none, or features are on disk.
 
-    A number deviates if there is nothing between it and the others of its column for four
-    deviations (of the central four fifths), and for as long as the tail is before. Beyond such a
-    gap are at most a fiftieth of the numbers, no three of them near to each other, as those of a
-    cluster would be; or up to a tenth, all of them the same, as codes are for what is missing.
-    Tails that thin out by and by, however heavy, have few such gaps, and light ones next to none.
-    One deviating number misleads means, deviations and powers of all others, and tells nothing of
-    its item: it counts as missing, as do the cells of Rousseeuw and Van den Bossche 2018.
+    A number deviates if it is beyond a gap: an interval without numbers that is at least four
+    standard deviations wide (estimated from the central four fifths), and at least as wide as the
+    tail before it. Beyond a gap there is at most a fiftieth of the numbers, no three of them near
+    to each other, which might be a cluster; or up to a tenth, all of them equal, which is a code
+    for missing values. Tails that thin out gradually, even if heavy, have few such gaps, and light
+    tails almost none. A single deviating number distorts means, deviations and powers, and is not
+    informative about its item. So it counts as missing, like the cells of Rousseeuw and Van den
+    Bossche 2018.
 
     Examples
     --------
     >>> ages = np.append(np.arange(20.0, 70.0), [-999, -999, 450])
-    >>> low, high = bounds_of(CrowdData(ages[:, None]))
+    >>> low, high = deviation_bounds(CrowdData(ages[:, None]))
     >>> low.item(), high.item()
     (20.0, 69.0)
     """
@@ -63,7 +64,7 @@ def bounds_of(data: CrowdData) -> Bounds | None:
     high = -low
     for place in np.flatnonzero(_are_numbers(data)):
         numbers = np.sort(rows[~np.isnan(rows[:, place]), place])
-        low[place], high[place] = -_last_believed(-numbers[::-1]), _last_believed(numbers)
+        low[place], high[place] = -_last_regular(-numbers[::-1]), _last_regular(numbers)
     if np.isinf(low).all() and np.isinf(high).all():
         return None
     return Bounds(torch.from_numpy(low), torch.from_numpy(high))
@@ -76,21 +77,21 @@ def _are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
     return found
 
 
-def _last_believed(numbers: Float[np.ndarray, " number"]) -> float:
-    """The last of ascending numbers before a gap; infinity if there is none."""
+def _last_regular(numbers: Float[np.ndarray, " number"]) -> float:
+    """The last of ascending numbers before a gap; infinity if there is no gap."""
     values, counts = np.unique(numbers, return_counts=True)
-    if len(numbers) < _FEWEST_NUMBERS or len(values) < _FEWEST_VALUES:
+    if len(numbers) < _MIN_NUMBERS or len(values) < _MIN_VALUES:
         return np.inf
-    if counts.max() > _MOST_ALIKE * len(numbers):  # an atom, beside which are the numbers
+    if counts.max() > _MAX_SHARE_EQUAL * len(numbers):  # an atom is left out
         numbers = numbers[numbers != values[counts.argmax()]]
-        if len(numbers) < _FEWEST_NUMBERS:
+        if len(numbers) < _MIN_NUMBERS:
             return np.inf
     lowest, highest = np.quantile(numbers, [0.1, 0.9])
     near = _DEVIATIONS * (highest - lowest) / _CENTRAL
     if not near > 0:
         return np.inf
     tail = np.append(highest, numbers[numbers > highest])
-    most, most_alike = (max(share * len(numbers), 1) for share in (_MOST, _MOST_ALIKE))
+    most, most_alike = (max(share * len(numbers), 1) for share in (_MAX_SHARE, _MAX_SHARE_EQUAL))
     is_gap = np.diff(tail) > np.maximum(near, _TAILS * (tail[:-1] - highest))
     for place in np.flatnonzero(is_gap):
         beyond = tail[place + 1 :]
@@ -104,11 +105,11 @@ def _last_believed(numbers: Float[np.ndarray, " number"]) -> float:
 
 
 def within(inner: Callable[[CrowdData], Identity], bounds: Bounds, data: CrowdData) -> Within:
-    """Coordinates of the numbers that are believed, measured on these."""
-    return Within(inner(believed(data, *bounds)), *bounds)
+    """Coordinates of the numbers within the bounds, measured without those outside."""
+    return Within(inner(without_deviating(data, *bounds)), *bounds)
 
 
-def believed(
+def without_deviating(
     data: CrowdData, low: Float[Tensor, " feature"], high: Float[Tensor, " feature"]
 ) -> CrowdData:
     """The data without numbers outside the bounds."""
@@ -118,7 +119,7 @@ def believed(
 
 
 def about_deviating(model: Model, data: CrowdData) -> str:
-    """Which columns have numbers that are not believed, as the end of a sentence; else nothing."""
+    """The columns with numbers outside the bounds, as the end of a sentence, or nothing."""
     emission = part_of(model, "emission", Within)
     if emission is None:
         return ""
@@ -126,4 +127,4 @@ def about_deviating(model: Model, data: CrowdData) -> str:
     outside = (emission.seen(rows).isnan() & ~rows.isnan()).numpy()
     where = [name for place, name in enumerate(feature_names(data)) if outside[:, place].any()]
     number = count(int(outside.sum()), "number")
-    return f"; {number} far from all others counted as missing: {listed(where)}"
+    return f"; {number} far from all others counted as missing, in {listed(where)}"

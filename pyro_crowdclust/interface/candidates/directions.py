@@ -1,4 +1,4 @@
-"""Principal directions of many columns, which no single number and no loud row leads astray."""
+"""Principal directions of many columns, robust against outlying numbers and rows of large norm."""
 
 from __future__ import annotations
 
@@ -23,43 +23,44 @@ from pyro_crowdclust.interface.candidates.coordinates import (
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, Selected
 
-# A dimension that is left out has at least this variance, where the first direction has 1.
-_SMALLEST_RESIDUAL = 1e-6
-# Numbers are clipped at so many deviations of what is left by the round before.
+# Smallest variance of a dimension that is left out, relative to that of the first direction.
+_MIN_RESIDUAL = 1e-6
+# Numbers are clipped at this many standard deviations of the clipped numbers, in this many rounds.
 _DEVIATIONS, _ROUNDS = 3.0, 3
-# Fourth moments of rows, in units of a normal distribution's, that are no matter of clusters ...
+# Lengths of rows differ if their kurtosis, relative to a normal distribution, exceeds this ...
 _LOUD = 1.15
-# ... if of rows of equal length so much of what is beyond 1 is left. On so many directions.
+# ... and less than this share of its excess is left if rows have equal length; on so many
+# directions.
 _LEFT, _DIRECTIONS = 0.5, 40
 
 
 def in_common_units(data: CrowdData) -> Standardized:
-    """All real features in the same units, as pixels and words are: more spread counts more."""
+    """All real features in the same units, such as pixels and words: more variance counts more."""
     real = is_real(data)
     location, scale = location_and_scale(data, real)
-    # Features that never vary were given a scale of 1.
+    # Constant features have a scale of 1, which does not count here.
     varies = (torch.from_numpy(deviations(sample_of(data).numpy())) > 0) & real
     common = scale[varies].square().mean().sqrt() if varies.any() else torch.tensor(1.0)
     return Standardized(location, torch.where(real, common, scale))
 
 
-def lengths_are_unlike(data: CrowdData) -> bool:
-    """Whether rows differ in how loud they are more than clusters make them differ.
+def lengths_differ(data: CrowdData) -> bool:
+    """Whether the lengths of rows differ by more than clusters can explain.
 
     With w_i the row on d whitened principal directions, in common units, the kurtosis (Mardia 1970)
 
         k = mean_i |w_i|^4 / (d (d + 2))
 
-    is 1 of a normal distribution, hardly more of clusters, and E[s^4] / E[s^2]^2 of rows that are
-    scaled by s. Lengths are unlike if k is above 1.15, and less than half as far above 1 where rows
-    are of equal length. They are of the real columns alone.
+    is 1 for a normal distribution, hardly more for clusters, and E[s^4] / E[s^2]^2 for rows that
+    are scaled by random s. Lengths differ if k is above 1.15, and if less than half of k - 1 is
+    left once all rows have equal length. Only real columns are used.
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> rows, loud = rng.normal(size=(200, 60)), rng.lognormal(size=(200, 1))
-    >>> lengths_are_unlike(CrowdData(rows)), lengths_are_unlike(CrowdData(loud * rows))
+    >>> lengths_differ(CrowdData(rows)), lengths_differ(CrowdData(loud * rows))
     (False, True)
     """
     emission = in_common_units(data)
@@ -83,7 +84,10 @@ def _kurtosis(data: CrowdData, emission: Identity) -> float:
 def in_many_columns(
     units: Callable[[CrowdData], Standardized], equal_length: bool, data: CrowdData
 ) -> Identity:
-    """What directions are of: real columns, clipped and without gaps, perhaps of equal length."""
+    """Real columns, clipped and without gaps, from which directions are computed.
+
+    With ``equal_length``, all rows have the same length.
+    """
     emission = units(data)
     whole = without_gaps(data, clipped(data, _of_real(data, emission)))
     return of_equal_length(data, whole, emission) if equal_length else whole
@@ -95,22 +99,22 @@ def _of_real(data: CrowdData, emission: Identity) -> Identity:
 
 
 def named(place: str, equal_length: bool) -> str:
-    """What such coordinates are called."""
+    """The name of such coordinates."""
     return f"{place}, rows of equal length" if equal_length else place
 
 
 def all_as_numbers(data: CrowdData, equal_length: bool) -> Identity:
-    """The same in common units of all columns, with a number for every category."""
+    """The same for columns of all kinds in common units, with an indicator for every category."""
     emission = in_common_units(data)
     whole = without_gaps(data, with_categories(clipped(data, emission), data))
     return of_equal_length(data, whole, emission) if equal_length else whole
 
 
 def clipped(data: CrowdData, emission: Identity) -> Clipped:
-    """Coordinates without numbers that are far away from all others of their column.
+    """Coordinates with numbers clipped that are far from all others of their column.
 
-    At three standard deviations, three times over, since what is far away widens the deviation.
-    Other kinds than real numbers keep their values.
+    They are clipped at three standard deviations, in three rounds, since outliers increase the
+    deviation. Columns of other kinds keep their values.
     """
     points = emission.latent(sample_of(data))
     low = torch.full((points.shape[1],), -torch.inf, dtype=torch.float64)
@@ -125,7 +129,7 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
 
 
 def of_equal_length(data: CrowdData, inner: Identity, units: Standardized) -> EqualLength:
-    """Rows as long as they are on average, from the zero of their features on."""
+    """Rows scaled to their mean length, measured from the zero of their features."""
     zero = (-units.location / units.scale)[inner.own_features(len(units.scale))]
     away = inner.latent(sample_of(data)) - zero
     length = float(torch.linalg.vector_norm(away, dim=1).mean())
@@ -135,43 +139,43 @@ def of_equal_length(data: CrowdData, inner: Identity, units: Standardized) -> Eq
 def projected(
     data: CrowdData, inner: Identity, num_directions: int, whiten: bool = False
 ) -> Projected:
-    """The first principal directions of features in other coordinates, as many as vary.
+    """The first principal directions of other coordinates, at most as many as vary.
 
-    In units of the deviation along the first, or, to ``whiten``, each in units of its own. Features
-    that ``inner`` has no coordinates of stand beside the directions.
+    They are in units of the standard deviation along the first direction, or, with ``whiten``, each
+    in units of its own. Features without coordinates in ``inner`` are kept in addition.
     """
     points = inner.latent(sample_of(data))
     mean = points.mean(0)
     _, deviations, directions = torch.linalg.svd(points - mean, full_matrices=False)
     variances = deviations.square() / max(len(points) - 1, 1)
-    num_varying = int((variances > _SMALLEST_RESIDUAL * variances[0]).sum())
+    num_varying = int((variances > _MIN_RESIDUAL * variances[0]).sum())
     num_directions = max(min(num_directions, num_varying), 1)
     left = points.shape[1] - num_directions
     residual = float(variances[num_directions:].sum()) / max(left, 1)
     varies = float(variances[0]) > 0
     first = float(variances[0].sqrt()) if varies else 1.0
-    smallest = _SMALLEST_RESIDUAL * first**2
+    smallest = _MIN_RESIDUAL * first**2
     units = variances[:num_directions].sqrt() if whiten and varies else first
     num_features = math.prod(feature_shape(data))
-    beside = sorted({*range(num_features)} - {*inner.own_features(num_features)})
+    others = sorted({*range(num_features)} - {*inner.own_features(num_features)})
     first_directions = directions[:num_directions]
-    return Projected(inner, mean, first_directions, units, max(residual, smallest), beside)
+    return Projected(inner, mean, first_directions, units, max(residual, smallest), others)
 
 
 def beyond_one_gaussian(emission: Projected, features: Float[Tensor, "item ..."]) -> float:
     """The mean of ``-log N(x; m, C)`` over the items, m and C their own mean and covariance.
 
-    Beside directions x = W f(o) something is left, and by far the most of a density of many
-    features is about that, which no cluster has a part in. With what is left as in one Gaussian,
+    The directions x = W f(o) leave a residual, which dominates the density of many features, but
+    does not depend on clusters. If the residual is distributed as in one Gaussian,
 
         p(o) = N(o) p(x) / N(x)
 
-    (Friedman, Stuetzle and Schroeder 1984), densities on any directions, in any linear units, are
-    ordered by ``log p(x) - log N(x)``: what clusters on them say beyond one Gaussian on them. What
-    stands beside the directions has the same density, or mass, on any of them.
+    (Friedman, Stuetzle and Schroeder 1984). So densities on any directions, in any linear units,
+    are compared by ``log p(x) - log N(x)``, the gain of clusters over one Gaussian. Features that
+    are kept in addition have the same density, or mass, whatever the directions.
     """
     points = emission.on_directions(features)
     variances = torch.linalg.svdvals(points - points.mean(0)).square() / len(points)
-    # Where all items are the same their variance is as small as in ``projected``.
-    variances = variances.clamp_min(_SMALLEST_RESIDUAL * (float(variances.max()) or 1.0))
+    # The lower limit of variances is that of ``projected``, for items that are all equal.
+    variances = variances.clamp_min(_MIN_RESIDUAL * (float(variances.max()) or 1.0))
     return float((variances.log() + math.log(2 * math.pi) + 1).sum()) / 2

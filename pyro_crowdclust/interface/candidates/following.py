@@ -1,4 +1,4 @@
-"""Columns that follow from others, such as totals, shares that add up, and other units."""
+"""Redundant columns, which follow from others: totals, shares that add up to one, other units."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from jaxtyping import Bool, Float
 from pyro_crowdclust.mixture.gaussian import NARROWEST
 from pyro_crowdclust.mixture.tails import central_units
 
-# Rows so many central units away in a column are alike in others by that alone.
+# Rows this many central units away in a column correlate other columns by that alone.
 _FAR = 10.0
 
 
-def add_something(
+def add_information(
     rows: Float[np.ndarray, "row column"], first: Bool[np.ndarray, " column"] | None = None
 ) -> Bool[np.ndarray, " column"]:
-    """Which columns are not linear functions of columns before them, but for next to nothing.
+    """Which columns are not linear functions of the columns before them, up to a tiny residual.
 
-    With C the correlations, and K the columns before j that add something, j adds ``C_jj - C_jK
-    C_KK^-1 C_Kj``, a variance, and must add ``NARROWEST``. Components are expected to be no
-    narrower in any direction, and where all items are, the ELBO of one with N_k items, and nu
-    degrees a priori, grows by ``N_k / 2 log(1 + N_k / nu)``, whatever it is of, so that too few
-    components win.
+    With C the correlations, and K the kept columns before j, column j adds the variance ``C_jj -
+    C_jK C_KK^-1 C_Kj``, and is kept if that is at least ``NARROWEST``. Components are expected not
+    to be narrower in any direction. If all items were, the ELBO of a component with N_k items, and
+    nu degrees of freedom a priori, would grow by ``N_k / 2 log(1 + N_k / nu)``, whatever the
+    component, so that too few components would win.
 
-    A column follows if it does so in the rows that are far away in no column, and in all rows. Rows
-    with gaps do not count, and where there are too few others all columns are kept.
+    A column is redundant only if it is so both in all rows, and in the rows without outliers. Rows
+    with gaps are left out, and if there are too few others, all columns are kept.
 
     Parameters
     ----------
     rows
         Columns that vary.
     first
-        Columns that come before all others; else the order is that of the table.
+        Columns that come before all others; None: the order of the table.
 
     Examples
     --------
     >>> parts = np.random.default_rng(0).normal(size=(50, 2))
-    >>> add_something(np.column_stack([parts, parts.sum(1)])).tolist()
+    >>> add_information(np.column_stack([parts, parts.sum(1)])).tolist()
     [True, True, False]
     """
     rows = rows[~np.isnan(rows).any(1)]

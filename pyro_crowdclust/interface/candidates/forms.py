@@ -1,4 +1,4 @@
-"""Ways to model the features, any of which a choice may try."""
+"""Forms: the coordinates and kinds of components that a choice compares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.atoms import MOST_COLUMNS, atoms_of, beside_atoms
+from pyro_crowdclust.interface.candidates.atoms import MAX_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     as_numbers,
     filled,
@@ -23,16 +23,20 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     near_landmarks,
     power_transformed,
     standardized,
-    telling,
     with_categories,
+    without_redundant,
 )
 from pyro_crowdclust.interface.candidates.counts import counts_as_numbers, has_counts, look_normal
-from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of, within
+from pyro_crowdclust.interface.candidates.deviating import (
+    deviation_bounds,
+    within,
+    without_deviating,
+)
 from pyro_crowdclust.interface.candidates.directions import (
     beyond_one_gaussian,
     in_common_units,
     in_many_columns,
-    lengths_are_unlike,
+    lengths_differ,
     named,
     projected,
 )
@@ -50,58 +54,64 @@ from pyro_crowdclust.interface.recipe import (
 )
 from pyro_crowdclust.transforms import NoCoordinates
 
-# Candidates run on at most so many items.
-MOST_ITEMS = 2000
-# Full covariances of more features than this have more numbers than tables have items.
-MOST_FULL = MOST_COLUMNS
-# Degrees of freedom of heavy tails: right or nearly for 1.5 to 5, as 2 and 4 find the same clusters
-# on most tables.
+# Largest number of items to which candidates are fitted.
+MAX_ITEMS = 2000
+# Full covariances of more features have more parameters than most tables have items.
+MAX_FULL = MAX_COLUMNS
+# Degrees of freedom of heavy tails. It suits tails with 1.5 to 5 degrees: 2 and 4 find the same
+# clusters on most tables.
 TAILS = 3.0
-# Of more second moments than this, in the items that candidates see, full covariances with heavy
-# tails take too long beside the others: 20 columns of 2,000 items, 37 of 569.
-MOST_HEAVY = 800_000
-# What candidates are, in words.
+# With more second moments than this, over the items of a trial, full covariances with heavy tails
+# take
+# much longer than the other candidates: 20 columns of 2,000 items, 37 of 569.
+MAX_HEAVY = 800_000
+# Names of the kinds of candidates.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
 INDEPENDENT = "independent columns"
-# Regressions on landmarks, of which clusters and classes may have any shape, by their widths in
-# units of the median distance of two items.
+# Regressions on landmarks, in which clusters and classes may have any shape, and their widths in
+# units
+# of the median distance of two items.
 PROCESSES = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
-# Landmarks of one.
+# Number of landmarks of a regression.
 _LANDMARKS = 50
-# What makes coordinates of data, and coordinates by what they are in words.
+# Functions that make coordinates from data, and coordinates by their names.
 Place = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
-STANDARDIZED, POWERS = partial(telling, standardized), partial(telling, power_transformed)
+STANDARDIZED, POWERS = (
+    partial(without_redundant, standardized),
+    partial(without_redundant, power_transformed),
+)
 PLACES: dict[str, Place] = {"columns": standardized, "powers": power_transformed}
 
 
 @dataclass(frozen=True)
 class Form:
-    """How the features are modelled, but for the number of components.
+    """How the features are modelled, except for the number of components.
 
     Attributes
     ----------
     features
-        What the components are on, in words.
+        The coordinates of the components, in words.
     kind
-        What they are, in words.
+        The kind of components, in words.
     emission
         Makes the coordinates from the data.
     make
         Makes the recipe from the data, the number of components, and the coordinates.
     of_features
         Whether it has a density of the features, so that its ELBO can be compared with those of
-        others. What has none is told apart by answers alone.
+        others. Forms without one are compared by held-out answers only.
     to_compare
-        What to add to the ELBO of the coordinates, in nats an item, so that it can be compared:
-        from the coordinates and the features of the fit, ``spread_over_steps``.
+        Returns what must be added to the ELBO on the coordinates, in nats an item, to make it
+        comparable, from the coordinates and the features of the fit (``spread_over_steps``).
     heavier_than
-        The kind that this one is with heavy tails. It is tried if that does best: whether columns
-        depend on each other inside a cluster is no matter of tails. None of those without.
+        For heavy tails: the corresponding kind without. The form is tried only if that kind does
+        best, as tails do not change whether columns depend on each other in a cluster. None for
+        kinds without heavy tails.
     epochs
-        At most so many of a trial. Many clusters on many directions rise on after a plateau of some
-        50 epochs.
+        Largest number of epochs of a trial. The ELBO of many clusters on many directions rises
+        again after a plateau of some 50 epochs.
     """
 
     features: str
@@ -116,37 +126,38 @@ class Form:
     def recipe(
         self, data: CrowdData, num_components: int, emission: Identity | None = None
     ) -> Recipe:
-        """The model with so many components, its guide and the options of ``fit``.
+        """The model with this number of components, its guide and the options of ``fit``.
 
-        ``emission`` is what the form makes of the data, where that is known.
+        ``emission`` are the form's coordinates of the data, if they are known already.
         """
         emission = self.emission(data) if emission is None else emission
         return self.make(data, num_components, emission)
 
 
-# What features say has no part in it.
+# Clusters from answers only; features are not used.
 ANSWERS = Form(
     "nothing", REGRESSION, lambda data: NoCoordinates(), answers_recipe, of_features=False
 )
 
 
 def forms_for(data: CrowdData) -> tuple[Form, ...]:
-    """The forms that suit features of this size and kind, and answers, if there are any.
+    """The forms that suit the size and the kinds of the features, and the answers, if any.
 
-    Up to 50 columns that are of other kinds than real numbers, or have gaps, have mixtures on the
-    columns alone. More real columns have mixtures on directions, with others beside these. Counts
-    are tried as numbers, too, or, of more columns, are what suits them better. Numbers that deviate
-    from all others of their column count as missing, or, where columns are many, are clipped.
+    Up to 50 columns get mixtures on the columns; if all are real and without gaps, and there are
+    more than 12, also on a few directions. More than 50 real columns get mixtures on directions,
+    with columns of other kinds in addition. Counts are tried both as counts and as numbers; with
+    many columns, as what suits them better. Numbers far from all others of their column count as
+    missing, or, if there are many columns, are clipped.
     """
-    bounds = None if _are_many(counts_as_numbers(data)) else bounds_of(data)
+    bounds = None if _are_many(counts_as_numbers(data)) else deviation_bounds(data)
     if bounds is None:
         return _forms(data)
-    forms = _forms(believed(data, *bounds))
+    forms = _forms(without_deviating(data, *bounds))
     return tuple(replace(form, emission=partial(within, form.emission, bounds)) for form in forms)
 
 
 def _forms(data: CrowdData) -> tuple[Form, ...]:
-    """The same of data of which all is believed."""
+    """The forms for data without deviating numbers."""
     numbers = counts_as_numbers(data)
     are_many = _are_many(numbers)
     equal_length = _of_equal_length(numbers)
@@ -162,16 +173,16 @@ def _forms(data: CrowdData) -> tuple[Form, ...]:
 
 def _are_many(data: CrowdData) -> bool:
     """Whether mixtures of the real columns are on directions."""
-    return int(is_real(data).sum()) > MOST_FULL
+    return int(is_real(data).sum()) > MAX_FULL
 
 
 def _of_equal_length(data: CrowdData) -> bool:
-    """Whether directions are to be of rows of equal length."""
-    return _are_many(data) and lengths_are_unlike(data)
+    """Whether directions are computed from rows scaled to equal length."""
+    return _are_many(data) and lengths_differ(data)
 
 
 def _of_numbers(form: Form) -> Form:
-    """The form of data whose counts are numbers."""
+    """The form for data with counts as numbers."""
     return replace(
         form,
         features=f"{form.features}, counts as numbers",
@@ -194,12 +205,12 @@ def _recipe_of_numbers(
 
 
 def _mixtures(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
-    """Mixtures on the columns, or on directions, perhaps of rows of equal length."""
+    """Mixtures on the columns or on directions, perhaps of rows scaled to equal length."""
     if _are_many(data):
         return _on_directions(data, equal_length)
     atoms = atoms_of(data)
     forms = _on_columns(data, _places(atoms), atoms)
-    return forms + (_on_few(data, atoms) if bool(is_real(data).all()) else ())
+    return forms + (_on_few_directions(data, atoms) if bool(is_real(data).all()) else ())
 
 
 def _places(atoms: Float[Tensor, " feature"]) -> dict[str, Place]:
@@ -216,25 +227,25 @@ def _on_columns(
         return (Form("columns", INDEPENDENT, places["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
     # Columns with atoms have no covariances.
-    if 1 < int((real & atoms.isnan()).sum()) <= MOST_FULL:
+    if 1 < int((real & atoms.isnan()).sum()) <= MAX_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     forms = [
         Form(place, kind, emission, make)
         for place, emission in places.items()
         for kind, make in kinds.items()
     ]
-    # Heavy tails are of real numbers alone.
+    # Only real numbers can have heavy tails.
     if bool(real.all()) and bool(atoms.isnan().all()):
         heavy_diagonal = partial(mixture_recipe, partial(diagonal, tails=TAILS))
         tails = {DIAGONAL: (DIAGONAL_HEAVY, heavy_diagonal)}
-        # Powers draw outliers in; columns get units that these do not widen.
-        central: dict[str, Place] = {"columns": partial(telling, in_central_units)}
-        num_items = MOST_ITEMS
+        # Powers draw outliers in; columns get units that outliers do not affect.
+        central: dict[str, Place] = {"columns": partial(without_redundant, in_central_units)}
+        num_items = MAX_ITEMS
         if not data.has_answers and not is_supervised(data):
-            # With answers a cluster may own several components, which are heavy tails as well.
+            # With answers, a cluster may own several components, which have heavy tails together.
             central["powers"] = places["powers"]
-            num_items = min(data.num_items, MOST_ITEMS)
-        if FULL in kinds and num_items * len(real) ** 2 <= MOST_HEAVY:
+            num_items = min(data.num_items, MAX_ITEMS)
+        if FULL in kinds and num_items * len(real) ** 2 <= MAX_HEAVY:
             tails[FULL] = HEAVY, partial(mixture_recipe, partial(full, tails=TAILS))
         forms += [
             Form(place, kind, emission, make, heavier_than=without)
@@ -244,9 +255,9 @@ def _on_columns(
     return tuple(forms)
 
 
-def _on_few(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ...]:
-    """Components on a few directions of columns that have components of their own as well."""
-    # An atom has no density, and nothing missing has one: the ELBO could not be compared.
+def _on_few_directions(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ...]:
+    """Components on a few directions, in addition to those on the columns themselves."""
+    # Atoms and missing numbers have no density, so that the ELBO could not be compared.
     if len(atoms) <= 12 or not bool(atoms.isnan().all()) or data.has_gaps:
         return ()
     directed = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
@@ -257,7 +268,7 @@ def _on_few(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tuple[Form, ..
 
 
 def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
-    """Components on directions of the real columns, and on the others as they are."""
+    """Components on directions of the real columns, with columns of other kinds as they are."""
     dim = int(is_real(data).sum())
     common = partial(in_many_columns, in_common_units, equal_length)
     own = partial(in_many_columns, standardized, equal_length)
@@ -279,7 +290,7 @@ def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     equal_length = equal_length and are_real
     places: dict[str, Place] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
-    if dim > MOST_FULL:
+    if dim > MAX_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
         inner: Place = (
@@ -289,13 +300,15 @@ def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
         places = {named(f"{own} directions, own units", equal_length): whitened}
         if are_real:
             inner = partial(in_many_columns, in_common_units, equal_length)
-            alike = partial(_directions, inner, common)
-            places = {named(f"{common} directions, common units", equal_length): alike} | places
+            in_one_unit = partial(_directions, inner, common)
+            places = {
+                named(f"{common} directions, common units", equal_length): in_one_unit
+            } | places
     elif are_real:
         found = _places(atoms_of(data))
         places = {name: partial(filled, place) for name, place in found.items()}
     kinds = [(name, REGRESSION, emission) for name, emission in places.items()]
-    if "powers" in places:  # distances of columns as they are hang on a few large numbers
+    if "powers" in places:  # distances between untransformed columns depend on a few large numbers
         kinds += [
             ("powers", kind, partial(_near, places["powers"], width))
             for kind, width in PROCESSES.items()

@@ -1,4 +1,4 @@
-"""One normal distribution of rows with gaps, which says what is missing."""
+"""One normal distribution of rows with gaps, by which missing values are imputed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch import Tensor
 
 from pyro_crowdclust.transforms.filled import second_moments
 
-# At most so many factors: with more, what is missing is filled with what is no more than chance.
+# Largest number of factors: with more, gaps would be filled with noise.
 _FACTORS = 20
 # Rounds of EM, and the relative change of the residual variance at which they end.
 _ROUNDS, _TOLERANCE = 60, 1e-3
-# Of the largest variance.
-_SMALLEST = 1e-6
+# Smallest residual variance, relative to the largest variance.
+_MIN_RESIDUAL = 1e-6
 
 
 class Normal(NamedTuple):
-    """``N(m, W^T W + v I)``, as ``Filled`` has it."""
+    """``N(m, W^T W + v I)``, as in ``Filled``."""
 
     mean: Float[Tensor, " coordinate"]
     factors: Float[Tensor, "factor coordinate"]
@@ -28,20 +28,20 @@ class Normal(NamedTuple):
 
 
 def normal_of(points: Float[Tensor, "item coordinate"]) -> Normal:
-    """Probabilistic principal components (Tipping and Bishop 1999), also of rows with gaps.
+    """Probabilistic principal components (Tipping and Bishop 1999), also for rows with gaps.
 
-    Of whole rows the maximum of the likelihood has a closed form. With gaps it is found by EM
+    For complete rows the maximum of the likelihood has a closed form. With gaps it is found by EM
     (Ilin and Raiko 2010): with ``p(t_i | x_i,seen) = N(t_i | m_i, v S_i)`` and ``u_i = (t_i, 1)``,
 
         (w_j, m_j) = (sum_{i sees j} E[u_i u_i^T] + v I)^-1 sum_{i sees j} x_ij E[u_i],
         v = mean_{i sees j} (x_ij - E[x_ij])^2 + v w_j^T S_i w_j.
 
-    ``v I`` is of a prior N(0, I) of loadings and means, for columns of which little was seen.
+    ``v I`` comes from a prior N(0, I) of loadings and means, for columns with few values.
 
     Parameters
     ----------
     points
-        In units in which columns vary by about 1; NaN where a coordinate is missing.
+        Rows, in units in which columns vary by about 1; NaN where a coordinate is missing.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def normal_of(points: Float[Tensor, "item coordinate"]) -> Normal:
 def _of_whole(points: Float[Tensor, "item coordinate"], number: int) -> Normal:
     found = PCA(number, random_state=0).fit(points.numpy())
     variances = torch.from_numpy(found.explained_variance_)
-    residual = max(float(found.noise_variance_), _SMALLEST * float(variances[0]))
+    residual = max(float(found.noise_variance_), _MIN_RESIDUAL * float(variances[0]))
     scale = (variances - residual).clamp_min(0).sqrt()
     factors = scale.unsqueeze(1) * torch.from_numpy(found.components_)
     return Normal(torch.from_numpy(found.mean_), factors, residual)
@@ -81,7 +81,7 @@ def _of_whole(points: Float[Tensor, "item coordinate"], number: int) -> Normal:
 def _round(
     points: Float[Tensor, "item coordinate"], gaps: Bool[Tensor, "item coordinate"], normal: Normal
 ) -> Normal:
-    """One round of EM. All whole rows have the same S."""
+    """One round of EM; all complete rows have the same S."""
     mean, factors, v = normal
     number, is_partial = len(factors), gaps.any(1)
     some = points[is_partial]
@@ -100,7 +100,7 @@ def _round(
     each[:, :number, :number] += v * inverse[:-1]
     every = u.mT @ u
     every[:number, :number] += v * (times.reshape(-1, 1, 1) * inverse).sum(0)
-    # What rows say that do not see a column is taken away from what all rows say.
+    # Rows in which a column is missing are subtracted from the sum over all rows.
     gram = every - ((1 - seen[:-1]).mT @ each.flatten(1)).unflatten(1, every.shape)
     gram.diagonal(dim1=1, dim2=2).add_(v)
     rows, is_seen = torch.cat([some, whole]), torch.cat([seen[:-1], torch.ones_like(whole)])
@@ -108,5 +108,5 @@ def _round(
     factors, mean = loadings[:, :-1].mT, loadings[:, -1]
     away = ((rows - u @ loadings.mT) * is_seen).square().sum()
     spread = v * (times.reshape(-1, 1, 1) * inverse * second_moments(seen, factors)).sum()
-    floor = _SMALLEST * float(points.var(0, correction=0).max())
+    floor = _MIN_RESIDUAL * float(points.var(0, correction=0).max())
     return Normal(mean, factors, max(float((away + spread) / is_seen.sum()), floor))

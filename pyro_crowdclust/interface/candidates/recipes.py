@@ -1,4 +1,4 @@
-"""Candidates on given coordinates: priors that are learned, and how they are trained."""
+"""Recipes of candidates on given coordinates: components with learned priors, and options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     sample_of,
 )
-from pyro_crowdclust.interface.candidates.deviating import believed
+from pyro_crowdclust.interface.candidates.deviating import without_deviating
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 from pyro_crowdclust.interface.recipe import (
     FULL_BATCH_NUMBERS,
@@ -40,13 +40,13 @@ from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Callback, RobbinsMonro, Stopping
 from pyro_crowdclust.transforms import WithAtoms, Within
 
-# Where a learned prior begins: components are expected to have a fifth of the data's variance, so
-# that they neither all fall into one nor keep single items.
+# Start of learned priors: components are expected to have a fifth of the data's variance, so that
+# they neither merge into one nor keep single items.
 FIRST_SCALE = 0.2
 
 
-# How much scores of a regression are expected to deviate; 2 is from one in ten to nine in ten.
-_SCORES = 2.0
+# Expected standard deviation of the scores of a regression; 2 gives probabilities from .1 to .9.
+_SCORE_SD = 2.0
 
 
 MINIBATCHES: dict[str, Any] = {
@@ -58,7 +58,7 @@ MINIBATCHES: dict[str, Any] = {
 
 
 def full(num_components: int, dim: int, tails: float | None = None) -> GaussianComponents:
-    """Full covariances around a common one; how near to it they are is learned."""
+    """Components with full covariances around a common one, and a learned distance from it."""
     degrees = dim + 2.0
     return GaussianComponents(
         num_components,
@@ -73,21 +73,23 @@ def full(num_components: int, dim: int, tails: float | None = None) -> GaussianC
 def diagonal(
     num_components: int, dim: int, tails: float | None = None
 ) -> DiagonalGaussianComponents:
-    """Independent features inside a component."""
+    """Components with independent features."""
     return DiagonalGaussianComponents(
         num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0, tails=tails
     )
 
 
 def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
-    """Independent features that have an atom."""
+    """Components with independent features that have an atom."""
     return HurdleGaussianComponents(
         num_components, dim, concentration=0.05, scale=FIRST_SCALE * 3.0, degrees=3.0
     )
 
 
-# Which components are one cluster. A smaller first share of own clusters, .5, joins more where
-# answers say little: it was sure of two clusters of glass.
+# Learns which components belong to one cluster. A smaller initial probability of owning oneself,
+# .5,
+# joins more components where answers say little: it was certain of two clusters on the data set
+# glass.
 OWNERS_LEARNED: tuple[Callback, ...] = (NearbyOwners(own=0.8, strength=5.0), OwnershipMoves())
 
 
@@ -97,7 +99,7 @@ def mixture_recipe(
     num_components: int,
     emission: Identity,
 ) -> Recipe:
-    """A mixture with priors that are learned; with answers or links clusters own components."""
+    """A mixture with learned priors; with answers or links, clusters may own several components."""
     num_features = int(np.prod(feature_shape(data)))
     own = emission.own_features(num_features)
     components = components_for(data, components, hurdle, own)
@@ -125,14 +127,14 @@ def mixture_recipe(
 
 
 def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
-    """What mixtures on these coordinates are fitted to: rounded numbers spread over their step.
+    """The data to which mixtures are fitted: numbers with noise within their rounding steps.
 
-    Atoms stay where they are, and where coordinates say what is missing, it is drawn. Numbers that
-    are not believed have no part in how wide steps are. An ELBO is one of these numbers, and so
-    must be all that it is compared by.
+    Atoms are not changed, and missing numbers are drawn if the coordinates define a distribution of
+    them. Numbers outside the bounds (``Within``) do not affect the width of steps. ELBOs are of
+    these data, and must be compared with others of the same data.
     """
     if isinstance(emission, Within):
-        data, emission = believed(data, emission.low, emission.high), emission.inner
+        data, emission = without_deviating(data, emission.low, emission.high), emission.inner
     data = unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
     if not data.has_gaps or data.features_in_memory is None or not emission.mixes_features:
         return data
@@ -143,21 +145,22 @@ def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
 
 
 def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
-    """Clusters regressed on the coordinates; its guide starts at what the answers say.
+    """Clusters regressed on the coordinates; the guide starts from the answers.
 
-    Scores are expected to deviate by ``_SCORES`` over the items, in whatever units the coordinates
-    are: with weights of deviation s they do so by ``s sqrt(sum_f var x_f)``.
+    The expected standard deviation of the scores over the items is ``_SCORE_SD``, whatever the
+    units
+    of the coordinates: with weights of standard deviation s, it is ``s sqrt(sum_f var x_f)``.
     """
     points = emission.latent(sample_of(data))
     spread = float(points.var(0, correction=0).sum().sqrt())
     regression = SoftmaxRegression(
-        num_clusters, points.shape[1], scale=_SCORES / spread if spread > 0 else None
+        num_clusters, points.shape[1], scale=_SCORE_SD / spread if spread > 0 else None
     )
     return _learned_from_answers(data, regression, emission)
 
 
 def answers_recipe(data: CrowdData, num_clusters: int, emission: Identity) -> Recipe:
-    """Clusters that the answers make; other items are what these are as often as these are it."""
+    """Clusters from answers only; items without answers get the clusters' shares."""
     return _learned_from_answers(data, SoftmaxRegression(num_clusters, 0, scale=1.0), emission)
 
 

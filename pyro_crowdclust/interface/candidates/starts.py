@@ -1,4 +1,4 @@
-"""A start of mixtures from numbers alone, whatever kinds of items there are."""
+"""A start of mixtures from columns of numbers only, without yes/no and categories."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from pyro_crowdclust.starts.imputation import median_imputed
 
 
 def starts_of_numbers(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:
-    """A start from the columns that are neither yes/no nor categories, if there are both.
+    """A start from the columns that are neither yes/no nor categories, if there are also these.
 
-    k-means cuts along a column of two values before any other, as nothing of its variance is left
-    on either side, whether clusters differ in it or not. Where nothing is said of the items nobody
-    joins the halves of a cluster again, so that this start is worth a try beside the usual one.
+    k-means splits along a column of two values first, as no variance is left on either side,
+    whether or not clusters differ in it. Without supervision nothing joins the halves of a cluster
+    again, so that this start is tried in addition to the usual one.
 
     Parameters
     ----------
     recipe
-        A mixture.
+        The recipe of a mixture.
     data
-        What it is of, before rounded numbers are spread over their step.
+        Its data, before rounding steps are filled by noise.
 
     Returns
     -------
-    The start, or nothing where something is said of the items or no column is left out.
+    A list with the start, empty if there is supervision, or if no column would be left out.
     """
     model: Any = recipe.model
     if data.has_answers or is_supervised(data) or model.emission.mixes_features:
@@ -62,7 +62,7 @@ def _by_numbers(
     num_clusters: int,
     generator: torch.Generator,
 ) -> Float[Tensor, "item cluster"]:
-    """k-means as if all items were of the same kinds."""
+    """k-means with all items equal in the columns of yes/no and categories."""
     points = median_imputed(model.emission.latent(features))
     points = torch.where(is_kind, points[0], points)
     near = model.components.coordinates(points)

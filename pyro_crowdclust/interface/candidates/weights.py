@@ -1,18 +1,18 @@
-"""How much features may count in what a candidate says of an item."""
+"""Weights that features may have in the posterior of an item."""
 
 from __future__ import annotations
 
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
 
-# Features may count so much, from as they are to next to nothing: no model is the truth, and that
-# of many features is the surest of itself.
+# Weights of features, from full to almost none: every model is misspecified, and models of many
+# features are the most overconfident.
 WEIGHTS = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.05)
-# Regressions may be too sure as well, or not sure enough.
+# Regressions may be overconfident or underconfident.
 SHARPNESS = (1.0, 0.5, 0.7, 1.4, 2.0)
 
 
 def weights_for(form: Form) -> tuple[float, ...]:
-    """How much features may count in what a candidate of some form says of an item, 1 first."""
+    """The weights of features that are tried for candidates of a form, 1 first."""
     if form.of_features:
         return WEIGHTS
     return WEIGHTS[:1] if form == ANSWERS else SHARPNESS

@@ -1,1 +1,1 @@
-"""How a model is chosen: candidates are tried, and judged by what is held out of their fits."""
+"""Choice of a model: candidates are fitted, and compared by how well they predict held-out data."""

@@ -1,4 +1,4 @@
-"""Whether answers predict each other, and better than the clusters of the features do."""
+"""Tests whether answers predict each other, and better than the clusters of the features do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items, without_features
+from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
@@ -19,22 +19,22 @@ from pyro_crowdclust.results.comparison import dyadic_error, gain_by_a_part, is_
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.isolation import generator_of
 
-# Of guesses most parts need not be seen: so many have to show something.
+# Answers that are guesses are recognized after this many parts; the others are then skipped.
 _FIRST_PARTS = 3
-# Where all parts are asked together, each may have so few answers; of fewer, which are about few
-# items, guesses tell each other by chance.
-_FEWEST = 10
+# Each part may have this few answers if all parts are used together; with fewer, about few items,
+# guesses predict each other by chance.
+_MIN_ANSWERS = 10
 
 
 class Draws:
-    """Partitions by the answers alone, drawn once for the same data.
+    """Draws of partitions from the answers alone, made once for the same data.
 
     Parameters
     ----------
     max_clusters
-        How many clusters there may be.
+        Largest number of clusters.
     seed
-        Of the draws.
+        Seed of the draws.
     """
 
     def __init__(self, max_clusters: int, seed: int) -> None:
@@ -42,7 +42,7 @@ class Draws:
         self._found: list[tuple[CrowdData, DrawnStart]] = []
 
     def start_of(self, data: CrowdData) -> DrawnStart:
-        """Where regressions on any number of clusters of some data begin."""
+        """The start of regressions with any number of clusters, for some data."""
         for known, start in self._found:
             if known is data:
                 return start
@@ -56,20 +56,20 @@ def clusters_supported_by_answers(
     draws: Draws,
     by_features: Callable[[CrowdData], Fitted] | None,
 ) -> int | None:
-    """The number of clusters of the answers alone, if these predict answers; else None.
+    """The number of clusters in the answers alone, if partitions predict answers; else None.
 
-    What is held out are answers about pairs of which both items have others. Draws of a partition
-    must predict them clearly better than chance does, and than the clusters of the features do,
-    whose items the answers have moved: these know something of other items, if not clearly.
+    Held out are answers about pairs whose items both have other answers. Drawn partitions must
+    predict them clearly better than chance, and clearly better than the clusters of the features
+    with items moved by answers: the latter may know something about other items, too.
 
     Parameters
     ----------
     data
         Items and answers.
     draws
-        Of partitions by the answers.
+        Draws of partitions from the answers.
     by_features
-        Hears the answers beside the clusters of the features; None where these show one.
+        Adds answers to the clusters of the features; None if there is only one such cluster.
     """
     splits = splits_of_pairs(data, generator_of(draws.seed))
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
@@ -84,24 +84,24 @@ def clusters_supported_by_answers(
         return None
     if by_features is None:
         return number
-    heard = np.concatenate([one.log_probability(by_features(one.data)) for one in splits])
-    return number if is_clear(found - heard, ends, 1) else None
+    of_features = np.concatenate([one.log_probability(by_features(one.data)) for one in splits])
+    return number if is_clear(found - of_features, ends, 1) else None
 
 
 def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
-    """Whether draws of a partition by the answers alone predict others clearly better than chance.
+    """Whether partitions drawn from the answers alone predict others clearly better than chance.
 
-    What is held out is as of ``clusters_supported_by_answers``, also of few answers. It is asked
-    after the first parts, and of all of them.
+    Answers are held out as in ``clusters_supported_by_answers``, also if there are few. The test is
+    made after the first parts, and after all of them.
 
     Parameters
     ----------
     data
         Items and answers.
     seed
-        Of what is held out, and of the draws.
+        Seed of the splits and of the draws.
     """
-    splits = splits_of_pairs(data, generator_of(seed), least=_FEWEST)
+    splits = splits_of_pairs(data, generator_of(seed), least=_MIN_ANSWERS)
     looks = _FIRST_PARTS, len(splits)
     for place, (_, gain, ends) in enumerate(_by_parts(splits, seed), 1):
         if place in looks and is_clear(gain, ends, len(looks)):
@@ -116,7 +116,7 @@ def _by_parts(
 ) -> Iterator[
     tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]
 ]:
-    """Of every part the log-probability by draws; of all so far what chance gains, and the ends."""
+    """For every part, its log-probabilities by draws, and gains and pairs of all parts so far."""
     gains = []
     for place, one in enumerate(splits, 1):
         found = _by_draws(one, seed)
@@ -125,52 +125,57 @@ def _by_parts(
 
 
 def _is_hopeless(gain: Float[np.ndarray, " pair"], ends: Int[np.ndarray, "2 pair"]) -> bool:
-    """Whether the first parts show nothing, so that the others need not be seen."""
+    """Whether the gain is so small that other parts need not be tried."""
     return gain.mean() < dyadic_error(gain, ends)
 
 
 def partition_predicts_best(
     data: CrowdData, seed: int, by_features: Callable[[CrowdData], Fitted]
 ) -> bool:
-    """Whether a partition of the items into clusters of any number and size predicts answers best.
+    """Whether a partition into clusters of any number and size predicts answers best.
 
-    Features say in it how alike two items look, and nearest neighbours may be one. What is held out
-    is as of ``clusters_supported_by_answers``; a part of it says under which prior of the sizes. By
-    the others it must be clearly better than chance, and than the clusters of the features.
+    In it features only measure how similar two items are, and nearest neighbours may share a
+    cluster. Answers are held out as in ``clusters_supported_by_answers``. One part selects the
+    prior of the cluster sizes; on the others the partition must be clearly better than chance, and
+    than the clusters of the features.
 
     Parameters
     ----------
     data
         Items with features, and answers about pairs.
     seed
-        Of what is held out, and of the fits.
+        Seed of the splits and of the fits.
     by_features
-        The clusters of the features, fitted to a part of the answers.
+        Fits clusters of the features to data with a part of the answers.
     """
     splits = splits_of_pairs(data, generator_of(seed))
     if len(splits) < 2:
         return False
     first, *others = splits
-    heard = first.log_probability(by_features(first.data)).mean()
+    of_features = first.log_probability(by_features(first.data)).mean()
     under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsOnly.priors}
     prior = max(under, key=lambda prior: under[prior])
-    if under[prior] <= heard:
+    if under[prior] <= of_features:
         return False
     found = np.concatenate([_by_partition(one, prior, seed) for one in others])
-    beside = np.concatenate([one.log_probability(by_features(one.data)) for one in others])
+    scores_of_features = np.concatenate(
+        [one.log_probability(by_features(one.data)) for one in others]
+    )
     chance = np.concatenate([one.by_chance for one in others])
     ends = ends_of(others)
-    return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(found - beside, ends, 1)
+    return is_clear(gain_by_a_part(found, chance), ends, 1) and is_clear(
+        found - scores_of_features, ends, 1
+    )
 
 
 def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:
-    """Log-probability of what is held out, by partitions into few clusters."""
+    """Log-probability of the held-out answers, by drawn partitions into few clusters."""
     data, ends = _asked_about(one)
     return _log_probability(drawn_partitions(without_features(data), seed=seed), one, ends)
 
 
 def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
-    """The same by partitions of which features say how alike two items look."""
+    """The same by partitions in which features measure how similar two items are."""
     data, ends = _asked_about(one)
     answers = PairsOnly(data, near_items=True).about(data).for_trials()
     recipe = answers.recipe(answers.priors[prior]())
@@ -179,9 +184,9 @@ def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair
 
 
 def _asked_about(one: Split) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
-    """The items of which answers are kept or held out, and the places of those of the latter."""
+    """The data of all items with answers, and positions of the items of held-out answers there."""
     kept = one.data.answers
-    assert kept is not None  # some are kept in
+    assert kept is not None  # as some are not held out
     items, place = torch.cat([kept.left, kept.right, *one.ends]).unique(return_inverse=True)
     return some_items(one.data, items), place[2 * kept.num_pairs :].reshape(2, -1).mT
 

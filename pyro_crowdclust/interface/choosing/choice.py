@@ -1,10 +1,11 @@
-"""A choice, not a default: which model of the features suits them, and the answers.
+"""``choice_for``: chooses the model of clusters that suits the features and the answers best.
 
 Candidates differ in the coordinates of the features (standardized, made symmetric, principal
-directions), in what clusters are (Gaussian components of full or diagonal covariances, or, learned
-from the answers alone, a regression), and in how many of them there are. What decides is how well
-answers about items are predicted whose answers were kept out of the fit, and, where answers cannot
-tell or there are none, the ELBO, in the units of the features for all candidates.
+directions), in the model of clusters (Gaussian components with full or diagonal covariances, or a
+regression that is learned from the answers only), and in the number of components. They are
+compared by how well they predict answers about items whose answers were held out of the fit; and
+where answers do not distinguish candidates, or there are none, by the ELBO, in the units of the
+features for all candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
@@ -25,12 +26,12 @@ from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
@@ -53,40 +54,40 @@ from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.options import check_values
 from pyro_crowdclust.transforms import Projected, Within
 
-# Where a fit to some of the items has found the clusters, a few small steps on all are enough.
+# Once a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 _RECORDS = (
-    "held-out answers are clearly likelier if clusters are of any number and size, and features "
-    "say how alike two items look, than in clusters of the features"
+    "held-out answers are clearly likelier if there are clusters of any number and size, and "
+    "features only measure how similar two items are, than with clusters of the features"
 )
 _UNEXPLAINED = (
-    "its clusters explain the answers worse than partitions by these alone do, so that workers are "
-    "judged by those"
+    "its clusters explain the answers worse than partitions found from the answers alone, so the "
+    "rates of workers are estimated from these partitions"
 )
 
 
 @dataclass(frozen=True)
 class Choice(Plan):
-    """Candidates for some data, ready to look at or change before it runs.
+    """The candidates for some data; it can be inspected or changed before it runs.
 
-    The fields are those of ``Plan``, and one more.
+    It has the fields of ``Plan``, and one more.
 
     Attributes
     ----------
     part_items
-        The chosen candidate is fitted to so many items first where all of them need minibatches.
+        Where all items need minibatches, the chosen candidate is first fitted to this many items.
     """
 
     alone: Choice | None = None
     part_items: int = 5000
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
-        """Try the candidates; the recipe of the best on all data, and how it was chosen.
+        """Try the candidates; returns the recipe of the best for all data, and how it was chosen.
 
         Parameters
         ----------
         seed
-            Of starts, items and splits.
+            Seed of starts, items and splits.
         progress
             Show which candidate is being tried.
         """
@@ -100,7 +101,7 @@ class Choice(Plan):
     def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
         best, reason = search.best()
         if search.num_near_copies:
-            reason += f"; {search.num_near_copies} near-copies of items had no part in it"
+            reason += f"; {search.num_near_copies} near-copies of items were left out"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += _about_left_out(recipe.model, self.data)
@@ -111,23 +112,24 @@ class Choice(Plan):
     def fit(
         self, *, num_starts: int = 3, seed: int = 0, progress: bool = True, **changes: Any
     ) -> Fitted:
-        """Choose, then fit the chosen candidate to all data from several starts.
+        """Choose a candidate, then fit it to all data from several starts.
 
         Parameters
         ----------
         num_starts
-            Starts from the features, with seeds from ``seed`` on; where there are answers, one from
-            these comes to them, and where nothing is said one from numbers beside columns of yes/no
-            or categories. The fit with the largest ELBO is kept.
+            Number of starts from the features, with seeds ``seed``, ``seed + 1``, ... If there are
+            answers, one start from the answers is added; if there is no supervision, and some
+            columns hold yes/no or categories, one from the other columns. The fit with the largest
+            ELBO is kept.
         seed, progress
-            As of ``run``.
+            As in ``run``.
         changes
-            Options of ``fit`` in place of the recipe's.
+            Options of ``fit`` that replace those of the recipe.
 
         Raises
         ------
         ValueError
-            As ``fit`` does, for a number of starts below 1, and for a checkpoint.
+            As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
         seeds = seeds_of(num_starts, seed)
         check_values(self.data, **changes)
@@ -139,7 +141,7 @@ class Choice(Plan):
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=_because(_RECORDS, of_answers.chosen))
         source = self._source(best)
-        # Copies of a row count once, in the fit as in the search.
+        # Copies of a row count only once, both in the search and in the fit.
         counted = distinct_items(source.data)
         if counted is not source.data:
             recipe = best.form.recipe(counted, best.num_components)
@@ -148,44 +150,49 @@ class Choice(Plan):
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
             fitted = replace(source, data=counted)._fitted(best, recipe, seeds, options)
-        with WaitingInterrupt():  # what is fitted should not be lost
+        with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
             fitted = source._read(best, fitted)
             shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
             if not best.hears:
-                fitted = with_answers_heard(fitted, self.data, best.feature_weight)
+                fitted = with_answers_added(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
         if not shows_one:
             return _explained(fitted)
-        found = self._instead_of_one(best, search.num_near_copies)
+        found = self._alternative_to_one_cluster(best, search.num_near_copies)
         if found is None:
             return fitted
         instead, why = found
         again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
-        return _other_or(fitted, partial(again, **changes), why)
+        return _fit_or_keep(fitted, partial(again, **changes), why)
 
-    def _instead_of_one(self, best: Trial, num_near_copies: int) -> tuple[Choice, str] | None:
-        """What to choose from where features show one cluster, and why; None if that is so."""
+    def _alternative_to_one_cluster(
+        self, best: Trial, num_near_copies: int
+    ) -> tuple[Choice, str] | None:
+        """The choice to use where features show one cluster, and why; None to keep it at one."""
         if num_near_copies:
-            return self._with_near_copies(), "near-copies are the only clusters"
+            return (
+                self._with_near_copies(),
+                "without near-copies there is one cluster, so they are kept",
+            )
         if best.hears:
             return None
-        # One cluster is parted by answers alone, and no answer can spoil it.
-        why = "the features alone show one cluster, so that answers are heard"
+        # Only answers can split a single cluster, and they cannot make it worse.
+        why = "the features alone show one cluster, so the answers are used"
         return replace(self, alone=None), why
 
     def _with_near_copies(self) -> Choice:
-        """The choice for which every row counts."""
+        """The same choice, with near-copies of rows kept."""
         alone = None if self.alone is None else self.alone._with_near_copies()
         return replace(self, max_groups=None, alone=alone)
 
     def _source(self, best: Trial) -> Choice:
-        """The choice that the candidate is of: this one, or that without the answers."""
+        """The choice to which the candidate belongs: this one, or the one without answers."""
         return self if best.hears or self.alone is None else self.alone
 
     def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
-        """The fit of a candidate to all data."""
+        """Fit a candidate to all data."""
         if recipe.options["batch_size"] is not None and "initialize" not in options:
             of_part = self._fit_of_part(best, recipe, seeds, options)
             start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
@@ -196,8 +203,8 @@ class Choice(Plan):
         return _best_of_starts(recipe, self.data, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
-        """The fit with the weight of the features, and the clusters, that the search has found."""
-        # Which components overlap is read at their full weight, before answers are heard.
+        """The fit with the chosen weight of the features, and components joined to clusters."""
+        # Overlap of components is measured at the full weight of features, before answers are used.
         fitted = weighted(fitted, best.feature_weight if best.hears else 1.0)
         fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
@@ -208,7 +215,7 @@ class Choice(Plan):
     def _fit_of_part(
         self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
     ) -> Fitted:
-        """The fit to some of the items, to begin at: with all of them it would take many epochs."""
+        """Fit to some of the items, as a start for the fit to all, which saves many epochs."""
         generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         emission = part_of(recipe.model, "emission", Identity)
@@ -217,30 +224,30 @@ class Choice(Plan):
 
 
 def _about_left_out(model: Model, data: CrowdData) -> str:
-    """The columns that the coordinates are not of, as the end of a sentence; else nothing."""
+    """The columns that no coordinate depends on, as the end of a sentence, or nothing."""
     names = feature_names(data)
     number = len(names)
     emission = part_of(model, "emission", Identity)
     if isinstance(emission, Within):
         emission = emission.inner
-    assert emission is not None  # of a form
+    assert emission is not None  # as every form has one
     own = {*emission.own_features(number)}
     if isinstance(emission, Projected):
         own |= {*emission.inner.own_features(number)}
-    if not own:  # which is what was chosen, and no matter of single columns
+    if not own:  # no feature is used at all, as the choice already says
         return ""
     others = [name for place, name in enumerate(names) if place not in own]
-    return f"; left out for telling nothing that others do not: {listed(others)}" if others else ""
+    return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
 
 
 def _because(why: str, chosen: Chosen | None) -> Chosen:
-    """How it was chosen, and why so."""
-    assert chosen is not None  # as of every choice
+    """The choice with a reason put in front of its own."""
+    assert chosen is not None  # every choice sets it
     return replace(chosen, reason=f"{why}: {chosen.reason}")
 
 
-def _other_or(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:
-    """Another fit, and why there is one; the first if Ctrl-C ends the other."""
+def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:
+    """Another fit, with the reason for it; the first one if Ctrl-C ends the other."""
     try:
         found = other()
     except KeyboardInterrupt:
@@ -251,7 +258,7 @@ def _other_or(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:
 
 
 def _explained(fitted: Fitted) -> Fitted:
-    """The fit as ``with_answers_explained`` reads it, and that it does."""
+    """The fit after ``with_answers_explained``, which is mentioned if it changed anything."""
     try:
         read = with_answers_explained(fitted)
     except KeyboardInterrupt:
@@ -265,9 +272,9 @@ def _explained(fitted: Fitted) -> Fitted:
 def _best_of_starts(
     recipe: Recipe, data: CrowdData, seeds: range, changes: dict[str, Any]
 ) -> Fitted:
-    """The fit with the largest ELBO of several starts from features, and one from answers.
+    """The fit with the largest ELBO among several starts from features, and one from answers.
 
-    Where nothing is said of the items, one more is from numbers alone (``starts_of_numbers``).
+    Without supervision, there is one more from columns of numbers only (``starts_of_numbers``).
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
@@ -283,7 +290,7 @@ def _best_of_starts(
 
 
 def _start_from_answers(*arguments: Any) -> None:
-    """A start from answers, or from features where the answers keep nobody together."""
+    """A start from answers, or from features if the answers join no items."""
     try:
         AnswersStart()(*arguments)
     except ValueError:
@@ -291,14 +298,14 @@ def _start_from_answers(*arguments: Any) -> None:
 
 
 def _with_shared_pages(data: CrowdData) -> CrowdData:
-    """The data with a table of sorted pages as placements, if items are on enough of them."""
+    """The data with sorted pages as placements, if items are on enough of these pages."""
     answered = as_answered(data)
     pages = answered.placements
     return answered if pages is None or pages.share_items else data
 
 
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
-    """The candidates that suit some data.
+    """The candidate models that suit some data.
 
     Parameters
     ----------
@@ -329,7 +336,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     check_data(data)
     data = _with_shared_pages(data)
     forms, least = forms_for(data), data.num_known_classes
-    # Where people say how items are related, one cluster would leave nothing to be said.
+    # Answers and links relate items, which makes no sense if there is a single cluster.
     related = data.has_answers or data.links is not None
     if num_clusters is None:
         least = max(least, min(data.num_items, 2) if related else 1)
@@ -339,7 +346,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    max_groups = max(MOST_CLUSTERS, num_clusters or 0)
+    max_groups = max(MAX_CLUSTERS, num_clusters or 0)
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if data.answers is None or is_supervised(data):
         return choice

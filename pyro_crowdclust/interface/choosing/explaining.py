@@ -1,12 +1,12 @@
-"""Whether the clusters of a fit explain the answers, and how it is read where they do not.
+"""Checks whether the clusters of a fit explain the answers, and corrects the fit if they do not.
 
-If the clusters of the features are what people see, then the partition z* of a fit is one like the
-draws z_1, ..., z_S of a partition by the answers alone, and has any rank among them by
-``log p(L | z)`` (``explains``). Where it is one of the last, people see something else, or more.
-Workers who are judged by such clusters are blamed for what the features do not show: where their
-answers count for much less by the fit than by the draws, and draws predict answers that are held
-out, so that they are no guesses, workers are judged by the draws, and features count by the power
-tau of what they say of z that is likeliest, by a bound (``log_evidence_bound``)
+If people see the clusters of the features, then the partition z* of a fit is like the draws z_1,
+..., z_S of a partition from the answers alone, and has any rank among them by ``log p(L | z)``
+(``explains``). If it is one of the last, people see something else, or more. Estimated from such
+clusters, the rates of workers would be too low because of what the features do not show. So, where
+answers count much less in the fit than in the draws, and the draws predict held-out answers (the
+workers do not guess), the rates of workers are estimated from the draws. The features are tempered
+by the power tau that is likeliest by a bound (``log_evidence_bound``)
 
     log p(L | X, tau) >= sum_i -KL(q(z_i) || p_tau(z_i | x_i)) + E_q[log p(L | z)],
     p_tau(z | x) propto p(z | x)^tau
@@ -24,8 +24,8 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.data.some_items import some_items, without_features
-from pyro_crowdclust.families.summaries import beta_concentration
+from pyro_crowdclust.data import some_items, without_features
+from pyro_crowdclust.families import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
@@ -33,24 +33,24 @@ from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.minibatches.making import answered_batch, item_batches
+from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
 
-# By the fit answers count less than so much of what they do by the draws. Where they do not, nobody
-# is blamed, and draws from few answers explain these too well.
-_BLAMED = 0.75
-# Of more items draws take long.
-_MOST_ITEMS = 1000
+# The rates of workers are too low if answers count less than this, relative to what they count in
+# the draws. Otherwise nothing is corrected, as draws from few answers explain these too well.
+_MIN_RATIO = 0.75
+# Draws of more items take too long.
+_MAX_ITEMS = 1000
 _WEIGHTS = (*WEIGHTS, 0.02)
 
 
 @dataclass(frozen=True)
 class ExplainingTraining(TrainingOptions):
-    """``fit``, and its result read by ``with_answers_explained``."""
+    """``fit``, followed by ``with_answers_explained``."""
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, but for changes."""
+        """Fit with these options, updated by ``changes``."""
         train_on: Any = TrainingOptions(**self.of_fit)
         if isinstance(model, SemiCrowdsourcedMixture):
             train_on = reweighted(train_on, model.feature_weight)
@@ -58,43 +58,43 @@ class ExplainingTraining(TrainingOptions):
 
 
 def with_answers_explained(result: Fitted) -> Fitted:
-    """The result, or where its clusters do not explain the answers, one with other workers.
+    """The result, or, if its clusters do not explain the answers, one with other rates of workers.
 
-    Components stay; workers are judged by partitions drawn by the answers alone, and features count
-    as the bound says, and no more than they did.
+    Components stay. The rates of workers are estimated from partitions drawn from the answers
+    alone, and the weight of features is the one that the bound prefers, at most what it was.
 
     Parameters
     ----------
     result
-        Of a mixture or a regression. It is as it was if its annotators are not two coins, if
-        anything else is said of its items, if more than 1,000 of these have answers, or if answers
-        do not tell each other.
+        Result of a mixture or a regression. It is returned unchanged if its annotators are not two
+        coins, if there is other supervision than answers, if more than 1,000 items have answers, or
+        if answers do not predict each other.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C: half of the draws say nothing.
+        On Ctrl-C, as half of the draws are not enough.
     """
     data, annotators = result.data, part_of(result.model, "annotators", TwoCoin)
     if data.answers is None or annotators is None or is_supervised(data):
         return result
     items = data.answers.items.unique()
-    if len(items) > _MOST_ITEMS:
+    if len(items) > _MAX_ITEMS:
         return result
     asked = some_items(data, items)
     drawn = drawn_partitions(without_features(asked), seed=result.seed)
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
-    are_blamed = worth_of_answers(result) < _BLAMED * worth_of_answers(drawn)
+    count_less = worth_of_answers(result) < _MIN_RATIO * worth_of_answers(drawn)
     draws = drawn.guide.partition_draws()
-    if not are_blamed or explains(found, draws, annotators, asked.answers):
+    if not count_less or explains(found, draws, annotators, asked.answers):
         return result
     if not answers_predict_each_other(asked, result.seed):
         return result
-    most = result.guide.sharpness  # which answers held out have preferred to more
-    weights = [weight for weight in _WEIGHTS if weight <= most]
+    max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
+    weights = [weight for weight in _WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
-    reads = [_judged_by(rates, tempered(result, weight)) for weight in weights]
+    reads = [_with_rates(rates, tempered(result, weight)) for weight in weights]
     answered = answered_batch(data)
     assert answered is not None
     (alone,) = item_batches(data, len(answered.items), answered.items)
@@ -112,7 +112,7 @@ def worth_of_answers(result: Fitted) -> float:
 
 
 def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
-    """Natural parameters of Betas with the moments of the rates of the draws."""
+    """Natural parameters of Betas with the moments of the workers' rates in the draws."""
     workers, found = drawn.workers(), {}
     assert workers is not None  # of two coins
     for name, rate in workers.rates.items():
@@ -122,8 +122,8 @@ def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
     return found
 
 
-def _judged_by(rates: dict[str, Float[Tensor, "worker 2"]], result: Fitted) -> Fitted:
-    """The result, whose guide is given these natural parameters of the rates."""
+def _with_rates(rates: dict[str, Float[Tensor, "worker 2"]], result: Fitted) -> Fitted:
+    """The result, with these natural parameters of the rates in its guide."""
     for name, natural_parameters in rates.items():
         result.guide.posteriors[name].set_natural_parameters(natural_parameters)
     return result

@@ -1,4 +1,4 @@
-"""What people said of items, kept out of a fit: what a user wants to know beforehand."""
+"""Splits of the supervision into a part for the fit and a held-out part for the score."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ HeldOut = Split | PlacementSplit | KnownSplit | LinkSplit
 
 
 def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:
-    """Hold out what is said of a share of the items; None if too little is left.
+    """Hold out the supervision of a share of the items; None if there is too little.
 
-    Placements where pages are sorted, or answers about pairs. Without answers links, or known
-    classes where there are too few links, and both parts must have 10.
+    Held out are placements if pages are sorted, otherwise answers about pairs; without answers,
+    links, or known classes if there are fewer than 10 links in a part.
     """
     if data.placements is not None:
         return placement_split(data, share, generator)

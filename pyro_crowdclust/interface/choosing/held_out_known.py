@@ -1,4 +1,4 @@
-"""Known classes kept out of a fit."""
+"""Splits that hold out known classes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
+from pyro_crowdclust.distributions import WorkerSummary
+from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
 
 
@@ -22,9 +22,9 @@ class KnownSplit:
     Attributes
     ----------
     data
-        All items; the classes that are not held out.
+        All items, with the classes that are not held out.
     block
-        Positions of the others.
+        Positions of the items whose classes are held out.
     classes
         Codes of their classes.
     """
@@ -34,14 +34,14 @@ class KnownSplit:
     classes: Int[Tensor, " held"]
 
     def sentence(self, score: float) -> str:
-        """What a score says."""
+        """A score in words."""
         return f"classes of held-out items are predicted at {score:.3f} nats an item"
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows the shares of the classes in the fit."""
+        """Mean log-probability by the shares of the classes that are not held out."""
         known = self.data.known
-        assert known is not None  # some are kept in
+        assert known is not None  # as some are not held out
         counts = torch.bincount(known[known >= 0], minlength=self.data.num_known_classes) + 1.0
         return float((counts / counts.sum())[self.classes].log().mean())
 
@@ -50,11 +50,11 @@ class KnownSplit:
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
         probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
-        return np.log(probabilities.clip(LEAST))
+        return np.log(probabilities.clip(MIN_PROBABILITY))
 
 
 def known_split(data: CrowdData, share: float, generator: torch.Generator) -> KnownSplit | None:
-    """Hold out a share of the known classes; None if a part has fewer than 10."""
+    """Hold out a share of the known classes; None if one part would have fewer than 10."""
     if data.known is None:
         return None
     is_known = data.known >= 0

@@ -1,4 +1,4 @@
-"""Links kept out of a fit."""
+"""Splits that hold out links."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_pairs import together
-from pyro_crowdclust.interface.choosing.held_out_parts import LEAST, has_fewer
+from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class LinkSplit:
     Attributes
     ----------
     data
-        All items; the links that are not held out.
+        All items, with the links that are not held out.
     held_out
-        The others.
+        The held-out links.
     """
 
     data: CrowdData
@@ -37,14 +37,14 @@ class LinkSplit:
         return self.held_out.left
 
     def sentence(self, score: float) -> str:
-        """What a score says."""
+        """A score in words."""
         return f"held-out links are predicted at {score:.3f} nats a link"
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows the share of must-links in the fit."""
+        """Mean log-probability by the share of must-links among those that are not held out."""
         links = self.data.links
-        assert links is not None  # some are kept in
+        assert links is not None  # as some are not held out
         return _by_share(links.must, self.held_out.must)
 
     def log_probability(
@@ -54,18 +54,18 @@ class LinkSplit:
 
         s is the probability that both items share a cluster.
         """
-        same = np.clip(together(result, self.held_out), LEAST, 1 - LEAST)
+        same = np.clip(together(result, self.held_out), MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         return np.log(np.where(self.held_out.must.numpy(), same, 1 - same))
 
 
 def _by_share(kept: Bool[Tensor, " kept"], held_out: Bool[Tensor, " held"]) -> float:
-    """Mean log-probability of yes and no by the share of yes among those that are kept."""
+    """Mean log-probability of yes and no by the share of yes among those that are not held out."""
     share = float((kept.sum() + 1) / (len(kept) + 2))
     return float(torch.where(held_out, share, 1 - share).log().mean())
 
 
 def link_split(data: CrowdData, share: float, generator: torch.Generator) -> LinkSplit | None:
-    """Hold out a share of the links; None if a part has fewer than 10."""
+    """Hold out a share of the links; None if one part would have fewer than 10."""
     links = data.links
     if links is None:
         return None

@@ -1,4 +1,4 @@
-"""Placements kept out of a fit: where an item of a page would lie, given the others on it."""
+"""Splits that hold out placements: the group of an item on a page, given the other items there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.placements import Placements
+from pyro_crowdclust.data import Placements
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.minibatches.pages import BatchPages
 
@@ -24,9 +24,9 @@ class PlacementSplit:
     Attributes
     ----------
     data
-        All items, and the placements that are not held out.
+        All items, with the placements that are not held out.
     held_out
-        The other placements.
+        The held-out placements.
     """
 
     data: CrowdData
@@ -38,12 +38,12 @@ class PlacementSplit:
         return self.held_out.item
 
     def sentence(self, score: float) -> str:
-        """What a score says."""
+        """A score in words."""
         return f"held-out placements are predicted at {score:.3f} nats a placement"
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows how many of the others are in every group of a page."""
+        """Mean log-probability by the sizes of the groups among the page's other items."""
         held, counts = self.held_out, self._kept.group_sizes.double() + 1
         total = self._kept.page_sizes + held.num_groups
         return float((counts[held.page, held.group] / total[held.page]).log().mean())
@@ -51,7 +51,7 @@ class PlacementSplit:
     @property
     def _kept(self) -> Placements:
         kept = self.data.placements
-        assert kept is not None  # some are kept in
+        assert kept is not None  # as some are not held out
         return kept
 
     def log_probability(
@@ -59,8 +59,8 @@ class PlacementSplit:
     ) -> Float[np.ndarray, " placement"]:
         """``log p(g_i)`` of every held-out placement, by q(z_i) and the homes on its page.
 
-        With q(s) and q(h | s) of a page as the placements that it keeps tell (``SortedPages``), and
-        the mean of the worker's accuracy,
+        With q(s) and q(h | s) of a page given the placements on it that are not held out
+        (``SortedPages``), and the mean of the worker's accuracy,
 
             p(g_i = g) = sum_s q(s) sum_k q(z_i = k) p(g | h_k, s) + q(careless) / (G + 1)
         """
@@ -74,22 +74,23 @@ class PlacementSplit:
         mean = torch.as_tensor(summary.rates["accuracy"].mean)[pages.worker]
         accuracy = torch.stack([mean, 1 - mean], -1).log()
         right, wrong = (score.exp() for score in placement_scores(accuracy, pages.num_groups))
-        # [placement, homed, cluster]: how surely its cluster is at home in this group.
+        # [placement, homed, cluster]: probability that the cluster is at home in this group.
         homes = posterior.offered.movedim(3, 1)[held.page, held.group + 1]
         at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)
         of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
         anywhere = 1 / (held.num_groups[held.page].double() + 1).unsqueeze(1)
-        said = torch.cat([of_states, anywhere], 1)
-        return (posterior.states[held.page] * said).sum(1).log().numpy()
+        by_state = torch.cat([of_states, anywhere], 1)
+        return (posterior.states[held.page] * by_state).sum(1).log().numpy()
 
 
 def placement_split(
     data: CrowdData, share: float, generator: torch.Generator
 ) -> PlacementSplit | None:
-    """Hold out a share of the placements; None if a part has fewer than 20.
+    """Hold out a share of the placements; None if one part would have fewer than 20.
 
-    They are all placements of some items, and, where a share r of the items is on a page, in so
-    large a share of them about items that are on other pages, too: as often as all items are.
+    Held out are all placements of some items, and single placements of others. With r the share of
+    items that are on any page, a share r of the held-out placements is of the second kind: items
+    that also have placements in the fit, which are as frequent there as among all items.
     """
     placements = data.placements
     assert placements is not None  # as the caller has seen

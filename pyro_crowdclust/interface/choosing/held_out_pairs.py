@@ -1,4 +1,4 @@
-"""Answers about pairs kept out of a fit."""
+"""Splits that hold out answers about pairs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators.channels import attentive_channels
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.known_labels import Links
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.data.some_items import some_items
-from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
-from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
+from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
 from pyro_crowdclust.partitions import AskedPairs
 
-# From this share of items with answers on, some of what is held out is about these.
-_MOST = 0.5
-# A tenth of fewer answers than this is held out at a time, of more a quarter.
+# If at least this share of the items has answers, some of the held-out answers are about items with
+# other answers in the fit.
+_MIN_SHARE_ASKED = 0.5
+# Of fewer answers than this a tenth is held out at a time, of more a quarter.
 _FEW = 1000
-# Of fewer answers nothing is learned, and of fewer that are held out nothing is seen.
-_LEAST = 20
-# The shares of the labels in all answers count as much as so many answers of a worker's own.
+# Fewer answers are not enough to learn from, nor to score a fit by.
+_MIN_ANSWERS = 20
+# The shares of the labels among all answers count as this many answers of each worker.
 _OF_ALL = 4.0
 
 
@@ -39,11 +40,12 @@ class Split:
     Attributes
     ----------
     data
-        All items, and the answers that are not held out.
+        All items, with the answers that are not held out.
     held_out
-        The other answers.
+        The held-out answers.
     block
-        One of the two items of each of them, a held-out one if either is, for errors by item.
+        One of the two items of each held-out answer, a held-out item if there is one. Standard
+        errors are computed by these.
     """
 
     data: CrowdData
@@ -51,7 +53,7 @@ class Split:
     block: Int[Tensor, " pair"]
 
     def sentence(self, score: float) -> str:
-        """What a score says."""
+        """A score in words."""
         return f"held-out answers are predicted at {score:.3f} nats an answer"
 
     @property
@@ -61,27 +63,27 @@ class Split:
 
     @cached_property
     def of_others(self) -> Bool[np.ndarray, " pair"]:
-        """Which held-out answers are about an item of which no other answer is heard."""
+        """Which held-out answers are about an item without answers in the fit."""
         kept = self.data.answers
-        assert kept is not None  # some are kept in
-        is_heard = torch.zeros(self.data.num_items, dtype=torch.bool)
-        is_heard[kept.left] = is_heard[kept.right] = True
-        return ~is_heard[self.ends].all(0).numpy()
+        assert kept is not None  # as some are not held out
+        has_answers = torch.zeros(self.data.num_items, dtype=torch.bool)
+        has_answers[kept.left] = has_answers[kept.right] = True
+        return ~has_answers[self.ends].all(0).numpy()
 
     @property
     def chance(self) -> float:
-        """Mean log-probability of who knows what every worker says how often, and no item."""
+        """Mean log-probability by how often each worker gives each label, whatever the items."""
         return float(self.by_chance.mean())
 
     @property
     def by_chance(self) -> Float[np.ndarray, " pair"]:
-        """``log p_m(L)`` of every held-out answer, by the shares of the labels in the fit's.
+        """``log p_m(L)`` of every held-out answer, by the shares of the labels in the fit's data.
 
-        With n_mL answers L of worker m, n_m in all, and p(L) the share of L in those of everybody,
-        ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
+        With n_mL answers L among the n_m answers of worker m, and p(L) the share of L among the
+        answers of all workers, ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
         """
         answers = self.data.answers
-        assert answers is not None  # some are kept in
+        assert answers is not None  # as some are not held out
         outcomes = self.data.outcomes
         kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
         size = self.data.num_workers, outcomes.num_outcomes
@@ -98,8 +100,8 @@ class Split:
         """``log p(L)`` of every held-out answer, by q(z) and the means of the worker's rates.
 
         With s the probability that both items share a cluster, ``p(L) = s E[p_m(L | same)] + (1 -
-        s) E[p_m(L | different)]``; of workers who lapse see ``heard_on_pages``. ``workers`` is what
-        the guide says of them, where it is known.
+        s) E[p_m(L | different)]``; for workers who lapse see ``page_probabilities``. ``workers`` is
+        the summary of the guide's workers, if it is known already.
         """
         summary = result.guide.workers() if workers is None else workers
         held_out = self._by_rates(result, self.held_out, summary)
@@ -107,7 +109,7 @@ class Split:
         if attention is None or kept is None:
             return np.log(held_out)
         return np.log(
-            heard_on_pages(
+            page_probabilities(
                 kept,
                 self.held_out,
                 self.data.outcomes,
@@ -121,10 +123,10 @@ class Split:
     ) -> Float[np.ndarray, " pair"]:
         same = np.clip(together(result, answers), 0, 1)
         channels = attentive_channels(workers)
-        assert channels is not None  # answers are of pairs
+        assert channels is not None  # as answers are about pairs
         place = self.data.outcomes.places(answers.label).numpy()
-        said = channels.mean[answers.worker.numpy(), :, place]
-        return (1 - same) * said[:, 0] + same * said[:, 1]
+        by_truth = channels.mean[answers.worker.numpy(), :, place]
+        return (1 - same) * by_truth[:, 0] + same * by_truth[:, 1]
 
 
 def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair"]:
@@ -133,11 +135,11 @@ def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair
 
 
 def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:
-    """Hold out answers about a share of the items; None if a part has fewer than 20.
+    """Hold out answers about a share of the items; None if one part would have fewer than 20.
 
-    An answer is held out if at least one of its items is: a share ``1 - (1 - s)^2`` of all. Where
-    a share r of the items has answers, and that is at least half, so large a share of what is held
-    out is about pairs of such items, of which other answers are heard.
+    An answer is held out if at least one of its items is: a share ``1 - (1 - s)^2`` of all. If at
+    least half of the items have answers, say a share r, then a share r of the held-out answers is
+    about pairs of items that have other answers in the fit.
     """
     answers = data.answers
     assert answers is not None  # as the caller has seen
@@ -145,21 +147,23 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Spl
 
 
 def splits_of_pairs(
-    data: CrowdData, generator: torch.Generator, least: int = _LEAST
+    data: CrowdData, generator: torch.Generator, least: int = _MIN_ANSWERS
 ) -> list[Split]:
-    """Hold out every part of the pairs, or of the pages, with all answers about them, in turn.
+    """Splits that hold out each part of the pairs, or of the pages, with all answers about them.
 
-    Of their items other answers are heard. Those on one page tell each other, whatever the items
-    are. A part is a tenth of few answers, of which each counts, or a quarter of many.
+    Other answers about the same items stay in the fit. Whole pages are held out, as answers on one
+    page predict each other, whatever the items are. There are ten parts of few answers, where each
+    one counts, or four of many.
 
     Parameters
     ----------
     data
         Items and answers.
     generator
-        Of which part they are in.
+        Draws the parts.
     least
-        Answers of a part; there is none of fewer, nor where fewer than 20 were left.
+        Smallest number of answers in a part: smaller ones are left out, and so are those without
+        which fewer than 20 answers would be left.
     """
     answers = data.answers
     if answers is None:
@@ -175,7 +179,7 @@ def splits_of_pairs(
 
 
 def ends_of(splits: Sequence[Split]) -> Int[np.ndarray, "2 pair"]:
-    """The two items of every answer that is held out, of one split after the other."""
+    """The two items of every held-out answer, in the order of the splits."""
     return torch.cat([one.ends for one in splits], 1).numpy()
 
 
@@ -184,10 +188,10 @@ def _without(
     answers: Answers,
     out: Bool[Tensor, " pair"],
     block: Int[Tensor, " pair"] | None = None,
-    least: int = _LEAST,
+    least: int = _MIN_ANSWERS,
 ) -> Split | None:
-    """The split by what is out; None if there are too few answers of either part."""
-    if has_fewer(least, out) or has_fewer(_LEAST, ~out):
+    """The split that holds out some answers; None if one part has too few."""
+    if has_fewer(least, out) or has_fewer(_MIN_ANSWERS, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
@@ -196,11 +200,11 @@ def _without(
 def _pairs_out(
     data: CrowdData, answers: Answers, share: float, generator: torch.Generator
 ) -> tuple[Bool[Tensor, " pair"], Int[Tensor, " pair"]]:
-    """Which answers are held out, and the item for which each of them is."""
+    """Which answers are held out, and the item because of which each of them is."""
     asked = torch.zeros(data.num_items, dtype=torch.bool)
     asked[answers.left] = asked[answers.right] = True
     share_asked, of_pairs = float(asked.double().mean()), 0.0
-    if share_asked >= _MOST:
+    if share_asked >= _MIN_SHARE_ASKED:
         total = 1 - (1 - share) ** 2
         others = 1 - total * (1 - share_asked)
         share, of_pairs = 1 - math.sqrt(others), total * share_asked / others
@@ -208,7 +212,7 @@ def _pairs_out(
     of_left, of_right = chosen[answers.left], chosen[answers.right]
     out = of_left | of_right
     if of_pairs:
-        # All answers about a pair are held out together: one would tell the other.
+        # All answers about a pair are held out together, as they predict each other.
         pairs = AskedPairs.of(answers.items, data.num_items)
         out |= (torch.rand(pairs.num_pairs, generator=generator) < of_pairs)[pairs.pair]
     return out, torch.where(of_right & ~of_left, answers.right, answers.left)

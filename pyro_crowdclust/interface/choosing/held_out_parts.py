@@ -1,16 +1,16 @@
-"""What holds of all that is kept out of a fit, whatever it is."""
+"""Parts that all splits share, whatever they hold out."""
 
 from __future__ import annotations
 
 from jaxtyping import Bool
 from torch import Tensor
 
-# Nothing that happened was less probable.
-LEAST = 1e-6
+# Lower limit of predicted probabilities.
+MIN_PROBABILITY = 1e-6
 
 
 def has_fewer(number: int, *parts: Bool[Tensor, " said"]) -> bool:
-    """Whether one of the parts, as what was said is in it or not, has fewer than so many.
+    """Whether one of the parts, given as masks, has fewer members than ``number``.
 
     Examples
     --------

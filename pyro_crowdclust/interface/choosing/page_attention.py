@@ -1,11 +1,11 @@
-"""How likely answers are of workers who lapse, given others on the same pages.
+"""Probabilities of answers of workers who lapse, given other answers on the same pages.
 
     log odds of u_p = log a_m - log (1 - a_m) + sum_{a in p} log p(L_a | attentive) - log B(1 + n)
                       + log B(1)
     p(L) = q(u_p = 1) p(L | attentive) + q(u_p = 0) (1 + n_L) / (C + n)
 
-The sum and the counts n are of the answers on page p that are known; a page of which none is known
-is as the worker's others.
+The sum and the counts n are over the known answers on page p; a page without known answers has the
+worker's attention a_m on average.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from pyro_crowdclust.distributions.lapses import (
 )
 
 
-def heard_on_pages(
+def page_probabilities(
     known: Answers,
     other: Answers,
     outcomes: Outcomes,
     attentive: tuple[Float[np.ndarray, " known"], Float[np.ndarray, " other"]],
     attention: Float[np.ndarray, " worker"],
 ) -> Float[np.ndarray, " other"]:
-    """``p(L)`` of other answers, given those that are known.
+    """``p(L)`` of other answers, given the known ones.
 
     Parameters
     ----------
     known, other
         Answers with pages.
     outcomes
-        What can be said.
+        The possible labels.
     attentive
-        ``p(L | attentive)`` of both.
+        ``p(L | attentive)`` of the known and of the other answers.
     attention
-        Mean of a of every worker.
+        Mean of the attention a_m of every worker.
     """
     assert known.page is not None  # lapses are of pages
     assert other.page is not None

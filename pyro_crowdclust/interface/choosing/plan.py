@@ -1,4 +1,4 @@
-"""What a search tries: of which data, in which forms, and with how many components."""
+"""The plan of a search: the data, the forms of models, and the numbers of components."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.candidates.forms import MOST_ITEMS, Form
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS
+from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS, Form
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 
-# Numbers of components that are tried.
+# Numbers of components to try.
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be tried, of what data.
+    """What a search tries, and on which data.
 
     Attributes
     ----------
@@ -24,29 +24,30 @@ class Plan:
     forms
         The ways to model the features that are compared, all with ``first_size`` components.
     sizes
-        Numbers of components, ascending. From ``first_size`` the best forms go up and down
-        them as long as that pays.
+        Numbers of components, ascending. The best forms are tried with more and fewer components
+        than ``first_size``, as long as that improves them.
     first_size
         One of ``sizes``.
     share
-        Share of the answered items whose answers are held out; where most items have answers, as
-        many answers, of which a part is about pairs of other items (``pair_split``).
+        Share of the answered items whose answers are held out. If most items have answers, the same
+        number of answers is held out, some of them about pairs of other items (``pair_split``).
     num_splits
-        So many different shares are held out, the second and later ones for candidates that the
-        first could not tell from the best.
+        Number of different shares that are held out. The second and later ones are used for
+        candidates that the first does not distinguish from the best.
     max_items
-        Candidates run on so many items, those with answers first.
+        Candidates are fitted to at most this many items, those with answers first.
     best_forms
-        Of so many forms other numbers of components are tried.
+        Number of forms that are tried with other numbers of components.
     max_groups
-        Of rows that are nearly the same one counts, unless their groups are no more than this and
-        may be clusters, or that leaves one cluster. None: all count.
+        Of each group of rows that are nearly the same, only one counts, unless there are at most
+        this many groups, which may be clusters, or only one cluster would be left. None: all rows
+        count.
     may_be_records
-        Whether clusters may be more than ``sizes``, and too small to have a shape: partitions by
-        the answers, which have such, are then compared with the winner.
+        Whether there may be more clusters than ``sizes`` has, too small to have a shape. Partitions
+        from the answers, which allow such clusters, are then compared with the winner.
     alone
-        The plan without the answers, which counts where these tell nothing about other items;
-        None where there are none, or more is said of the items.
+        The plan without the answers, which is used if these predict nothing about other items; None
+        if there are no answers, or other supervision.
     """
 
     data: CrowdData
@@ -55,8 +56,8 @@ class Plan:
     first_size: int = 8
     share: float = 0.25
     num_splits: int = 3
-    max_items: int = MOST_ITEMS
+    max_items: int = MAX_ITEMS
     best_forms: int = 2
-    max_groups: int | None = MOST_CLUSTERS
+    max_groups: int | None = MAX_CLUSTERS
     may_be_records: bool = False
     alone: Plan | None = None

@@ -1,4 +1,4 @@
-"""Which of the candidates that were tried is the best: by held-out answers, and by the ELBO."""
+"""Ranking of trials, by held-out answers and by the ELBO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
-    SMALLEST_GAIN,
+    MIN_GAIN,
     Trial,
     fewest_components,
     is_within_error,
@@ -19,14 +19,14 @@ from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE, error_of
 
 
 class Ranking:
-    """How trials are compared.
+    """Compares trials.
 
     Parameters
     ----------
     splits
-        What was held out; nothing if there are none.
+        The splits, with what was held out; empty if nothing was.
     num_items
-        Of the data that the trials are of.
+        Number of items in the data of the trials.
     """
 
     def __init__(self, splits: Sequence[HeldOut], num_items: int) -> None:
@@ -34,29 +34,32 @@ class Ranking:
 
     @property
     def blocks(self) -> Int[np.ndarray, " answer"]:
-        """The held-out item of all that is held out."""
+        """The item of each held-out answer, label or link."""
         return torch.cat([one.block for one in self.splits]).numpy()
 
     def is_better(self, found: Trial, best: Trial, direction: int) -> bool:
-        """Whether it pays to have gone up or down the sizes."""
+        """Whether a trial with more (or fewer) components improves on the best so far."""
         if self.in_order([best, found])[0] is not found:
             return False
-        # More components that answers do not ask for have to pay by evidence.
+        # If answers do not prefer more components, the evidence must.
         if direction < 0 or not self.splits or len(self.rivals([best, found])) < 2:
             return True
         return not self.is_no_evidence(found, best)
 
     def is_no_evidence(self, larger: Trial, other: Trial) -> bool:
-        """Whether the larger ELBO is so by too little to tell."""
+        """Whether the difference of two ELBOs is too small to be evidence."""
         return (larger.elbo - other.elbo) * self.num_items <= SMALLEST_EVIDENCE
 
     def largest_elbo(self, trials: Sequence[Trial]) -> Trial:
-        """The largest ELBO, or of its form the fewest components that it is no evidence against."""
+        """The largest ELBO, or the fewest components in its form that it is no evidence against."""
         largest = max(trials, key=lambda trial: trial.elbo)
         return fewest_components(largest, trials, self.is_no_evidence)
 
     def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
-        """Trials on as many splits as the best, not worse than it by so many standard errors."""
+        """Trials that are worse than the best by less than this many standard errors.
+
+        Only those count that were tried on as many splits as the best.
+        """
         most = max(len(trial.answers) for trial in trials)
         of_all = [trial for trial in trials if len(trial.answers) == most]
         best = max(of_all, key=lambda trial: trial.score)
@@ -65,11 +68,11 @@ class Ranking:
             trial
             for trial in of_all
             if best.score - trial.score
-            < max(errors * error_of(best.answers - trial.answers, blocks), SMALLEST_GAIN)
+            < max(errors * error_of(best.answers - trial.answers, blocks), MIN_GAIN)
         ]
 
     def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Trials of one sort, best first: by the ELBO where held-out answers cannot tell them."""
+        """Trials, best first; those that held-out answers do not distinguish go by the ELBO."""
         by_score = sorted(trials, key=lambda trial: -trial.score)
         if not self.splits or not trials or not trials[0].form.of_features:
             return by_score
@@ -77,10 +80,10 @@ class Ranking:
         return rivals + [trial for trial in by_score if trial not in rivals]
 
     def by_elbo(self, trials: Sequence[Trial]) -> tuple[Trial, str]:
-        """The largest ELBO, or, of its form, the fewest components that do as well."""
+        """The largest ELBO, or the fewest components in its form that do as well."""
         first = max(trials, key=lambda trial: trial.elbo)
         best = fewest_components(first, trials, is_within_error)
-        said = f"of {len(trials)} candidates; nothing held out"
+        among = f"of {len(trials)} candidates; nothing held out"
         if best is first:
-            return best, f"largest ELBO {said}"
-        return best, f"fewest components within a standard error of the largest ELBO {said}"
+            return best, f"largest ELBO {among}"
+        return best, f"fewest components within a standard error of the largest ELBO {among}"

@@ -1,4 +1,4 @@
-"""The trials of a plan: which candidates are fitted, to which part of the data."""
+"""The search over candidates: which are fitted, and to which part of the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
@@ -30,34 +30,47 @@ from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
-    unlike_items,
+    without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
 from pyro_crowdclust.interface.recipe import is_supervised
-from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 
-# Why answers had no part in the clusters ends so.
-ALONE = "the clusters of the features alone, and answers move only the items that they are about"
-_BY_ANSWERS = (
-    "nothing predicts held-out answers about other items clearly better than chance, and answers "
-    "about the same items do: the clusters of the answers alone"
+# The end of the reason why clusters were not learned from answers.
+ALONE = (
+    "clusters are learned from the features alone, and answers move only the items that they are "
+    "about"
 )
-# Of so many held-out answers about items of which no other is heard it can be said that they are
+_BY_ANSWERS = (
+    "nothing predicts held-out answers about other items clearly better than chance, but answers "
+    "about the same items do: clusters are learned from the answers alone"
+)
+# With fewer held-out answers about items without other answers, it is not clear that they are
 # not predicted.
-_FEWEST_OF_OTHERS = 40
+_MIN_OTHERS = 40
 
 
 class Search:
-    """The trials of a plan."""
+    """A search over the candidates of a plan.
+
+    Parameters
+    ----------
+    plan
+        The data, and what to try.
+    seed
+        Seed of starts, items and splits.
+    progress
+        Whether to show a progress bar.
+    """
 
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
@@ -68,71 +81,79 @@ class Search:
             data = some_items(data, connected_items(data, plan.max_items, generator))
         num_items = data.num_items
         if plan.max_groups is not None:
-            data = unlike_items(data, plan.max_groups)
+            data = without_near_copies(data, plan.max_groups)
         self.num_near_copies = num_items - data.num_items
         made = [split(data, plan.share, generator) for _ in range(plan.num_splits)]
         splits = [one for one in made if one is not None]
         self.data, self.splits = data, splits
         self.ranking = Ranking(splits, data.num_items)
-        # What forms make of the data, and what makes their ELBO comparable.
+        # The coordinates of each form, and the term that makes its ELBO comparable.
         self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
         self.interrupted = self.found_records = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
     def best(self) -> tuple[Trial, str]:
-        """Run the search; the winner and why it is."""
+        """Run the search; returns the winner, and the reason for it."""
         try:
             return self.search()
         except KeyboardInterrupt:
             if not self.trials:
                 raise
             self.interrupted = True
-            # Without answers there are ELBOs as well, which are no scores of answers held out.
+            # Trials without answers have an ELBO only, which does not compare with held-out scores.
             best = max(self.trials, key=lambda trial: (trial.held_out is not None, trial.score))
             return best, f"best of {len(self.trials)} candidates when the search was interrupted"
 
     def search(self) -> tuple[Trial, str]:
-        """Try the candidates; answers that nothing is learned from have no part in the clusters."""
+        """Try the candidates, with the answers and, if nothing predicts these, without them."""
         silent = self.plan.alone
         if silent is not None and not self.splits:
-            return self.without_answers(silent)[0], f"answers are too few to hold some out: {ALONE}"
-        best, reason = self.best_heard()
+            return self.without_answers(silent)[
+                0
+            ], f"there are too few answers to hold some out: {ALONE}"
+        best, reason = self.best_with_answers()
         if self.plan.may_be_records:
-            by_features = partial(self.whole_fit_of, best)
+            by_features = partial(self.complete_fit_of, best)
             self.found_records = partition_predicts_best(self.data, self.seed, by_features)
             if self.found_records:
                 return best, reason
         if silent is None:
             return best, reason
-        if self.tells_of_answers(best):
-            by_answers = None if self.tells_of_others(best) else self.of_answers(None)
+        if self.predicts_answers(best):
+            by_answers = None if self.predicts_other_items(best) else self.answers_only_trial(None)
             return (best, reason) if by_answers is None else (by_answers, _BY_ANSWERS)
         alone, fitted = self.without_answers(silent)
-        by_answers = None if fitted is None else self.of_answers(self.beside(alone, fitted))
+        by_answers = (
+            None
+            if fitted is None
+            else self.answers_only_trial(self.fits_at_fixed_components(alone, fitted))
+        )
         if by_answers is not None:
             return by_answers, _BY_ANSWERS
-        if alone.clusters == 1:  # which no answer can spoil
+        if alone.clusters == 1:  # answers cannot make it worse
             return best, reason
         return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
 
-    def best_heard(self) -> tuple[Trial, str]:
-        """Try the candidates on all that is said of the items."""
+    def best_with_answers(self) -> tuple[Trial, str]:
+        """Try the candidates on the data with all supervision."""
         with self.bar:
             first = self.first_trials()
             for of_features in (True, False):
-                alike = [trial for trial in first if trial.form.of_features == of_features]
-                for rank, trial in enumerate(self.ranking.in_order(alike)[: self.plan.best_forms]):
+                same_sort = [trial for trial in first if trial.form.of_features == of_features]
+                for rank, trial in enumerate(
+                    self.ranking.in_order(same_sort)[: self.plan.best_forms]
+                ):
                     if of_features or trial.clusters == trial.num_components:
                         self.climb(trial, 1)
                     self.climb(trial, -1, to_end=rank == 0 and not self.splits)
             return self.by_answers() if self.splits else self.ranking.by_elbo(self.trials)
 
-    def tells_of_answers(self, best: Trial) -> bool:
-        """Whether held-out answers are clearly no matter of chance.
+    def predicts_answers(self, best: Trial) -> bool:
+        """Whether some candidate predicts held-out answers clearly better than chance.
 
-        Chance knows what workers say how often, and nothing of the items. Any candidate will do
-        that was tried on as many splits as the best.
+        Chance knows how often each worker gives each label, and nothing about the items. All
+        candidates count that were tried on as many splits as the best.
         """
         number = len(best.answers)
         chance, ends = self.by_chance(number)
@@ -142,15 +163,16 @@ class Search:
             if len(trial.answers) == number
         )
 
-    def tells_of_others(self, best: Trial) -> bool:
-        """Whether those are, too, that are about items of which no other answer is heard.
+    def predicts_other_items(self, best: Trial) -> bool:
+        """Whether the best also predicts answers about items that have no answers in the fit.
 
-        Where most items have answers some of those that are held out are others, which any
-        clusters predict that items are moved to by answers. Of few it is not denied.
+        Where most items have answers, some of the held-out answers are about items with others in
+        the fit, and those are predicted by any clusters to which answers can move items. True if
+        there are too few of the former to say.
         """
         number = len(best.answers)
         of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
-        if of_others.all() or of_others.sum() < _FEWEST_OF_OTHERS:
+        if of_others.all() or of_others.sum() < _MIN_OTHERS:
             return True
         chance, ends = self.by_chance(number)
         gain = gain_by_a_part(best.answers, chance)
@@ -159,19 +181,19 @@ class Search:
     def by_chance(
         self, number: int
     ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
-        """Of so many held-out answers about pairs what chance says, and their two items."""
+        """Log-probabilities by chance of the first held-out answers, and their two items."""
         splits = self.pair_splits()
         chance = np.concatenate([one.by_chance for one in splits])
         return chance[:number], ends_of(splits)[:, :number]
 
     def pair_splits(self) -> list[Split]:
-        """Those of which answers about pairs are held out."""
+        """The splits in which answers about pairs are held out."""
         return [one for one in self.splits if isinstance(one, Split)]
 
     def without_answers(self, silent: Plan) -> tuple[Trial, Fitted | None]:
-        """The winner of the search without answers, in whose components answers have no part.
+        """The winner of a search without answers, whose components depend on the features alone.
 
-        With its fit, if any answers were held out of it.
+        Returns its fit, too, if there are held-out answers.
         """
         fitted = None
         search = Search(silent, self.seed, not self.bar.disable)
@@ -179,44 +201,47 @@ class Search:
         self.interrupted = search.interrupted
         alone = replace(best, by_item=None, hears=False)
         if self.splits and not search.interrupted:
-            fitted = with_overlaps_joined(search.whole_fit_of(best, search.data))
-            alone = replace(alone, by_weight=self.heard_beside(fitted))
+            fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
+            alone = replace(alone, by_weight=self.scores_at_fixed_components(fitted))
         self.trials += [
             alone if one is best else replace(one, hears=False) for one in search.trials
         ]
         return alone, fitted
 
     @staticmethod
-    def beside(alone: Trial, fitted: Fitted) -> Callable[[CrowdData], Fitted] | None:
-        """What hears answers beside the clusters of the winner without any; None where it has one.
+    def fits_at_fixed_components(
+        alone: Trial, fitted: Fitted
+    ) -> Callable[[CrowdData], Fitted] | None:
+        """A function that adds answers to the clusters of the winner without answers.
 
         Parameters
         ----------
         alone, fitted
             The winner without answers, and its fit.
+
+        Returns
+        -------
+        From data with answers to a fit, or None if the winner has a single cluster.
         """
         if alone.clusters == 1:
             return None
-        return lambda data: with_answers_heard(fitted, data, alone.feature_weight)
+        return lambda data: with_answers_added(fitted, data, alone.feature_weight)
 
-    def of_answers(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
-        """Clusters of the answers alone, if they predict answers that features' clusters do not."""
+    def answers_only_trial(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
+        """Clusters from answers alone, if they predict answers better than those of features."""
         number = clusters_supported_by_answers(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
-    def heard_beside(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
-        """Log-probability of the held-out answers where answers have no part in the components.
-
-        Of few items, of which some rows may have gaps.
-        """
+    def scores_at_fixed_components(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
+        """Log-probability of held-out answers if answers do not change the components."""
         of_splits = []
         for one in self.splits:
-            read = (with_answers_heard(fitted, one.data, weight) for weight in WEIGHTS)
+            read = (with_answers_added(fitted, one.data, weight) for weight in WEIGHTS)
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
 
     def first_trials(self) -> list[Trial]:
-        """Every form with as many components, heavy tails of the kind that does best without."""
+        """Every form with ``first_size`` components; heavy tails only for the best kind without."""
         forms = [form for form in self.plan.forms if form.of_features or self.splits]
         tried = [
             self.try_out(form, self.plan.first_size) for form in forms if form.heavier_than is None
@@ -231,10 +256,11 @@ class Search:
         ]
 
     def climb(self, trial: Trial, direction: int, to_end: bool = False) -> None:
-        """Try ever more, or fewer, components until it has not paid twice in a row.
+        """Try more and more (or fewer and fewer) components until there were two losses in a row.
 
-        Fewer that do as well are no loss, and fewer that are clearly worse are the last. Or try
-        them ``to_end``, as ELBOs of single starts go up and down where columns are many.
+        With held-out answers, one loss ends it. Fewer components that do as well are no loss; fewer
+        that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single
+        starts go up and down where there are many columns.
         """
         sizes = list(self.plan.sizes)
         place, best, losses = sizes.index(trial.num_components), trial, 0
@@ -244,7 +270,7 @@ class Search:
             if not 0 <= place < len(sizes):
                 return
             found = self.try_out(trial.form, sizes[place])
-            # A regression on which clusters are left over has room enough.
+            # A regression that leaves clusters empty does not need more of them.
             to_spare = not trial.form.of_features and found.clusters < found.num_components
             if direction > 0 and to_spare:
                 return
@@ -257,7 +283,7 @@ class Search:
             losses = 0 if direction < 0 and loss <= error else losses + 1
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
-        """Fit a candidate without the answers of a split, and predict these."""
+        """Fit a candidate to a split, and score what is held out."""
         started = time.perf_counter()
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
@@ -281,14 +307,14 @@ class Search:
         return trial
 
     def elbo_of(self, form: Form, result: Fitted) -> float:
-        """What compares a candidate with those of other forms and numbers of components."""
+        """The ELBO in nats an item, comparable between forms and numbers of components."""
         if not form.of_features:
             return np.nan
         elbo = result.elbo + log_orders(result.component_probabilities)
         return elbo / self.data.num_items + self.place_of(form)[1]
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
-        """A candidate, fitted in short: from one start, or from the better of two."""
+        """Fit a candidate briefly, from one start or from the better of two."""
         recipe = form.recipe(data, num_components, self.place_of(form)[0])
         options: dict[str, Any] = {"epochs": form.epochs, "stopping": Stopping(tolerance=1e-3)}
         attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
@@ -297,12 +323,12 @@ class Search:
         others = starts_of_numbers(recipe, data)
         return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
 
-    def whole_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
-        """The same of what was tried, to other data; half of a fit says nothing of them."""
+    def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
+        """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
         return whole(self.fit_of(trial.form, trial.num_components, data))
 
     def place_of(self, form: Form) -> tuple[Identity, float]:
-        """The coordinates of a form, and what makes its ELBO comparable."""
+        """The coordinates of a form, and the term that makes its ELBO comparable."""
         place = form.emission, form.to_compare
         if place not in self.coordinates:
             made = form.emission(self.data)
@@ -313,7 +339,7 @@ class Search:
 
     @staticmethod
     def by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
-        """``log sum_k pi_k p(x_i | k)``, but for constants, of items of which nothing is said."""
+        """``log sum_k pi_k p(x_i | k)`` up to constants; None if there is supervision."""
         data = result.data
         if data.has_answers or is_supervised(data):
             return None
@@ -321,13 +347,13 @@ class Search:
 
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
-        """What the held-out answers are worth to the result at every weight of the features."""
+        """Log-probability of what is held out, at every weight of the features."""
         each = (weighted(result, weight) for weight in weights_for(form))
         workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
 
     def by_answers(self) -> tuple[Trial, str]:
-        """The candidate with the largest ELBO of those that answers cannot tell from the best."""
+        """The best by answers; among those that answers do not distinguish, by the ELBO."""
         for number in range(1, len(self.splits)):
             rivals = self.ranking.rivals(self.trials)
             if len(rivals) == 1:
@@ -341,11 +367,14 @@ class Search:
                 self.trials[place] = replace(trial, by_weight=both, seconds=seconds)
         rivals = self.ranking.rivals(self.trials, errors=1.0)
         first = max(rivals, key=lambda trial: trial.score)
-        alike = [one for one in rivals if one.form.of_features == first.form.of_features]
-        best = self.ranking.largest_elbo(alike) if first.form.of_features else first
-        said = self.splits[0].sentence(best.score)
+        same_sort = [one for one in rivals if one.form.of_features == first.form.of_features]
+        best = self.ranking.largest_elbo(same_sort) if first.form.of_features else first
+        sentence = self.splits[0].sentence(best.score)
         if len(rivals) == 1:
-            return best, f"{said}, better than by any other candidate"
+            return best, f"{sentence}, better than by any other candidate"
         if not first.form.of_features:
-            return best, f"{said}; {len(rivals) - 1} others do about as well"
-        return best, f"{said}; of {len(alike)} candidates that do as well it has the largest ELBO"
+            return best, f"{sentence}; {len(rivals) - 1} others do about as well"
+        return (
+            best,
+            f"{sentence}; of {len(same_sort)} candidates that do as well it has the largest ELBO",
+        )

@@ -1,4 +1,4 @@
-"""Some of the items, with what is said of them: enough to try a candidate on."""
+"""Subsets of the items, with their supervision, to which candidates are fitted."""
 
 from __future__ import annotations
 
@@ -10,105 +10,106 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.some_items import some_items
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface.candidates.atoms import atoms_of
 from pyro_crowdclust.interface.candidates.coordinates import deviations, is_real
-from pyro_crowdclust.interface.candidates.near_copies import MOST_CLUSTERS, near_alike
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS, near_copy_groups
 from pyro_crowdclust.interface.candidates.rounding import (
-    are_fine,
-    first_alike,
-    log_chance_alike,
+    first_equal,
+    have_fine_steps,
+    log_chance_equal,
     numbers_in,
 )
 from pyro_crowdclust.partitions import AskedPairs
 
-# Of answers about fewer pairs of different rows no two parts tell each other, however many they
-# are: as many as must be held out and kept of answers.
-_LEAST_ASKED = 40
-# Copies are taken for such if less likely by chance.
+# Copies of rows are kept if there were otherwise answers about fewer pairs than this: the answers
+# could not predict each other, as 20 must be held out, and 20 be left.
+_MIN_ASKED = 40
+# Equal rows are treated as copies if they are less probable than this by chance.
 _CHANCE = 0.05
-# Of so many different rows it is no chance that the numbers of their copies have a common divisor.
-_LEAST_REPEATED = 10
+# With this many different rows, it is no coincidence if the numbers of their copies have a common
+# divisor.
+_MIN_REPEATED = 10
 
 
 def distinct_items(data: CrowdData) -> CrowdData:
-    """Each row of features once, with all that is said of its copies; few possible rows as ever.
+    """The data with each row of features once, together with the supervision of all its copies.
 
-    Components that sit on copies of one row have densities without bound, and to know an item is no
-    help with others if it is to know its copies. Answers and links between copies are left out.
+    Components on copies of one row have densities without bound, and predicting a copy of a known
+    item is no evidence about other items. Answers and links between copies are left out.
 
-    Rows may be alike by chance, and then all count: with c_j the chance that two items of a cluster
-    have the same number (``log_chance_alike``), as many of N rows as are, O pairs, would be with
-    probability (Markov)
+    Rows may also be equal by chance, and then all of them count. With c_j the chance that two items
+    of a cluster have the same number in column j (``log_chance_equal``), the probability of at
+    least O pairs of equal rows among N rows, as observed, is at most (Markov)
 
-        N^2 / 2 prod_j c_j^(1 / 2) / O > .05
+        N^2 / 2 prod_j c_j^(1 / 2) / O,
 
-    of the numbers that are there, and are not those that many items have (``atoms_of``). Half of
-    the columns count, since in a cluster some follow from others. Where every row is there two, or
-    three, or more times as often, as in a table that was joined with another, it is no chance
-    whatever the numbers. All rows count, too, where there are too few different ones for what is
-    said of others to be predicted.
+    and rows count as equal by chance if this is above .05. Only numbers are considered that are not
+    missing, and not shared by many items (``atoms_of``). The exponent counts half of the columns,
+    since some follow from others in a cluster. If every row occurs two, three or more times, as in
+    a table that was joined with another, this is no coincidence, whatever the numbers. All rows
+    count, too, if there are otherwise too few for answers to be predicted.
     """
     if data.features_in_memory is None:
         return data
-    alike = first_alike(_rows_of(data))
-    once = _one_of_each(data, _first_of_repeated(alike))
+    first_of_each = first_equal(_rows_of(data))
+    once = _one_of_each(data, _first_of_repeated(first_of_each))
     if once is not data:
-        alike = first_alike(_rows_of(once))
-    distinct = _one_of_each(once, _first_of_unlikely(once, alike))
-    return data if _num_asked(distinct) < _LEAST_ASKED <= _num_asked(data) else distinct
+        first_of_each = first_equal(_rows_of(once))
+    distinct = _one_of_each(once, _first_of_unlikely(once, first_of_each))
+    return data if _num_asked(distinct) < _MIN_ASKED <= _num_asked(data) else distinct
 
 
-def _first_of_repeated(alike: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
-    """Of a table that was repeated as a whole where each row is first; else each its own place."""
-    own = np.arange(len(alike))
-    _, kind, number = np.unique(alike, return_inverse=True, return_counts=True)
+def _first_of_repeated(first_of_each: Int[np.ndarray, " item"]) -> Int[np.ndarray, " item"]:
+    """The first copy of each row if the whole table was repeated; else each row's own position."""
+    own = np.arange(len(first_of_each))
+    _, kind, number = np.unique(first_of_each, return_inverse=True, return_counts=True)
     times = np.gcd.reduce(number)
-    if times < 2 or len(number) < _LEAST_REPEATED:
+    if times < 2 or len(number) < _MIN_REPEATED:
         return own
     order = kind.argsort(kind="stable")
-    # Every group begins at a multiple of it.
+    # The sorted order is cut into runs of ``times`` copies; the first of each run is kept.
     first = np.empty_like(own)
     first[order] = order[own - own % times]
     return first
 
 
 def _first_of_unlikely(
-    data: CrowdData, alike: Int[np.ndarray, " item"]
+    data: CrowdData, first_of_each: Int[np.ndarray, " item"]
 ) -> Int[np.ndarray, " item"]:
-    """Where the first row is that is the same as each, of those that are hardly so by chance."""
+    """The first row equal to each, where rows are hardly equal by chance; else the own position."""
     rows = _rows_of(data)
-    number = np.unique(alike, return_counts=True)[1]
+    number = np.unique(first_of_each, return_counts=True)[1]
     num_alike = max((number * (number - 1)).sum() / 2, 1)
-    tell = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
-    log_chance = log_chance_alike(np.where(tell, rows, np.nan), is_real(data).numpy())
-    log_alike = np.where(tell, log_chance, 0.0).sum(1) / 2
-    are_told_apart = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE * num_alike)
-    return np.where(are_told_apart, alike, np.arange(len(rows)))
+    counts = ~np.isnan(rows) & (rows != atoms_of(data).numpy())
+    log_chance = log_chance_equal(np.where(counts, rows, np.nan), is_real(data).numpy())
+    log_alike = np.where(counts, log_chance, 0.0).sum(1) / 2
+    are_copies = log_alike + np.log(len(rows) ** 2 / 2) < np.log(_CHANCE * num_alike)
+    return np.where(are_copies, first_of_each, np.arange(len(rows)))
 
 
 def _num_asked(data: CrowdData) -> int:
-    """About how many pairs of items there are answers."""
+    """The number of pairs of items that have answers."""
     if data.answers is None:
         return 0
     return AskedPairs.of(data.answers.items, data.num_items).num_pairs
 
 
-def unlike_items(data: CrowdData, max_clusters: int = MOST_CLUSTERS) -> CrowdData:
-    """One row of every group of near-copies, with all that is said of them.
+def without_near_copies(data: CrowdData, max_clusters: int = MAX_CLUSTERS) -> CrowdData:
+    """The data with one row of every group of near-copies, with the supervision of all of them.
 
-    These are as little independent of each other as copies are, and components would sit on them.
-    Near are columns of fine steps, all others are the same; rows with gaps are as they are, and so
-    are groups that may be clusters (``near_alike``).
+    Near-copies are as dependent as copies, and components would collapse on them. Rows of a group
+    are close in columns with fine steps, and equal in all others. Data with gaps are not changed,
+    and groups that may be clusters are kept (``near_copy_groups``).
     """
     if data.features_in_memory is None or data.has_gaps:
         return data
-    rows, fine = _rows_of(data), are_fine(data)
+    rows, fine = _rows_of(data), have_fine_steps(data)
     if not fine.any():
         return data
     points = rows[:, fine]
-    group = near_alike((points - points.mean(0)) / deviations(points), max_clusters)
-    return _one_of_each(data, first_alike(np.column_stack([group, rows[:, ~fine]])))
+    group = near_copy_groups((points - points.mean(0)) / deviations(points), max_clusters)
+    return _one_of_each(data, first_equal(np.column_stack([group, rows[:, ~fine]])))
 
 
 def _rows_of(data: CrowdData) -> Float[np.ndarray, "item column"]:
@@ -116,9 +117,9 @@ def _rows_of(data: CrowdData) -> Float[np.ndarray, "item column"]:
 
 
 def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
-    """The items that are the first of their kind, with what is said about all of it.
+    """The items that are the first of their group, with the supervision of the whole group.
 
-    Of known labels that is the first, where the copies have several.
+    If the copies have several known labels, the first one counts.
     """
     of = torch.from_numpy(first)
     kept = of.unique()
@@ -142,10 +143,11 @@ def _one_of_each(data: CrowdData, first: Int[np.ndarray, " item"]) -> CrowdData:
 def connected_items(
     data: CrowdData, number: int, generator: torch.Generator
 ) -> Int[Tensor, " item"]:
-    """Positions of so many items, at most three quarters of them for what is said of them, sorted.
+    """Sorted positions of ``number`` items, of which at most three quarters have supervision.
 
-    Items with a known label come first. Then these grow along answers and links from items at
-    random, so that there are some between them; the others are drawn from all that are left.
+    Items with known labels come first. Then items are added along answers and links from random
+    items, so that there are answers and links among them; the others are drawn from all that are
+    left.
 
     Examples
     --------
@@ -158,24 +160,24 @@ def connected_items(
     if data.placements is not None:
         order[data.annotated_items] -= 1
     reached = torch.zeros(data.num_items, dtype=torch.bool)
-    most = 3 * number // 4
+    max_supervised = 3 * number // 4
     if data.known is not None:
         labelled = (data.known >= 0).nonzero().squeeze(1)
-        reached[labelled[order[labelled].argsort()[:most]]] = True
+        reached[labelled[order[labelled].argsort()[:max_supervised]]] = True
     pairs = [of for of in (data.answers, data.links) if of is not None]
     if pairs:
         left = torch.cat([of.left for of in pairs])
         right = torch.cat([of.right for of in pairs])
         asked = torch.cat([left, right]).unique()
-        wanted = min(most, int(reached.sum()) + int((~reached[asked]).sum()))
+        wanted = min(max_supervised, int(reached.sum()) + int((~reached[asked]).sum()))
         while (count := int(reached.sum())) < wanted:
-            beside = torch.cat([right[reached[left]], left[reached[right]]]).unique()
-            beside = beside[~reached[beside]]
-            if not len(beside):
+            neighbours = torch.cat([right[reached[left]], left[reached[right]]]).unique()
+            neighbours = neighbours[~reached[neighbours]]
+            if not len(neighbours):
                 rest = asked[~reached[asked]]
                 some = 1 + wanted // 100
-                beside = rest[torch.randperm(len(rest), generator=generator)[:some]]
+                neighbours = rest[torch.randperm(len(rest), generator=generator)[:some]]
             some = wanted - count
-            reached[beside[torch.randperm(len(beside), generator=generator)[:some]]] = True
+            reached[neighbours[torch.randperm(len(neighbours), generator=generator)[:some]]] = True
     order[reached] -= 1
     return order.argsort()[:number].sort().values

@@ -1,4 +1,4 @@
-"""A candidate that was tried, and by how much it is better than another."""
+"""Trials: candidates with their scores, and how two of them compare."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.results.comparison import error_of_mean
 
-# Predictions of held-out answers that differ by less than this, in nats an answer, are as good.
-SMALLEST_GAIN = 0.005
-# Of candidates that answers cannot tell apart so many are tried on another split.
-MOST_RIVALS = 4
+# Predictions of held-out answers that differ by less than this, in nats an answer, count as equal.
+MIN_GAIN = 0.005
+# Of candidates that held-out answers do not distinguish, this many are tried on another split.
+MAX_RIVALS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,21 +27,20 @@ class Trial:
     form, num_components
         The candidate.
     elbo
-        Nats an item, of all orders of the components (``log_orders``), as ``Form.to_compare`` has
-        it; NaN of a form without a density of features.
+        ELBO in nats an item, over all orders of the components (``log_orders``), made comparable by
+        ``Form.to_compare``; NaN for a form without a density of features.
     by_weight
         Log-probability of every held-out answer, a row for every weight of the features that the
         form can have (``weights_for``); None without answers.
     clusters
-        In use.
+        Number of clusters in use.
     seconds
-        Of its fits.
+        Duration of its fits.
     by_item
-        Log-density of every item but for what is the same for all numbers of components; None
-        where something is said of the items.
+        Log-density of every item, up to constants that do not depend on the number of components;
+        None if there is any supervision.
     hears
-        Whether answers, if there are any, were heard when it was fitted, and not the features
-        alone.
+        Whether it was fitted to the answers, too, if there are any, and not to the features alone.
     """
 
     form: Form
@@ -62,22 +61,22 @@ class Trial:
 
     @property
     def held_out(self) -> np.ndarray | None:
-        """Log-probability of all that is held out at this weight; None of nothing."""
+        """Log-probability of everything held out, at this weight; None if nothing is."""
         return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
 
     @property
     def answers(self) -> np.ndarray:
-        """Log-probability of all that is held out, if anything is."""
+        """Log-probability of everything held out; empty if nothing is."""
         return np.empty(0) if self.held_out is None else self.held_out
 
     @property
     def score(self) -> float:
-        """What the search climbs: held-out answers, or the ELBO where there are none."""
+        """What the search maximizes: the score of held-out answers, or the ELBO without any."""
         return self.elbo if self.held_out is None else float(self.held_out.mean())
 
 
 def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
-    """The trials, a row each, and which of them was chosen."""
+    """A table of the trials, with a column that marks the chosen one."""
     return pd.DataFrame(
         {
             "features": [trial.form.features for trial in trials],
@@ -95,9 +94,10 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
 
 
 def elbo_error(one: Trial, other: Trial) -> float:
-    """Standard error of the difference of two ELBOs, as of other items of the same kind.
+    """Standard error of the difference of two ELBOs, over other items from the same distribution.
 
-    That of the mean difference of the items' log-densities (Vuong 1989); 0 where these are unknown.
+    It is that of the mean difference of the items' log-densities (Vuong 1989), and 0 if these are
+    unknown.
     """
     if one.by_item is None or other.by_item is None:
         return 0.0
@@ -105,21 +105,21 @@ def elbo_error(one: Trial, other: Trial) -> float:
 
 
 def fewest_components(
-    largest: Trial, trials: Sequence[Trial], are_alike: Callable[[Trial, Trial], bool]
+    largest: Trial, trials: Sequence[Trial], are_equal: Callable[[Trial, Trial], bool]
 ) -> Trial:
-    """Of the form of the largest ELBO the fewest components that do as well."""
+    """The trial with the fewest components that does as well as the largest, in the same form."""
     of_form = [trial for trial in trials if trial.form == largest.form]
-    alike = [trial for trial in of_form if are_alike(largest, trial)]
-    return min(alike, key=lambda trial: trial.num_components)
+    as_good = [trial for trial in of_form if are_equal(largest, trial)]
+    return min(as_good, key=lambda trial: trial.num_components)
 
 
 def is_within_error(larger: Trial, other: Trial) -> bool:
-    """Whether the larger ELBO is so by no more than a standard error."""
+    """Whether two ELBOs differ by no more than a standard error."""
     return larger.elbo - other.elbo <= elbo_error(larger, other)
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:
-    """Of candidates that do about as well those that can win: the best and the largest ELBOs."""
+    """Those of equally good candidates that can win: the best and those with the largest ELBOs."""
     best, *others = sorted(rivals, key=lambda trial: -trial.score)
     others.sort(key=lambda trial: -trial.elbo if trial.form.of_features else np.inf)
-    return [best, *others[: MOST_RIVALS - 1]]
+    return [best, *others[: MAX_RIVALS - 1]]

@@ -1,1 +1,1 @@
-"""The choice of a model of class labels and features, by held-out labels."""
+"""Choice of a model of class labels and features, by how well it predicts held-out labels."""

@@ -1,4 +1,4 @@
-"""The models of labels and features that a classification tries."""
+"""The candidates of ``classify``: models of labels and features."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     near_landmarks,
     power_transformed,
     standardized,
-    telling,
     with_categories,
     without_gaps,
+    without_redundant,
 )
-from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
+from pyro_crowdclust.interface.candidates.deviating import deviation_bounds, without_deviating
 from pyro_crowdclust.interface.candidates.directions import (
     all_as_numbers,
-    lengths_are_unlike,
+    lengths_differ,
     named,
     projected,
 )
-from pyro_crowdclust.interface.candidates.forms import MOST_FULL, PROCESSES, REGRESSION
+from pyro_crowdclust.interface.candidates.forms import MAX_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.class_choice.search import ClassCandidate
 from pyro_crowdclust.interface.class_choice.workers import Workers
@@ -42,22 +42,22 @@ from pyro_crowdclust.mixture import (
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.transforms import Landmarks, Within
 
-# Of more columns than MOST_FULL so many principal directions are taken.
+# Numbers of principal directions if there are more columns than MAX_FULL.
 _DIRECTIONS = (20, 40)
-# Features may count less than Gaussians say, but not next to nothing.
+# Features may count less than Gaussians imply, but not almost nothing.
 _SHARPNESS = WEIGHTS[:-1]
-# More pseudo-items than there are items: all classes share one covariance, which is learned.
+# With more pseudo-items than there are items, all classes share one covariance, which is learned.
 _SHARED = 1000.0
-# Landmarks of one at most, and how often their number squared times that of the classes.
-_LANDMARKS, _MOST_PRODUCTS = 100, 40_000
-# Scores deviate so much at first.
+# Largest number of landmarks, and of its square times the number of classes.
+_LANDMARKS, _MAX_PRODUCTS = 100, 40_000
+# Standard deviation of the scores at the start.
 _SCALE = 4.0
 
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
-    """The labels alone, and every kind of model in every coordinates."""
-    bounds = bounds_of(data) if _num_numbers(data) <= MOST_FULL else None
-    data = data if bounds is None else believed(data, *bounds)
+    """The labels alone, and every kind of model in all coordinates."""
+    bounds = deviation_bounds(data) if _num_numbers(data) <= MAX_FULL else None
+    data = data if bounds is None else without_deviating(data, *bounds)
 
     def read(emission: Identity) -> Identity:
         return emission if bounds is None else Within(emission, *bounds)
@@ -70,11 +70,11 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     found = [ClassCandidate("none", "labels alone", _alone)]
     for name, emission in coordinates.items():
         for kind, make in _KINDS.items():
-            # A regression cannot leave out what is missing.
+            # A regression needs complete rows.
             own = whole[name] if kind == REGRESSION else emission
             found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
     if "powers" in whole:
-        number = int(min(_LANDMARKS, (_MOST_PRODUCTS / data.num_classes) ** 0.5))
+        number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
         one = near_landmarks(data, whole["powers"], number, width=1.0)
         for kind, width in PROCESSES.items():
             near = Landmarks(whole["powers"], one.landmarks, width * one.width)
@@ -84,10 +84,13 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
     num_numbers = _num_numbers(data)
-    if num_numbers <= MOST_FULL:
+    if num_numbers <= MAX_FULL:
         places = {"columns": standardized, "powers": power_transformed}
-        return {name: with_categories(telling(place, data), data) for name, place in places.items()}
-    equal_length = bool(is_real(data).all()) and lengths_are_unlike(data)
+        return {
+            name: with_categories(without_redundant(place, data), data)
+            for name, place in places.items()
+        }
+    equal_length = bool(is_real(data).all()) and lengths_differ(data)
     inner = all_as_numbers(data, equal_length)
     most = min(num_numbers, data.num_items) - 1
     return {
@@ -97,12 +100,12 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
 
 
 def _sharpness(kind: str) -> tuple[float, ...]:
-    """A regression has seen no more than it was told, and is as sure as it should be."""
+    """Weights of features that may be tried; a regression is already calibrated by the labels."""
     return (1.0,) if kind == REGRESSION else _SHARPNESS
 
 
 def _num_numbers(data: CrowdData) -> int:
-    """Of an item, with one for every category."""
+    """How many numbers an item has, with one for every category."""
     return with_categories(Identity(), data).latent_size(math.prod(feature_shape(data)))
 
 
@@ -155,9 +158,9 @@ def _fitted(
     return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 
 
-# What fits some data in these coordinates, with options of fit, and such workers.
+# Fits a model in these coordinates to data, with options of fit, and these workers.
 _Model = Callable[[Identity, CrowdData, dict[str, Any], Workers], Fitted]
-# Models of labels and features, in words.
+# Models of labels and features, by their names in the table.
 _KINDS: dict[str, _Model] = {
     "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),
     "full Gaussians": _gaussians,

@@ -1,4 +1,4 @@
-"""The trials of a classification: which candidates predict labels of held-out items."""
+"""The search of ``classify``: how well candidates predict labels of held-out items."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
-# Steps in which what is no worker settles at the vote; a regression takes some, all else one.
+# Steps of the start, in which the other parameters are fitted to the vote: a regression needs
+# several, all others one.
 _STEPS = 10
-# Of fewer items no share of right ones is clearly no chance, and a gain of so many nats is enough.
-_FEWEST, _GAIN = 20, 0.5
+# With fewer items no share of right ones is clearly above chance: then this gain in nats is enough.
+_MIN_ITEMS, _MIN_GAIN = 20, 0.5
 # The share of the gains, the largest ones, that count as the largest of the others.
 _LARGEST = 0.02
-# Beside n held-out items features are taken to have misled about so many more.
+# In addition to the held-out items, features are assumed to have misled about this many items.
 _MISLED = 0.5
 
 
@@ -47,13 +48,13 @@ class ClassCandidate:
     Attributes
     ----------
     features
-        What it is on, in words.
+        Its coordinates, in words.
     kind
-        What it is, in words.
+        The kind of model, in words.
     fit
-        Fits it to some data, with options of ``fit``, and such workers.
+        Fits it to data, with options of ``fit``, and assumptions about the workers.
     sharpness
-        How much what features say of a class may count once it is fitted, 1 first.
+        Weights that the features' evidence about classes may have after the fit, 1 first.
     """
 
     features: str
@@ -69,14 +70,14 @@ class ClassTrial:
     Attributes
     ----------
     candidate
-        Which one.
+        The candidate.
     own
-        Log-probability of all labels of each held-out item together, a row for every ``sharpness``
-        of the candidate.
+        Joint log-probability of all labels of each held-out item, a row for every ``sharpness`` of
+        the candidate.
     of_others
-        The mean of what it would be with the labels of another item of the same part.
+        The mean of this log-probability with the labels of another item of the same part.
     seconds
-        Of its fits.
+        Duration of its fits.
     """
 
     candidate: ClassCandidate
@@ -86,55 +87,55 @@ class ClassTrial:
 
     @property
     def as_fitted(self) -> Float[np.ndarray, " item"]:
-        """Log-probability of all labels of each held-out item at a sharpness of 1."""
+        """Joint log-probability of the labels of each held-out item, at a sharpness of 1."""
         return np.asarray(self.own[0])
 
     @property
     def scores(self) -> Float[np.ndarray, " sharpness"]:
-        """What is to be expected of an item's labels, in nats.
+        """Expected joint log-probability of an item's labels, in nats, for each sharpness.
 
         With ``l_ij`` the log-probability of item j's labels as those of item i, of n items,
 
             (sum_i l_ii + 1/2 mean_{i != j} l_ij) / (n + 1/2)
 
-        As if features had misled about half an item more, the prior of Jeffreys for a rate of
-        errors. A few items about which a candidate is right do not tell how often it is, and so not
-        how sure of itself it may be.
+        This is as if features had misled about half an item more, as in Jeffreys' prior of an error
+        rate: to be right about a few items does not show how often a candidate is right, and so not
+        how certain it may be.
         """
         said, others = self.own.sum(1), self.of_others.mean(1)
         return np.asarray((said + _MISLED * others) / (self.own.shape[1] + _MISLED))
 
     @property
     def score(self) -> float:
-        """The same at the sharpness at which it is the most."""
+        """The largest of the ``scores``."""
         return float(self.scores.max())
 
     @property
     def sharpness(self) -> float:
-        """How much what features say counts."""
+        """The sharpness with the largest score."""
         return self.candidate.sharpness[int(self.scores.argmax())]
 
     @property
     def by_item(self) -> Float[np.ndarray, " item"]:
-        """Log-probability of all labels of each held-out item at this sharpness."""
+        """Joint log-probability of the labels of each held-out item, at this sharpness."""
         return np.asarray(self.own[self.scores.argmax()])
 
 
 class ClassSearch:
-    """Candidates, of which the first uses no features, on the same parts of the labelled items.
+    """Compares candidates by cross-validation over the labelled items.
 
     Parameters
     ----------
     data
         Items with features and labels.
     candidates
-        What to try; the first is what all others are compared with.
+        The candidates; the first uses no features, and all others are compared with it.
     options
-        Of ``fit``, for all of them.
+        Options of ``fit``, for all candidates.
     folds
-        Parts of the labelled items, each held out once.
+        Number of parts of the labelled items, each held out once.
     workers
-        What is taken for granted of the workers.
+        Assumptions about the workers.
     """
 
     def __init__(
@@ -152,9 +153,10 @@ class ClassSearch:
         self.interrupted = False
 
     def run(self, progress: bool) -> tuple[ClassTrial, str]:
-        """Try all of them; the trial of the one to fit to all data, and why."""
+        """Try all candidates; returns the trial of the one to fit to all data, and the reason."""
         try:
-            # The first optimizer imports parts of torch, which no fit could use if cut short.
+            # The first optimizer imports parts of torch, and later fits fail if that is
+            # interrupted.
             with WaitingInterrupt() as interrupt:
                 seed = self._options["seed"]
                 starts = [WorkersStart(seen, self._workers, seed) for seen, _ in self._parts]
@@ -187,12 +189,13 @@ class ClassSearch:
         alone, *others = self.trials
         telling = [one for one in others if self._tells(one, alone)]
         best = max(telling, key=lambda trial: trial.score, default=alone)
-        reason = "with features held-out labels are not predicted better than by chance"
+        reason = "no candidate with features predicts held-out labels clearly better than chance"
         if not others:
             reason = "features were not tried"
         if best is not alone:
             reason = (
-                "it predicts held-out labels best, as if it had been misled about half an item more"
+                "it predicts held-out labels best, computed as if features had misled it about "
+                "half an item more"
             )
         if self.interrupted:
             tried = count(len(self.trials), "candidate")
@@ -200,14 +203,14 @@ class ClassSearch:
         return best, reason
 
     def _tells(self, trial: ClassTrial, alone: ClassTrial) -> bool:
-        """Whether a candidate tells of held-out labels what those of others alone do not."""
+        """Whether a candidate predicts held-out labels better than the labels alone do."""
         number = len(alone.by_item)
-        if number < _FEWEST:
-            return (trial.score - alone.score) * (number + _MISLED) > _GAIN
+        if number < _MIN_ITEMS:
+            return (trial.score - alone.score) * (number + _MISLED) > _MIN_GAIN
         return tells(trial.as_fitted, alone.by_item, len(self.trials) - 1)
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
-        """What was tried."""
+        """The table of trials, with the reason and the score of the labels alone."""
         number = self._data.num_labels
         rows = [
             {
@@ -228,7 +231,7 @@ class ClassSearch:
 def _of_others(
     found: Float[np.ndarray, "sharpness item other"],
 ) -> Float[np.ndarray, "sharpness item"]:
-    """Means over all other items; of an item alone in its part what is said of itself."""
+    """Means over all other items; for a single item in its part, its own value."""
     number = found.shape[1]
     own = np.diagonal(found, axis1=1, axis2=2)
     return (found.sum(2) - own) / (number - 1) if number > 1 else own
@@ -269,28 +272,28 @@ def tells(
 
 
 class WorkersStart:
-    """A start at what the vote says of the workers, which is the same for all candidates.
+    """A start from priors of workers that are fitted to the vote, the same for all candidates.
 
-    Priors of the workers take many steps to settle, and features have no part in that.
+    These priors take many steps to converge, and do not depend on features.
 
     Parameters
     ----------
     data
         The labels.
     workers
-        What is taken for granted of the workers.
+        Assumptions about the workers.
     seed
-        Of the items that vote, if these are many.
+        Seed of the items in the vote, if there are many.
     """
 
     def __init__(self, data: CrowdData, workers: Workers, seed: int) -> None:
         self._model = DawidSkene(workers.annotators(data))
         generator = generator_of(seed)
-        with torch.enable_grad():  # which somebody may have switched off
+        with torch.enable_grad():  # in case gradients are switched off globally
             ClassLabelGuide(self._model).start(data, generator)
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
-        """Give the workers' priors to a model, and let all else settle at the vote."""
+        """Copy the workers' priors to a model, and fit all other parameters to the vote."""
         workers = model.annotators
         workers.load_state_dict(self._model.annotators.state_dict())
         learned = [one for one in workers.parameters() if one.requires_grad]

@@ -1,4 +1,4 @@
-"""The annotators of class labels, by what is taken for granted of the workers."""
+"""Annotators of class labels, by what is assumed about the workers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pyro_crowdclust.protocols import ClassAnnotators
 
 
 class Workers(NamedTuple):
-    """What is taken for granted of the workers.
+    """Assumptions about the workers.
 
     Attributes
     ----------
     num_communities
-        Communities of workers, whose confusion matrices are learned; 0: each worker has a prior
-        that is not learned.
+        Number of communities of workers, whose confusion matrices are learned; 0: workers have a
+        prior that is not learned.
     worth
-        As how many independent workers each counts; None: each as one.
+        The number of independent workers that each counts as; None: 1 each.
     trusted
-        Codes of those who are always right.
+        Codes of the workers who are always right.
 
     Examples
     --------
@@ -36,7 +36,7 @@ class Workers(NamedTuple):
     trusted: tuple[int, ...] = ()
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
-        """Their confusion matrices."""
+        """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
         found: ClassAnnotators = ConfusionMatrices(*size, worth=self.worth)
         if self.num_communities:

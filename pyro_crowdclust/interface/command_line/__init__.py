@@ -1,4 +1,4 @@
-"""``pyro-crowdclust``: files in, tables and a page out."""
+"""The command line ``pyro-crowdclust``: reads files, and writes tables, results and reports."""
 
 from pyro_crowdclust.interface.command_line.running import main
 

@@ -1,4 +1,4 @@
-"""What a fit's own figures say about its settings, for people who do not read figures."""
+"""Advice about settings and data in plain sentences, from the diagnostics of a fit."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from pyro_crowdclust.protocols import (
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Ending
 
-# A worker is heard if an answer counts at least so many nats.
-_HEARD = 1.0
-# A page so likely careless is worth leaving out.
+# Answers of a worker are informative if each counts at least this many nats.
+_MIN_WEIGHT = 1.0
+# Pages that are careless with more than this probability should be left out.
 _CARELESS = 0.9
-# So large a share of one word says nothing about the pairs.
+# Where more than this share of the answers is one label, they say nothing about the pairs.
 _NEARLY_ALL = 0.95
-# Features show little of what the crowd sees if held-out answers gain no more nats over chance.
-_SHOWN = 0.01
+# Features show little of what the crowd sees if the log-probability of held-out answers exceeds
+# that of chance by no more than this, in nats an answer.
+_MIN_GAIN = 0.01
 
 
 def advice(result: Fitted) -> list[str]:
-    """Sentences about settings that this fit suggests to change; none if there is nothing to say.
+    """What to change about settings or data, a sentence each; empty if nothing stands out.
 
-    - Clusters collapsed: all items are in one, though the crowd often said "different". Of answers
-      alone: same and different may be swapped.
+    - Clusters collapsed: all items are in one, though the crowd often said "different". Without
+      features: the labels "same" and "different" may be swapped.
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
     - Same and different are swapped: most answers come from workers who say the opposite.
-    - The crowd guesses: most answers come from workers who count for next to nothing.
-    - Answers had no part in the clusters, as the choice has decided: they are few, nearly all the
-      same word, or not predicted clearly better than by chance.
-    - There are no features, and answers held out are hardly predicted by any prior.
-    - The features show other things than the crowd sees: the clusters do not explain the answers.
-    - The features show little of what the crowd sees: the clusters hear the answers, but answers
-      about other items are predicted hardly better than by how often workers say "same".
-    - Workers lapsed: pages of pairs look answered without looking.
+    - The crowd guesses: most answers come from workers whose answers carry almost no weight.
+    - The chosen model does not learn clusters from the answers: they are too few, nearly all have
+      the same label, or they are not predicted clearly better than by chance.
+    - There are no features, and no prior predicts held-out answers clearly better than chance.
+    - The features show something else than the crowd sees: the clusters do not explain the answers.
+    - The features show little of what the crowd sees: the clusters are learned from the answers,
+      too, but answers about other items are predicted hardly better than by how often workers say
+      "same".
+    - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
     Examples
@@ -54,31 +56,31 @@ def advice(result: Fitted) -> list[str]:
     """
     found = []
     if isinstance(result.guide, SupportsMixture):
-        found += _of_clusters(result)
+        found += _about_clusters(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
-    if has_workers and not (found and _are_heard(result)):
-        found += _of_answers(result) or _of_lapses(result)
+    if has_workers and not (found and _answers_are_used(result)):
+        found += _about_answers(result) or _about_lapses(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
 
 
-def _of_clusters(result: Fitted) -> list[str]:
-    """Whether there are too few."""
+def _about_clusters(result: Fitted) -> list[str]:
+    """Advice where the clusters collapsed, or where there may be more of them."""
     assigned = result.clusters["assigned_items"]
     if _is_disputed(result):
         return [
-            'all items are in one cluster, though the crowd often said "different": clusters '
+            'all items are in one cluster, though the crowd often said "different": the clusters '
             "collapsed; try more starts, or other features"
         ]
     number = len(assigned)
-    # Where the number was chosen, larger ones were tried unless it is the largest.
+    # Where the number was chosen, larger ones were tried, too, unless it is the largest allowed.
     is_bound = result.chosen is None or number == result.chosen.table["components"].max()
     if number == 1 or not is_bound or not (assigned > 0).all():
         return []
-    if number + 1 >= result.data.num_items:  # every item its own cluster says nothing
+    if number + 1 >= result.data.num_items:  # one more, and every item is a cluster of its own
         return []
-    return [f"all {number} clusters hold items: there may be more, so raise their number"]
+    return [f"all {number} clusters have items, so there may be more: allow a larger number"]
 
 
 def _is_disputed(result: Fitted) -> bool:
@@ -89,79 +91,85 @@ def _is_disputed(result: Fitted) -> bool:
     return bool((result.clusters["assigned_items"] > 0).sum() == 1)
 
 
-def _of_answers(result: Fitted) -> list[str]:
-    """Whether answers had no part in the clusters, the crowd guesses, or features show little."""
+def _about_answers(result: Fitted) -> list[str]:
+    """Advice where answers were not used, the crowd guesses, or the features show little of it."""
     chosen = result.chosen
     alone = ""
-    if not _are_heard(result):
-        alone = ", and the clusters are those of the features alone, but for items with answers"
+    if not _answers_are_used(result):
+        alone = (
+            ", and the clusters are learned from the features alone: answers move only the items "
+            "that they are about"
+        )
     if _are_few(result):
         return [
-            f"the answers are too few to tell what they teach about other items{alone}: ask about "
-            "more pairs"
+            "there are too few answers to see whether they predict answers about other items"
+            f"{alone}; ask about more pairs"
         ]
     if alone and (word := _only_word(result)):
         return [
-            f'nearly all answers are "{word}", whatever the pair{alone}: look at the question, or '
-            "ask about pairs of both kinds"
+            f'nearly all answers are "{word}", whatever the pair{alone}; check the wording of the '
+            "question, or ask about pairs of both kinds"
         ]
     weight = result.workers["weight"]
-    if _share_of(result, weight < -_HEARD) > 0.5:
-        return [f"most answers say the opposite of what the clusters show{alone}: {_order(result)}"]
-    guesses = _share_of(result, weight < _HEARD) > 0.5
+    if _share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5:
+        return [
+            f"most answers say the opposite of what the clusters show{alone}; "
+            f"{_check_order(result)}"
+        ]
+    guesses = _share_of_answers(result, weight < _MIN_WEIGHT) > 0.5
     sees_others = isinstance(result.train_on, ExplainingTraining)
     if alone:
-        by_these = ""
+        why = ""
         if guesses:
-            by_these = "; by these most workers seem to guess, or they see other things"
+            why = "; judged by these clusters, most workers guess, or they see something else"
         elif sees_others:
-            by_these = ", which do not explain what it says: the crowd sees other things"
+            why = "; these clusters do not explain the answers, so the crowd sees something else"
         return [
             "answers about items that were not asked about before are not predicted clearly better "
-            f"than by chance{alone}{by_these}: ask about more pairs, or bring features that show "
-            "what the crowd sees"
+            f"than by chance{alone}{why}; ask about more pairs, or add features that show what the "
+            "crowd sees"
         ]
     if guesses:
         return [
             "most answers come from workers who seem to guess, as they agree neither with each "
-            "other nor with anything else: look at the question that they were asked"
+            "other nor with any other evidence: check the question that they were asked"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
         found = [chosen.reason] if chosen is not None and not chosen.is_clear else []
         if _is_disputed(result):
             said = 'all items are in one cluster, though the crowd often said "different"'
-            found.append(f"{said}: {_order(result)}")
+            found.append(f"{said}: {_check_order(result)}")
         return found
     if sees_others:
         return [
-            "the features show other things than the crowd sees: partitions by the answers alone "
-            "explain these better than the clusters do; bring other features, or ask about more "
-            "pairs of the items that matter"
+            "the features show something else than the crowd sees: partitions found from the "
+            "answers alone explain the answers better than the clusters do; use other features, or "
+            "ask about more pairs of the items that matter"
         ]
-    if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _SHOWN:
+    if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _MIN_GAIN:
         return []
     return [
         "the features show little of what the crowd sees: answers about items that it was not "
-        "asked about are predicted hardly better than by chance; ask about more items, or bring "
+        "asked about are predicted hardly better than by chance; ask about more items, or use "
         "other features"
     ]
 
 
-def _order(result: Fitted) -> str:
-    """What to look at where same and different may be swapped."""
+def _check_order(result: Fitted) -> str:
+    """What to check where "same" and "different" may be swapped."""
     right = '1 is "same" and 0 "different" in the answers'
     if len(result.data.grade_ids):
         right = 'grades go from "different" to "same" in grades='
-    return f"look whether {right}, and not the other way round"
+    return f"check that {right}, and not the other way round"
 
 
-def _are_heard(result: Fitted) -> bool:
-    """Whether answers had a part in the clusters, as the choice has decided."""
+def _answers_are_used(result: Fitted) -> bool:
+    """Whether the clusters were learned from the answers, too, as the choice has decided."""
     return result.chosen is None or result.chosen.hears
 
 
 def _are_few(result: Fitted) -> bool:
-    """Whether answers about pairs are too few to have any part in the choice of the model."""
+    """Whether there are too few answers about pairs to hold some out in the choice of the model."""
     chosen, data = result.chosen, result.data
     if chosen is None or "hears" not in chosen.table or chosen.chance is not None:
         return False
@@ -169,43 +177,43 @@ def _are_few(result: Fitted) -> bool:
 
 
 def _only_word(result: Fitted) -> str | None:
-    """What nearly all answers are, if that is one word."""
+    """The label that nearly all answers have, if there is one."""
     answers = result.data.answers
     share = 0.5 if answers is None else float(answers.label.nanmean())
     return "same" if share > _NEARLY_ALL else "different" if share < 1 - _NEARLY_ALL else None
 
 
-def _of_lapses(result: Fitted) -> list[str]:
-    """Whether pages of pairs look careless."""
+def _about_lapses(result: Fitted) -> list[str]:
+    """Advice where pages of pairs look careless."""
     data = result.data
     if data.answers is None or not data.has_pages:
         return []
-    heard = part_of(result.model, "annotators", SupportsLapses) is not None
-    if len(data.grade_ids) and not heard:
+    has_lapses = part_of(result.model, "annotators", SupportsLapses) is not None
+    if len(data.grade_ids) and not has_lapses:
         return []
     careless = find_lapses(result)["careless"]
     number = int((careless > _CARELESS).sum())
     if not number:
         return []
     page, worker = careless.index[int(careless.argmax())]
-    what = "the fit hardly heard them" if heard else "leave them out, fit again"
+    what = "the fit gives them little weight" if has_lapses else "leave them out, and fit again"
     return [
-        f"{number} of {len(careless)} pages of pairs look answered without looking, first of all "
-        f"page {page} of worker {worker}: see diagnostics.find_lapses, {what}"
+        f"{number} of {len(careless)} pages of pairs look as if they were answered without "
+        f"looking, above all page {page} of worker {worker} (see diagnostics.find_lapses): {what}"
     ]
 
 
-def _share_of(result: Fitted, are_meant: pd.Series) -> float:
-    """Share of the answers that come from some of the workers."""
+def _share_of_answers(result: Fitted, workers: pd.Series) -> float:
+    """Share of the answers that come from these workers (a mask)."""
     number = result.workers["answers"]
-    return float(number[are_meant].sum() / number.sum())
+    return float(number[workers].sum() / number.sum())
 
 
 def _still_rising(result: Fitted) -> bool:
-    """Whether the last tenth of the epochs brought 1 % of all that was gained.
+    """Whether the ELBO gained 1 % of its whole rise in the last tenth of the epochs.
 
-    Epochs are averages of noisy minibatches, so the rise is that of halves of the last fifth. Where
-    partitions are drawn the ELBO is that of a draw, and rises and falls.
+    Epochs are averages of noisy minibatches, so the two halves of the last fifth are compared.
+    Where partitions are drawn, the ELBO is that of a draw, which rises and falls.
     """
     if isinstance(result.guide, SupportsPartition):
         return False

@@ -1,4 +1,4 @@
-"""``pyro-crowdclust predict`` and ``report``: what is made of a folder that ``fit`` wrote."""
+"""``pyro-crowdclust predict`` and ``report``: what follows ``fit``, from the folder it wrote."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def predict(options: Namespace) -> int:
     result, settings = read_result(options.folder)
     if settings["features"] is None and not has_clusters(result):
         raise ValueError(
-            f"{options.folder} is of labels without features, which say nothing of new items: "
-            "collect labels of the new items and fit all of them"
+            f"{options.folder} is a fit of labels without features, which cannot predict classes "
+            "of new items: collect labels of the new items, and fit all items together"
         )
     table = read_features(
         options.features,

@@ -1,4 +1,4 @@
-"""What the words of the command line mean; no command is loaded for it."""
+"""The arguments of the command line, defined without loading any command."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from pyro_crowdclust._version import __version__
 
 PROGRAM = "pyro-crowdclust"
-# What a command does is loaded when it is run: torch takes seconds, to say how it is used none.
+# Commands are loaded only when they run, as loading torch takes seconds and --help should not.
 _COMMANDS = {
     "fit": "Fit a model to items and answers, and write what it found to a folder.",
-    "ask": "Choose what to ask next, and write it as files of a tool that people answer in.",
+    "ask": "Choose what to ask next, and write it as files for an annotation tool.",
     "predict": "Cluster new items by their features, with what 'fit' learned.",
     "report": "Write a page with the tables and pictures of what 'fit' learned.",
     "simulate": "Write items, answers of a simulated crowd and the truth, as files to try.",
@@ -47,7 +47,7 @@ def _count(least: int) -> Callable[[str], int]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line understands."""
+    """The parser of the command line."""
     program = argparse.ArgumentParser(
         prog=PROGRAM,
         description="Cluster items by their features and by imperfect human answers about them.",
@@ -79,7 +79,7 @@ def _add_features(
     parser.add_argument(
         "--id-column",
         metavar="NAME",
-        help=f"column of item ids; default: {usual_ids}, else a first column of text, else rows "
+        help=f"column of item ids; default: {usual_ids}, or a first column of text, or else rows "
         "are numbered from 0",
     )
 
@@ -89,18 +89,27 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "--clusters",
         type=_count(1),
         metavar="K",
-        help="upper bound on the number of clusters (default: as the data need, or 10 with a "
-        "--model that is not chosen)",
+        help="upper bound on the number of clusters (default: chosen from the data, or 10 if "
+        "--model names a model)",
     )
     parser.add_argument(
-        "--epochs", type=_count(1), help="passes over the data (default: as the data need)"
+        "--epochs",
+        type=_count(1),
+        help="maximum number of passes over the data (default: depends on the data)",
     )
     parser.add_argument(
-        "--starts", type=_count(1), default=3, help="fits to choose the best of (default 3)"
+        "--starts",
+        type=_count(1),
+        default=3,
+        help="number of fits from which the best is kept (default 3)",
     )
-    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same answer")
+    parser.add_argument(
+        "--seed", type=_count(0), default=0, help="the same seed gives the same result (default 0)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
-    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
+    parser.add_argument(
+        "--force", action="store_true", help="write even if the folder is not empty"
+    )
 
 
 def _add_fit(parsers: Any) -> None:
@@ -112,7 +121,7 @@ def _add_fit(parsers: Any) -> None:
         action="extend",
         default=[],
         metavar="NAME",
-        help="columns that are no features",
+        help="columns that are not features",
     )
     _add_answers(parser)
     _add_model(parser)
@@ -121,20 +130,21 @@ def _add_fit(parsers: Any) -> None:
 
 
 def _add_answers(parser: argparse.ArgumentParser) -> None:
-    """What people said of the items."""
+    """Add options for what people said about the items."""
     parser.add_argument(
         "--pairs",
         type=Path,
         metavar="FILE",
-        help="answers: columns left, right, worker, label (1 or same, 0 or different), maybe page",
+        help="answers: columns left, right, worker, label (1 or same, 0 or different), and "
+        "optionally page",
     )
     parser.add_argument(
         "--grades",
         nargs="+",
         metavar="GRADE",
-        help="labels of pairs that are grades, from different to same; others, and empty ones in "
-        "--pairs, are people who cannot tell. One number: labels are probabilities of same, to be "
-        "rounded to so many levels",
+        help="all grades that labels of pairs may have, from different to same; other labels, and "
+        "empty ones in --pairs, mean that the worker cannot tell. A single number: labels are "
+        "probabilities of same, to be rounded to this number of levels",
     )
     parser.add_argument(
         "--placements",
@@ -154,7 +164,7 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="WORKER",
-        help="workers who gave --labels and are always right, such as an expert",
+        help="workers among those of --labels who are always right, such as an expert",
     )
     parser.add_argument(
         "--answers",
@@ -162,24 +172,27 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         metavar="FILE",
-        help="instead of these: what people answered to 'ask', in files that they saved (.csv) or "
-        "that their tool exported (.json: Label Studio, .jsonl: Prodigy)",
+        help="instead of --pairs, --placements or --labels: answers to the questions of 'ask', in "
+        "files that people saved (.csv) or that their tool exported (.json: Label Studio, .jsonl: "
+        "Prodigy)",
     )
     parser.add_argument(
-        "--answers-format", choices=FORMATS, help="of --answers, where the file's name is not it"
+        "--answers-format",
+        choices=FORMATS,
+        help="format of the --answers, if it does not follow from the names of the files",
     )
     parser.add_argument(
         "--likeness",
         type=Path,
         metavar="FILE",
-        help="without --features, how alike the items of pairs are: columns left, right, and "
+        help="without --features, how similar the two items of pairs are: columns left, right, and "
         "numbers",
     )
     parser.add_argument(
         "--known",
         type=Path,
         metavar="FILE",
-        help="labels of some items that are sure: columns item, label",
+        help="labels of some items that are certain: columns item, label",
     )
     for name, text in (("must", "share"), ("cannot", "do not share")):
         parser.add_argument(
@@ -191,19 +204,17 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    """How the features are modelled, and what columns hold."""
+    """Add options for the model of the features, and for what columns hold."""
     parser.add_argument(
         "--model",
         choices=MODELS,
         default="choose",
-        help="choose: clusters of the kind that suits the table best, or classes, where there are "
-        "--labels; gaussian: on the features "
-        "themselves, for tables (what columns hold is recognized); diagonal-gaussian: the same for "
-        "hundreds of columns; binary: all columns are 0 or 1; counts: all are counts; words: "
-        "counts of words in texts; "
-        "deep-normal: with networks, for many real features; deep-bernoulli: with networks, for "
-        "pixels in [0, 1]; dawid-skene: the class of every item from --labels alone (default "
-        "choose)",
+        help="choose: clusters of the kind that suits the table best, or classes, if there are "
+        "--labels; gaussian: Gaussian clusters for tables (what columns hold is inferred); "
+        "diagonal-gaussian: the same for hundreds of columns; binary: all columns are 0 or 1; "
+        "counts: all columns are counts; words: counts of words in texts; deep-normal: with neural "
+        "networks, for many real features; deep-bernoulli: with neural networks, for pixels in [0, "
+        "1]; dawid-skene: the class of every item from --labels alone (default choose)",
     )
     for name, text in (
         ("real", "real numbers"),
@@ -217,27 +228,35 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
             action="extend",
             default=[],
             metavar="NAME",
-            help=f"columns that hold {text}, where that is not recognized",
+            help=f"columns that hold {text}, if that is not inferred correctly",
         )
-    parser.add_argument("--dim", type=_count(1), default=8, help="latent dimensions of networks")
     parser.add_argument(
-        "--hidden", type=_count(1), nargs="+", default=[128, 128], help="hidden layers of networks"
+        "--dim", type=_count(1), default=8, help="latent dimensions of deep models (default 8)"
+    )
+    parser.add_argument(
+        "--hidden",
+        type=_count(1),
+        nargs="+",
+        default=[128, 128],
+        help="sizes of the hidden layers of deep models (default 128 128)",
     )
 
 
 def _add_ask(parsers: Any) -> None:
     parser = _add_command(parsers, "ask")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder that 'fit' wrote")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
         "--pages",
         type=_count(1),
         default=20,
         metavar="N",
-        help="pages of items to sort into groups (default 20); of a fit of labels as many items to "
-        "label",
+        help="pages of items to sort into groups (default 20); after a fit of labels, as many "
+        "items to label as these pages would have",
     )
-    kind.add_argument("--pairs", type=_count(1), metavar="N", help="pairs: are they the same?")
+    kind.add_argument(
+        "--pairs", type=_count(1), metavar="N", help="pairs to compare: are they the same?"
+    )
     kind.add_argument("--labels", type=_count(1), metavar="N", help="items to label")
     parser.add_argument(
         "--size", type=_count(2), default=12, metavar="N", help="items on a page (default 12)"
@@ -247,36 +266,42 @@ def _add_ask(parsers: Any) -> None:
         nargs="+",
         action="extend",
         metavar="ID",
-        help="whom to ask (default: those of the fit)",
+        help="whom to ask (default: the workers of the fit)",
     )
     parser.add_argument(
         "--items",
         type=Path,
         metavar="FILE",
-        help="what people see: a table of texts by item, with a column 'image' for files of "
+        help="what people see: a table with texts for each item, and a column 'image' for files of "
         "pictures, or .npy of pictures [item, height, width] (default: the features)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
-        "--format", choices=FORMATS, help="of the files (default html for pages, else csv)"
+        "--format",
+        choices=FORMATS,
+        help="format of the files to write (default: html for pages, otherwise csv)",
     )
     form.add_argument(
         "--html",
         action="store_const",
         const="html",
         dest="format",
-        help="the same as --format html: a page to sort on, for each worker, without any server",
+        help="the same as --format html: for each worker a web page to sort on, without a server",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
-    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same questions")
+    parser.add_argument(
+        "--seed", type=_count(0), default=0, help="the same seed gives the same questions"
+    )
     parser.add_argument("--quiet", action="store_true", help="no summary")
-    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
+    parser.add_argument(
+        "--force", action="store_true", help="write even if the folder is not empty"
+    )
 
 
 def _add_predict(parsers: Any) -> None:
     parser = _add_command(parsers, "predict")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
-    _add_features(parser, required=True, usual_ids="that of the fit, 'item' or 'id'")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder that 'fit' wrote")
+    _add_features(parser, required=True, usual_ids="that of the fit, or 'item' or 'id'")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".csv to write (default: standard output)"
     )
@@ -284,7 +309,7 @@ def _add_predict(parsers: Any) -> None:
 
 def _add_report(parsers: Any) -> None:
     parser = _add_command(parsers, "report")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what 'fit' wrote")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder that 'fit' wrote")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".html to write (default: DIR/report.html)"
     )
@@ -294,9 +319,13 @@ def _add_simulate(parsers: Any) -> None:
     parser = _add_command(parsers, "simulate")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where to write")
     _add_crowd(parser)
-    parser.add_argument("--seed", type=_count(0), default=0, help="same seed, same data")
+    parser.add_argument(
+        "--seed", type=_count(0), default=0, help="the same seed gives the same data"
+    )
     parser.add_argument("--quiet", action="store_true", help="no summary")
-    parser.add_argument("--force", action="store_true", help="write into a folder that has files")
+    parser.add_argument(
+        "--force", action="store_true", help="write even if the folder is not empty"
+    )
 
 
 def _add_demo(parsers: Any) -> None:
@@ -316,7 +345,7 @@ def _add_crowd(parser: argparse.ArgumentParser) -> None:
     for name, default, least, text in (
         ("items", 300, 10, "items"),
         ("true-clusters", 4, 2, "true clusters"),
-        ("workers", 8, 1, "workers, of whom the last guesses"),
+        ("workers", 8, 1, "workers; the last one guesses"),
         ("pages", 2, 1, "pages of 12 items that every worker answers"),
     ):
         parser.add_argument(

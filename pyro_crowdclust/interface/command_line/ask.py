@@ -1,4 +1,4 @@
-"""``pyro-crowdclust ask``: what to ask next, as files of the tool that people answer in."""
+"""``pyro-crowdclust ask``: chooses what to ask next, and writes files for an annotation tool."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from pyro_crowdclust.interface.command_line.fit_folder import new_folder, read_r
 from pyro_crowdclust.interface.command_line.reading import read_features, read_shown
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
-# More than these are no text to read.
-_MOST_COLUMNS = 20
-# Formats that say what there is to choose from.
+# Nobody reads more columns than this.
+_MAX_COLUMNS = 20
+# Formats that list the classes to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
 
 def ask(options: Namespace) -> int:
-    """Choose what to ask next, and write it as files of a tool that people answer in."""
+    """Choose what to ask next, and write it as files for an annotation tool."""
     result, settings = read_result(options.folder, with_features=True)
     with new_folder(options.out, options.force):
         found = _suggestions(options, result)
-        questions = _with_names(found.frame)
+        questions = _with_unique_pages(found.frame)
         name = options.format or ("html" if "page" in questions else "csv")
         form = FORMATS[name]
         if len(result.data.grade_ids) and not isinstance(form, PlainCsv):
             raise ValueError(
-                f"the answers are grades, which --format {name} does not ask for: leave it out, "
+                f"the answers are grades, which --format {name} does not support: leave it out, "
                 "and let people fill in the column 'label'"
             )
         shown = _shown(options.items, settings)
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
             if not len(result.data.class_ids):
                 raise ValueError(
-                    f"--format {name} shows classes to choose from, and the fit has none: leave it "
+                    f"--format {name} shows classes to choose from, but the fit has none: leave it "
                     "out, for a table to fill in, or ask for --pairs or --pages"
                 )
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
@@ -65,16 +65,16 @@ def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     if options.pairs is not None:
         if not has_clusters(result):
             raise ValueError(
-                "--pairs asks which items are the same, but the fit is of class labels, and hears "
-                "of no pairs: ask for labels of so many items by --labels"
+                "--pairs asks which items are the same, but the fit is of class labels, which does "
+                "not use pairs: ask for labels of items by --labels N"
             )
         kind, count = Pairs(), options.pairs
     elif options.labels is not None:
         kind, count = Labels(), options.labels
     elif not has_clusters(result):
-        # A fit of labels can go on with labels: as many items as there are on so many pages.
+        # A fit of labels continues with labels: of as many items as that many pages would have.
         kind, count = Labels(), options.pages * options.size
-    # A result from Python may have workers who are called by numbers.
+    # In a result from Python the ids of workers may be numbers.
     known = {str(who): who for who in result.data.worker_ids}
     workers = options.workers and [known.get(who, who) for who in options.workers]
     found = suggest(result, kind, count=count, workers=workers, seed=options.seed)
@@ -83,8 +83,8 @@ def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     return found
 
 
-def _with_names(questions: pd.DataFrame) -> pd.DataFrame:
-    """Questions whose pages have other ids than those of every other round."""
+def _with_unique_pages(questions: pd.DataFrame) -> pd.DataFrame:
+    """Questions whose page ids differ from those of all other rounds."""
     if "page" not in questions:
         return questions
     content = questions[["page", "item"]].to_csv(index=False).encode()
@@ -93,7 +93,7 @@ def _with_names(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with real numbers to a hundredth of their deviation, which tells items apart."""
+    """The table with real numbers rounded to about a hundredth of their standard deviation."""
     reals = table.select_dtypes(["float32", "float64"]).astype(np.float64)
     spread = reals.std()
     decimals = (2 - np.floor(np.log10(spread[spread > 0]))).clip(0, 300).astype(int)
@@ -101,7 +101,7 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
-    """What people see of the items: a file's rows or pictures, or else those of the features."""
+    """What people see of the items: rows or pictures of a file, or else those of the features."""
     if path is not None:
         return read_shown(path)
     if settings["features"] is None:
@@ -111,11 +111,11 @@ def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
     )
     if table.values.ndim > 2:
         return picture_frame(np.asarray(table.values), table.ids)
-    if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MOST_COLUMNS:
+    if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MAX_COLUMNS:
         return _readable(table.values)
     warnings.warn(
-        f"people see nothing but ids of the items: {settings['features']} has "
-        f"{table.values.shape[1]} columns, which nobody reads; name what to show by --items FILE",
+        f"people will see only the ids of the items, as {settings['features']} has "
+        f"{table.values.shape[1]} columns, too many to show: name what to show by --items FILE",
         stacklevel=2,
     )
     return None

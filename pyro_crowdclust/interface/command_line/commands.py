@@ -1,4 +1,4 @@
-"""The commands by their names, each of the options that the command line has parsed."""
+"""The commands by name, each a function of the parsed options."""
 
 from pyro_crowdclust.interface.command_line.after_fit import predict, report
 from pyro_crowdclust.interface.command_line.ask import ask

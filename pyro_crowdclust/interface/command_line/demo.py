@@ -1,4 +1,4 @@
-"""``pyro-crowdclust simulate`` and ``demo``: a crowd that is made up, and what is found of it."""
+"""``pyro-crowdclust simulate`` and ``demo``: data of a simulated crowd, and a fit to them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def demo(options: Namespace) -> int:
     folder = options.out
     files = {"--out": "fit", "--features": "features.csv", "--pairs": "answers.csv"}
     words = [word for name, file in files.items() for word in (name, str(folder / file))]
-    of_fit = parser().parse_args(["fit", *words])
+    fit_options = parser().parse_args(["fit", *words])
     for name in ("clusters", "epochs", "starts", "seed", "quiet", "force"):
-        setattr(of_fit, name, getattr(options, name))
-    code = fit(of_fit)
+        setattr(fit_options, name, getattr(options, name))
+    code = fit(fit_options)
     report(Namespace(folder=folder / "fit", out=None))
     truth = pd.read_csv(folder / "truth.csv", index_col="item")["cluster"]
     found = pd.read_csv(folder / "fit" / "items.csv", index_col="item")["cluster"]
@@ -47,7 +47,7 @@ def demo(options: Namespace) -> int:
 
 
 def _crowd(options: Namespace) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Overlapping Gaussians with string ids, answers about a third of them, and the truth."""
+    """Items from overlapping Gaussians, answers about a third of them, and the true clusters."""
     rng = np.random.default_rng(options.seed)
     kinds = rng.integers(options.true_clusters, size=options.items)
     centers = rng.normal(scale=2.5, size=(options.true_clusters, 4))

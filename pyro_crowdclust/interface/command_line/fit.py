@@ -1,4 +1,4 @@
-"""``pyro-crowdclust fit``: files in, tables, settings and the result out, in one folder."""
+"""``pyro-crowdclust fit``: reads files, fits, and writes tables, settings and the result."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _fit(options: Namespace, model: CommandModel) -> int:
         "stop_reason": result.stop_reason,
         "elbo": result.elbo,
     }
-    with WaitingInterrupt() as interrupt:  # what is fitted should not be lost
+    with WaitingInterrupt() as interrupt:  # so that Ctrl-C does not lose the fit
         _write(result, settings, options.out)
     if not options.quiet:
         print(_summary(result, options.out))
@@ -61,7 +61,7 @@ def _fit(options: Namespace, model: CommandModel) -> int:
 
 
 def _write(result: Fitted, settings: dict[str, Any], folder: Path) -> None:
-    """The fit first, of which all else can be made again; no table of an earlier one stays."""
+    """Write the result first, as all else follows from it; remove tables of an earlier fit."""
     had_fit = (folder / SETTINGS).exists()
     try:
         result.save(folder / RESULT)
@@ -76,44 +76,54 @@ def _write(result: Fitted, settings: dict[str, Any], folder: Path) -> None:
     except OSError as error:
         raise ValueError(
             f"cannot write all files of the fit to {folder} ({error.strerror or error}): make "
-            "room, and fit again"
+            "room on the disk, and fit again"
         ) from error
 
 
 def _check_answers(options: Namespace) -> None:
-    """Refuse answers in a tool's files beside answers in a table."""
+    """Refuse options of answers that do not fit together."""
     if options.answers is not None:
         for name in ("pairs", "placements", "labels"):
             if getattr(options, name) is not None:
                 raise ValueError(
-                    f"--answers and --{name} are given: name that file among those of --answers"
+                    f"--answers and --{name} are both given: name all files by --answers"
                 )
     elif options.grades is not None and options.pairs is None:
         raise ValueError(
-            "--grades are of answers about pairs: name their file by --pairs or --answers"
+            "--grades are labels of pairs, but there are no pairs: name their file by --pairs or "
+            "--answers"
         )
     elif options.answers_format is not None:
-        raise ValueError("--answers-format says nothing without --answers FILE")
+        raise ValueError(
+            "--answers-format is given without --answers: name the files of answers, or leave it "
+            "out"
+        )
 
 
-def _kinds(options: Namespace, table: FeatureTable, of_others: str | None) -> dict[Hashable, str]:
-    """What the options say that columns hold, and the model of those that no option names."""
+def _kinds(options: Namespace, table: FeatureTable, default: str | None) -> dict[Hashable, str]:
+    """What the columns hold, by the options; for columns without an option, by the model."""
     flags = {"real": "real", "binary": "binary", "count": "counts", "category": "categories"}
     kinds: dict[Hashable, str] = {}
     for kind, flag in flags.items():
         for name in getattr(options, flag):
             if table.columns is None:
-                raise ValueError(f"'{name}' is no column: {options.features} is an array")
+                raise ValueError(
+                    f"--{flag} names the column '{name}', but {options.features} is an array, "
+                    "whose columns have no names: leave the option out, or pass a table"
+                )
             if name not in table.columns:
                 raise ValueError(
                     f"--{flag} names the column '{name}', but {options.features} has the features "
                     f"{table.columns}{did_you_mean(name, table.columns)}"
                 )
             if kinds.setdefault(name, kind) != kind:
-                raise ValueError(f"column '{name}' is said to be {kinds[name]} and {kind}: say one")
-    if of_others is not None and table.values.ndim == 2:
+                raise ValueError(
+                    f"column '{name}' is declared as both {kinds[name]} and {kind}: declare one "
+                    "kind"
+                )
+    if default is not None and table.values.ndim == 2:
         every: Iterable[Hashable] = table.columns or range(table.values.shape[1])
-        return {**dict.fromkeys(every, of_others), **kinds}
+        return {**dict.fromkeys(every, default), **kinds}
     return kinds
 
 

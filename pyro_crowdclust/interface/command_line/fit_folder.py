@@ -1,4 +1,4 @@
-"""The folder that ``fit`` writes, and what is read of it again."""
+"""The folder that ``fit`` writes: its files, and how data and results are read from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyro_crowdclust.interface.command_line.reading import (
     read_features,
 )
 
-# Files that tell of clusters, the features first.
+# Options that name files of data for clusters, the features first.
 FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link", "likeness")
 RESULT = "result.safetensors"
 SETTINGS = "settings.json"
@@ -38,11 +38,11 @@ _LABEL_IDS = ("item", "worker", "label")
 
 @contextmanager
 def new_folder(path: Path, force: bool) -> Iterator[None]:
-    """A folder to write to; one that is made here and left empty, as by an error, is removed."""
+    """A folder to write to; if it is new and stays empty, as after an error, it is removed."""
     if path.exists() and not path.is_dir():
-        raise ValueError(f"{path} is a file, but a folder is written to: name a new one")
+        raise ValueError(f"{path} is a file, but must be a folder: name another")
     if path.is_dir() and any(path.iterdir()) and not force:
-        raise ValueError(f"the folder {path} has files in it: name a new one, or add --force")
+        raise ValueError(f"the folder {path} is not empty: name another, or add --force")
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -61,9 +61,10 @@ def read_data(
     kinds: Mapping[Hashable, str] | Columns | None,
     grades: Sequence[str] | None = None,
 ) -> CrowdData:
-    """The data in a table of features and the files beside it, each under its option's name.
+    """The data in a table of features and in the files that the options name.
 
-    Without a table they are answers alone. Labels of pairs that are grades are text, as ids are.
+    Without a table there are answers only. Where labels of pairs are grades, they are read as text,
+    like ids.
     """
     of_pairs = _PAIR_IDS if grades is None else (*_PAIR_IDS, "label")
     tables: dict[str, Any] = {
@@ -83,7 +84,7 @@ def read_data(
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         wanted = ("pairs", "placements") if grades is None else ("pairs",)
-        exported = _of_one_kind(read_exported(files, ids, wanted))
+        exported = _as_one_table(read_exported(files, ids, wanted))
         if grades is not None and len(grades) > 1:
             check_graded(exported["pairs"], pd.Index(grades))
         tables |= exported
@@ -91,30 +92,32 @@ def read_data(
         tables["grades"] = _levels(grades)
         if "label" in tables.get("pairs", ()):
             pairs = tables["pairs"]
-            tables["pairs"] = pairs.assign(label=_named(pairs["label"], grades))
+            tables["pairs"] = pairs.assign(label=_spelled_as(pairs["label"], grades))
     if table is None:
         return CrowdData(None, **tables)
     return CrowdData(table.values, item_ids=table.ids, kinds=kinds or None, **tables)
 
 
 def read_labels(files: Mapping[str, Any], table: FeatureTable | None) -> pd.DataFrame:
-    """The labels of items in their own file, or in those of a tool."""
+    """The labels of items, from their own file or from those that a tool exported."""
     if files["answers"] is None:
         return read_answers(Path(str(files["labels"])), _LABEL_IDS)
     return read_exported(files, () if table is None else table.ids, ("labels",))["labels"]
 
 
 def _levels(grades: Sequence[str]) -> int | Sequence[str]:
-    """The grades, or how many levels probabilities are rounded to."""
+    """The grades, or the number of levels to which probabilities are rounded."""
     if len(grades) > 1:
         return grades
     if not grades[0].isdecimal():
-        raise ValueError(f"--grades {grades[0]} is one grade: name all, or say how many levels")
+        raise ValueError(
+            f"--grades {grades[0]} is a single grade: name all grades, or give the number of levels"
+        )
     return int(grades[0])
 
 
-def _named(labels: pd.Series, grades: Sequence[str]) -> pd.Series:
-    """Labels as the grades are written: beside empty cells "2" has become "2.0" in many tables."""
+def _spelled_as(labels: pd.Series, grades: Sequence[str]) -> pd.Series:
+    """Labels spelled like the grades: where cells are empty, many programs write "2" as "2.0"."""
     numbers = pd.to_numeric(pd.Series([*grades], [*grades]), errors="coerce").dropna()
     names = {number: name for name, number in numbers.items()}
     found = pd.to_numeric(labels, errors="coerce").map(names)
@@ -124,14 +127,12 @@ def _named(labels: pd.Series, grades: Sequence[str]) -> pd.Series:
 def read_exported(
     files: Mapping[str, Any], item_ids: Iterable[Hashable] | None, wanted: Sequence[str]
 ) -> dict[str, pd.DataFrame]:
-    """The answers that a tool exported, as tables of the wanted kinds.
-
-    Of these items; None for all.
+    """The answers about these items (None: all) that a tool exported, as tables by their kinds.
 
     Raises
     ------
     ValueError
-        If there are none, or of other kinds.
+        If there are no answers, or answers of other kinds than the wanted ones.
     """
     tables = exported_tables(files, item_ids)
     if not tables:
@@ -139,8 +140,8 @@ def read_exported(
         raise ValueError(f"there are no answers to fit: {reasons}")
     if not {*tables} <= {*wanted}:
         raise ValueError(
-            f"{', '.join(map(str, files['answers']))}: the model takes {' or '.join(wanted)}, but "
-            f"the files hold {', '.join(tables)}"
+            f"{', '.join(map(str, files['answers']))}: the model uses {' or '.join(wanted)}, but "
+            f"the files have {', '.join(tables)}"
         )
     return tables
 
@@ -148,13 +149,16 @@ def read_exported(
 def exported_tables(
     files: Mapping[str, Any], item_ids: Iterable[Hashable] | None
 ) -> dict[str, pd.DataFrame]:
-    """All the answers that a tool exported, as tables by their kinds, maybe of some items."""
+    """The answers about these items (None: all) that a tool exported, as tables by their kinds."""
     answers = _read(files["answers"], files)
     return (answers if item_ids is None else answers.for_items(item_ids)).tables()
 
 
-def _of_one_kind(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Pages as answers about their pairs, where others are about single pairs: pages of two."""
+def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Where there are both pages and single pairs, pages become answers about their pairs.
+
+    Each single pair is then a page of its own.
+    """
     if "pairs" not in tables:
         return tables
     pairs = tables["pairs"].reset_index(drop=True)
@@ -177,16 +181,16 @@ def _why_none(path: Path, files: Mapping[str, Any]) -> str:
     """Why a file of answers holds none."""
     number = len(_read([path], files).unanswered)
     if not number:
-        return f"{path} holds no row and no task"
+        return f"{path} has no rows and no tasks"
     asked = "the one question in it is" if number == 1 else f"all {number} questions in it are"
     return f"{path}: {asked} unanswered or undecided"
 
 
 def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, dict]:
-    """What 'fit' wrote; with the features where they are still what and where they were."""
+    """What 'fit' wrote; if asked for, with the features, unless they were changed or moved."""
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        # Folders from before there was likeness do not speak of it.
+        # Older folders do not have all of these settings.
         files = {name: settings[name] for name in FILES if name != "likeness"}
         later = ("likeness", "labels", "answers", "answers_format")
         files |= {name: settings.get(name) for name in later}
@@ -194,7 +198,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
         grades = settings.get("grades")
     except (OSError, ValueError, KeyError, TypeError):
         raise ValueError(
-            f"{folder} is no folder that 'pyro-crowdclust fit --out' wrote: it has no readable "
+            f"{folder} was not written by 'pyro-crowdclust fit --out': it has no readable "
             f"{SETTINGS}"
         ) from None
     result = load(folder / RESULT)

@@ -1,4 +1,4 @@
-"""The words after ``--model``: which files each takes, what columns hold, and how it is fitted."""
+"""The values of ``--model``: which files each uses, what columns hold, and how it is fitted."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ Parts = Callable[[CrowdData, Namespace], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Takes:
-    """Which files a model takes beside those of ``--answers``, one of ``needs`` at least."""
+    """Which files a model uses besides ``--answers``; at least one of ``needs`` is required."""
 
     files: tuple[str, ...]
     needs: tuple[str, ...]
     remedy: str = "leave out --model"
 
     def check(self, options: Namespace) -> None:
-        """Refuse files that the model does not take, before they are read."""
+        """Refuse files that the model does not use, before they are read."""
         if options.trusted and "labels" not in self.files:
             raise ValueError(
-                f"--trusted names workers who give labels of classes, which --model {options.model}"
-                " does not use: leave it out, or give what is sure as --known labels"
+                "--trusted names workers who gave labels of classes, which --model "
+                f"{options.model} does not use: leave it out, or pass labels that are certain as "
+                "--known"
             )
         if options.clusters is not None and "labels" in self.files:
             raise ValueError(
-                "--clusters bounds the number of clusters, but the classes are those that workers "
-                "named: leave it out"
+                "--clusters limits the number of clusters, but the classes here are those that "
+                "workers named: leave it out"
             )
         for name in (*FILES, "labels"):
             if getattr(options, name) is not None and name not in self.files:
@@ -60,7 +61,7 @@ class Takes:
 
 
 class CommandModel(Protocol):
-    """What a word after ``--model`` means."""
+    """The meaning of one value of ``--model``."""
 
     @property
     def takes(self) -> Takes:
@@ -68,10 +69,10 @@ class CommandModel(Protocol):
 
     @property
     def kind(self) -> str | None:
-        """What columns hold of which no option says it; None where that is recognized."""
+        """What columns hold for which no option says it; None: inferred from the data."""
 
     def of_files(self, options: Namespace) -> CommandModel:
-        """The model of what is in these files, which they may decide."""
+        """The model for the files of these options; it may depend on what is in them."""
 
     def fit(self, options: Namespace, table: FeatureTable | None, kinds: Kinds) -> Fitted:
         """Read the answers, and fit."""
@@ -84,9 +85,9 @@ class Clusters:
     Attributes
     ----------
     parts
-        What ``recipe_for`` is given of data and options.
+        Returns arguments of ``recipe_for``, from data and options.
     kind, takes
-        As of every ``CommandModel``.
+        As in ``CommandModel``.
     """
 
     parts: Parts
@@ -104,7 +105,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes of items that workers named, with features or without."""
+    """Classes that workers named, with or without features."""
 
     takes: Takes
     kind: str | None = None
@@ -122,7 +123,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class ChooseModel(Clusters):
-    """Classes where workers named some, else clusters of the kind that suits the data best."""
+    """Classes if workers named some, otherwise clusters of the kind that suits the data best."""
 
     def of_files(self, options: Namespace) -> CommandModel:
         if options.labels is not None or options.answers is None:
@@ -137,13 +138,13 @@ def _training(options: Namespace) -> dict[str, Any]:
     return {"seed": options.seed, "progress": not options.quiet, **changes}
 
 
-def _of_columns(real: Callable[[int, int], Components]) -> Parts:
+def _by_columns(real: Callable[[int, int], Components]) -> Parts:
     """Components that suit what the columns hold."""
     return lambda data, options: {"components": components_for(data, real)}
 
 
-def _behind(networks: type[DeepNormal] | type[DeepBernoulli]) -> Parts:
-    """Networks of the sizes that the options say."""
+def _with_networks(networks: type[DeepNormal] | type[DeepBernoulli]) -> Parts:
+    """Networks of the sizes that the options give."""
     return lambda data, options: {"networks": networks(options.dim, tuple(options.hidden))}
 
 
@@ -151,7 +152,7 @@ _CHOICE_OF_CLASSES = Classes(
     Takes(
         files=("labels", "features"),
         needs=("labels", "answers"),
-        remedy="beside labels there are --features at most",
+        remedy="labels of classes can be combined with --features only",
     )
 )
 MODELS: dict[str, CommandModel] = {
@@ -159,12 +160,12 @@ MODELS: dict[str, CommandModel] = {
         parts=lambda data, options: {},
         takes=Takes(FILES, ("features", "answers", "pairs", "placements", "labels")),
     ),
-    "gaussian": Clusters(_of_columns(GaussianComponents)),
-    "diagonal-gaussian": Clusters(_of_columns(DiagonalGaussianComponents)),
-    "binary": Clusters(_of_columns(GaussianComponents), kind="binary"),
-    "counts": Clusters(_of_columns(GaussianComponents), kind="count"),
+    "gaussian": Clusters(_by_columns(GaussianComponents)),
+    "diagonal-gaussian": Clusters(_by_columns(DiagonalGaussianComponents)),
+    "binary": Clusters(_by_columns(GaussianComponents), kind="binary"),
+    "counts": Clusters(_by_columns(GaussianComponents), kind="count"),
     "words": Clusters(lambda data, options: {"components": MultinomialComponents}, kind="real"),
-    "deep-normal": Clusters(_behind(DeepNormal), kind="real"),
-    "deep-bernoulli": Clusters(_behind(DeepBernoulli), kind="real"),
+    "deep-normal": Clusters(_with_networks(DeepNormal), kind="real"),
+    "deep-bernoulli": Clusters(_with_networks(DeepBernoulli), kind="real"),
     "dawid-skene": Classes(Takes(("labels",), ("labels", "answers"), "choose another --model")),
 }

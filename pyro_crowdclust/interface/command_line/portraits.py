@@ -1,4 +1,4 @@
-"""What a cluster is: its typical items, what sets it apart, and what people still dispute."""
+"""Portraits of clusters: typical items, columns that set them apart, items and pairs in doubt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from jaxtyping import Float
 from pyro_crowdclust.data import Columns
 from pyro_crowdclust.results import Fitted
 
-# Of more columns than this no single one tells much, and of pictures none has a name.
-_MOST_COLUMNS = 2000
-# A column sets a cluster apart if its mean there is so many deviations away from the others'.
+# Among more columns than this, a single one says little, and those of pictures have no names.
+_MAX_COLUMNS = 2000
+# A column sets a cluster apart if its mean there and that of the other items differ by at least
+# this many standard deviations.
 _APART = 0.3
 
 
 def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
     """Items near the middle of every cluster, among those that are surely in it.
 
-    Near is meant in units of the columns' deviations. Without features at hand the surest come
-    first.
+    Distances are in units of the columns' standard deviations. If the features are not available,
+    the items with the highest probabilities come first.
 
     Examples
     --------
@@ -39,10 +40,10 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
         for cluster in np.unique(result.assignments):
             own = result.assignments == cluster
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # of a column that nobody has
+                warnings.simplefilter("ignore", RuntimeWarning)  # about columns without any value
                 middle = np.nanmedian(table[own], axis=0, keepdims=True)
             away[own] = np.nansum(np.square(table[own] - middle), axis=1)
-        # Of items of which little was seen nobody knows how near they are.
+        # How near an item is remains unknown where most of its values are missing.
         unseen = np.isnan(table).mean(1) > 0.5
         doubtful = result.assignment_probabilities < 0.9
         distance = away + np.where(unseen | doubtful, away.max() + 1, 0.0)
@@ -55,10 +56,11 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
 
 
 def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
-    """The columns in which every cluster differs most from all other items, by deviations.
+    """The columns in which each cluster differs most from all other items.
 
-    ``apart`` is the mean of the cluster less that of the others, over the column's deviation; of a
-    category its share. None without features at hand, or with too many columns.
+    ``apart`` is the mean in the cluster minus the mean of the others, divided by the column's
+    standard deviation; the mean of a category is its share. None if the features are not available
+    or there are too many columns.
     """
     columns, features = _columns(result), _features(result)
     if columns is None or features is None:
@@ -79,7 +81,7 @@ def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
 
 
 def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
-    """The items whose cluster is least sure, with the two that they are most probably in."""
+    """The items whose cluster is least certain, with the two most probable clusters of each."""
     surest = result.assignment_probabilities
     doubt = np.argsort(surest, kind="stable")[:count]
     doubt = doubt[surest[doubt] < 0.99]
@@ -102,15 +104,15 @@ def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
 def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
     """The pairs about which people disagree most, with each other or with the result.
 
-    One row per pair: who said what, and the probability that the two share a cluster. None where
-    there are no answers, or nobody disagrees.
+    One row per pair: how many said "same" and "different", and the probability that the two items
+    share a cluster. None where there are no answers, or nobody disagrees.
     """
     answers = result.data.answers
     if answers is None:
         return None
     ends = torch.stack([answers.left, answers.right]).sort(0).values.numpy()
     frame = pd.DataFrame({"left": ends[0], "right": ends[1], "same": answers.label.numpy()})
-    # A grade says as much of either as it is near to it; who cannot tell disagrees with nobody.
+    # A grade counts in part as "same" and in part as "different"; "can't tell" counts as neither.
     counts = frame.groupby(["left", "right"])["same"].agg(["sum", "count"]).reset_index()
     left, right = counts["left"].to_numpy(), counts["right"].to_numpy()
     ends_of_pairs = (result.data.item_ids[end].tolist() for end in (left, right))
@@ -120,7 +122,7 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
         counts["sum"].to_numpy(),
         counts["count"].to_numpy() - counts["sum"].to_numpy(),
     )
-    # How many answers one expects to be wrong if the pair is as the result says.
+    # The expected number of wrong answers about the pair, according to the result.
     against = probability * different + (1 - probability) * same
     most = np.argsort(-against, kind="stable")[:count]
     most = most[against[most] > 0.5]
@@ -138,17 +140,17 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
 
 
 def _features(result: Fitted) -> Float[np.ndarray, "item column"] | None:
-    """Features at hand, one row of numbers per item; None of pictures and of too many columns."""
+    """Features in memory, a row of numbers per item; None for pictures and too many columns."""
     features = result.data.features_in_memory
     if features is None or features.ndim != 2:
         return None
-    if features.shape[1] > _MOST_COLUMNS:
+    if features.shape[1] > _MAX_COLUMNS:
         return None
     return result.data.rows(torch.arange(result.data.num_items)).double().numpy()
 
 
 def _numbers(result: Fitted) -> Float[np.ndarray, "item column"] | None:
-    """Features in units of their deviations, categories as shares; NaN where they are missing."""
+    """Features in units of their standard deviations, categories one-hot; NaN where missing."""
     features, columns = _features(result), _columns(result)
     if features is None or columns is None:
         return None
@@ -165,7 +167,7 @@ def _columns(result: Fitted) -> Columns | None:
 
 
 def _one_hot(features: Float[np.ndarray, "item column"], columns: Columns) -> pd.DataFrame:
-    """The features under their names, a column of zeros and ones for every category."""
+    """The features by name, with a column of zeros and ones for every category."""
     found: dict[str, np.ndarray] = {}
     for place, name in enumerate(columns.labels()):
         own, levels = features[:, place], columns.levels[place]

@@ -1,4 +1,4 @@
-"""Files into tables. Ids are text here, so that what goes in comes out the same."""
+"""Reads tables from files. Ids are text here, so that they are written as they were read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pyro_crowdclust.files.opening import opened
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
-# How pandas begins the name of a column that has none.
+# The beginning of the name that pandas gives to a column without one.
 _UNNAMED = "Unnamed: "
-# How the rows of a table are laid out is seen from so many.
+# The layout of a table is inferred from this many rows.
 _SAMPLE_ROWS = 50
 
 
@@ -64,18 +64,18 @@ def read_features(
         are numbered from 0.
     id_column
         Name of the column of ids. Default: a column ``item``, ``id`` or ``item_id``, else the
-        first column if it has no name or holds text, such as numbers with zeros before them.
+        first column if it has no name or holds text, such as numbers with leading zeros.
     ignore
-        Columns that are no features.
+        Columns that are not features.
     usual_ids
-        Name of a column that holds the ids if it is there and none is named.
+        Name of the column of ids where ``id_column`` is None and the table has this column.
     features
-        Columns that hold no ids, if none is named.
+        Columns that are not taken for ids where ``id_column`` is None.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or a column is not there.
+        If the file cannot be read or a named column is missing.
     """
     if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
         if id_column is not None or ignore:
@@ -106,7 +106,7 @@ def read_features(
     _refuse_empty(path, table)
     without = [name for name in ignore if name != id_column]
     if id_column is not None and _is_index(head.columns[0]) and head.columns[0] != id_column:
-        without.append(head.columns[0])  # row numbers of whoever wrote the file
+        without.append(head.columns[0])  # row numbers that the writing program added
     table = table.drop(columns=without)
     if id_column is None:
         ids = _row_numbers(len(table))
@@ -114,8 +114,8 @@ def read_features(
         ids = pd.Index(_as_text(table.pop(id_column)), name=id_column)
         if not table.shape[1]:
             raise ValueError(
-                f"{path} has no column of features beside '{id_column}', which holds ids: see "
-                "whether its columns are separated by commas, and begin in its first line"
+                f"{path} has no column of features besides '{id_column}', which holds the ids: "
+                "check that columns are separated by commas and named in the first line"
             )
     table.index = ids
     return FeatureTable(table, ids, [str(name) for name in table.columns])
@@ -137,14 +137,14 @@ def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
 
 
 def read_shown(path: Path) -> pd.DataFrame:
-    """What people are shown of items: pictures in an array, or the cells of a table as they are.
+    """What people see of the items: pictures in an array, or the cells of a table as text.
 
     Parameters
     ----------
     path
         ``.npy`` of shape ``[item, height, width]``, perhaps with a last axis of 3 colours; or a
-        table whose ids are found as those of features. Its column ``image`` holds addresses, or
-        names of files beside it.
+        table, whose ids are found as in ``read_features``. Its column ``image`` holds URLs, or
+        names of files in the folder of the table.
 
     Raises
     ------
@@ -160,8 +160,8 @@ def read_shown(path: Path) -> pd.DataFrame:
     table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
     if "image" in table:
         is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
-        beside = [str(path.parent / image) for image in table.loc[is_file, "image"]]
-        table.loc[is_file, "image"] = beside
+        in_folder = [str(path.parent / image) for image in table.loc[is_file, "image"]]
+        table.loc[is_file, "image"] = in_folder
     return table
 
 
@@ -193,19 +193,19 @@ def _find_ids(path: Path, head: pd.DataFrame) -> str | None:
 
 
 def _are_padded(column: pd.Series) -> bool:
-    """Whether whole numbers are written with as many digits each, some of them zeros in front."""
+    """Whether whole numbers all have the same number of digits, some with leading zeros."""
     cells = column.astype(str)
     same_length = cells.str.len().nunique() == 1 and cells.str.fullmatch(r"\d{2,}").all()
     return bool(same_length and cells.is_unique and cells.str.startswith("0").any())
 
 
 def _is_index(name: Any) -> bool:
-    """Whether a first column has no name, as an index that pandas or R wrote."""
+    """Whether a first column has no name, like an index that pandas or R wrote."""
     return str(name).startswith(_UNNAMED)
 
 
 def _as_text(column: pd.Series) -> pd.Series:
-    """Ids as text without spaces around it; missing ones stay missing."""
+    """Ids as text without surrounding spaces; missing ones stay missing."""
     missing = column.isna()
     return column.astype(object).where(missing, column.astype(str).str.strip())
 
@@ -217,12 +217,14 @@ def _row_numbers(count: int) -> pd.Index:
 def _kind(path: Path, known: Sequence[str]) -> str:
     suffix = path.suffix.lower()
     if suffix not in known:
-        raise ValueError(f"{path} does not end in {', '.join(known)}: convert it to one of them")
+        raise ValueError(
+            f"{path} does not end in one of {', '.join(known)}: convert it to such a file"
+        )
     return suffix
 
 
 def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> pd.DataFrame:
-    """A table; columns in ``text`` as they are written, empty cells missing."""
+    """A table; columns in ``text`` stay as they are written, only empty cells are missing."""
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
         table = _opened(path, lambda: _read_parquet(path, rows))
@@ -232,7 +234,7 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
     options |= _opened(path, lambda: _layout(path, options["sep"]))
     if text:
-        # An id "NA" is not missing, and "007" is no number.
+        # The id "NA" is not a missing value, and "007" is not the number 7.
         columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
         options["dtype"] = dict.fromkeys(text, str)
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
@@ -241,10 +243,10 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
 
 
 def _layout(path: Path, separator: str) -> dict[str, Any]:
-    """How ``pandas.read_csv`` is to read rows that hold more values than there are names.
+    """Options of ``pandas.read_csv`` where rows hold more values than there are names.
 
-    Either the first column has no name, which R leaves out, or every row ends in separators. Of
-    both pandas would make an index, without a word.
+    Either the first column has no name, as in files that R writes, or every row ends in separators.
+    In both cases pandas would silently take the first column for an index.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -253,7 +255,7 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     except csv.Error:  # a cell that is too long for this reader
         return {}
     names = [name.strip() for name in names]
-    # Of which pandas would write ``a.1``.
+    # Pandas would silently rename doubled columns, to ``a.1`` for instance.
     refuse_doubled(f"{path} has", filter(None, names))
     number = len(names)
     if not rows or len(rows[0]) <= number:
@@ -265,53 +267,56 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
         return {"header": 0, "names": [f"{_UNNAMED}0", *names]}
     raise ValueError(
         f"{path} names {count(number, 'column')} in its first line, but its rows hold "
-        f"{len(rows[0])} values: begin with the names, one for every column"
+        f"{len(rows[0])} values: name every column in the first line"
     )
 
 
 def _refuse_further(path: Path, separator: str, number: int) -> None:
-    """Raise a ``ValueError`` about a row, anywhere, with values in columns that have no name."""
+    """Raise a ``ValueError`` if any row of the file has values in columns without names."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         for row in csv.reader(file, delimiter=separator, skipinitialspace=True):
             if more := "".join(row[number:]).strip():
                 raise ValueError(
-                    f"{path} names {count(number, 'column')} in its first line, but a row holds "
-                    f"{show(more)} beyond them: name that column, or empty it"
+                    f"{path} names {count(number, 'column')} in its first line, but a row has "
+                    f"{show(more)} in a column beyond these: name that column, or empty it"
                 )
 
 
 def _refuse_empty(path: Path, rows: Any) -> None:
-    """Raise a ``ValueError`` about a file of no items."""
+    """Raise a ``ValueError`` if a file has no rows."""
     if not len(rows):
-        raise ValueError(f"{path} holds no row: write one for every item")
+        raise ValueError(f"{path} has no rows: write one for every item")
 
 
 def _check_names(path: Path, names: pd.Index) -> None:
-    """Refuse a first line that is a row of numbers, or tell of one that may be."""
+    """Refuse a first line that is a row of numbers; warn if it may be one."""
     beside_ids = names[1:] if len(names) > 1 else names
     numbers = pd.to_numeric(pd.Series(beside_ids, dtype=str), errors="coerce")
     if numbers.isna().any() or _counts_up(names) or _counts_up(beside_ids):
         return
     some = ", ".join(map(str, names[:3]))
-    remedy = "a table begins with a line of names, so write one above"
+    remedy = "insert a first line with the names of the columns"
     if (numbers % 1 != 0).any():
-        raise ValueError(f"{path} begins with a row of numbers ({some}, ...): {remedy}")
+        raise ValueError(
+            f"{path} begins with a row of numbers ({some}, ...), not of names: {remedy}"
+        )
     warnings.warn(
-        f"{path}: the numbers of its first line ({some}, ...) are taken for names of columns. If "
-        f"they are a row, it is lost: {remedy}",
+        f"{path}: the numbers in its first line ({some}, ...) are read as names of columns. If "
+        f"they belong to an item, {remedy}, or that item is lost",
         stacklevel=2,
     )
 
 
 def _counts_up(names: pd.Index) -> bool:
-    """Whether names are 0, 1, 2, ..., which pandas gives to the columns of an array."""
+    """Whether names are 0, 1, 2, ..., as pandas names the columns of an array."""
     return [*map(str, names)] == [*map(str, range(len(names)))]
 
 
 def _dialect(path: Path, separator: str) -> dict[str, Any]:
-    """How ``pandas.read_csv`` is to read a table: some programs save semicolons or tabs as .csv.
+    """Separator and decimal mark of a table: some programs write semicolons or tabs into .csv.
 
-    Where these separate, commas may stand before decimals: then more columns are numbers.
+    Such files may have decimal commas: of both marks, the one under which more columns are numeric
+    is taken.
     """
     header = pd.read_csv(path, sep=separator, nrows=0).columns
     others = [other for other in ";\t" if other in "".join(header)]
@@ -331,7 +336,7 @@ def _load_array(path: Path) -> np.ndarray:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (SyntaxError, tokenize.TokenError, EOFError, OverflowError, MemoryError) as error:
-        # The header of an array is a Python literal, which numpy parses as one.
+        # The header of an array is a Python literal, and numpy parses it as Python.
         raise ValueError(f"its header is damaged ({error})") from error
 
 
@@ -340,10 +345,10 @@ def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
         import pyarrow.parquet
     except ImportError as error:
         raise ValueError(
-            f"{path} is a parquet file, which takes pyarrow to read: pip install "
-            "'pyro-crowdclust[parquet]', or convert it to .csv"
+            f"{path} is a parquet file, and reading it needs pyarrow: pip install "
+            "'pyro-crowdclust[parquet]', or convert the file to .csv"
         ) from error
-    # Whole, as the first rows alone do not tell what their index is.
+    # All rows are read, as the first ones do not show what their index is.
     table = pyarrow.parquet.read_table(path).to_pandas()
     is_numbered = table.index.equals(pd.RangeIndex(len(table)))
     if table.index.nlevels == 1 and table.index.name is None and not is_numbered:
@@ -353,7 +358,7 @@ def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
 
 
 def _naming(path: Path, do: Callable[[], Any]) -> Any:
-    """What ``do`` returns, with errors that name the file."""
+    """The result of ``do``, with errors that name the file."""
     try:
         return do()
     except ValueError as error:
@@ -361,7 +366,7 @@ def _naming(path: Path, do: Callable[[], Any]) -> Any:
 
 
 def _opened(path: Path, read: Callable[[], Any]) -> Any:
-    """What ``read`` returns, with errors that name the file, those of pandas included."""
+    """The result of ``read``, with errors that name the file, those of pandas included."""
     try:
         return opened(path, read)
     except ValueError as error:

@@ -23,8 +23,8 @@ from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights
 from pyro_crowdclust.plots.style import color_of, is_large
 from pyro_crowdclust.results import Fitted
 
-# Longer tables are cut on the page; the whole ones are in the files beside it.
-_MOST_ROWS = 50
+# Longer tables are cut on the page; the files of the fit have all rows.
+_MAX_ROWS = 50
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #55606e; --line: #d5dae2;
@@ -58,7 +58,7 @@ img { max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
 
 
 def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
-    """An HTML page with all that a fit found; it asks for no other file.
+    """An HTML page with everything that a fit found, complete in one file.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
         *_findings(result, found),
         _section(
             "Training",
-            "The bound on the evidence should rise and level off; if it still rises at the end, "
-            "train longer.",
+            "The evidence lower bound should rise and level off; if it still rises at the end, "
+            "train for more epochs.",
             _picture("training", lambda: plot_history(result)),
         ),
     ]
@@ -98,7 +98,7 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
 
 def _plot_items(result: Fitted) -> Any:
     if result.latent_means is None and result.data.features is None:
-        raise ValueError("the features of the fit are not at hand")
+        raise ValueError("the features of the fit are not available")
     return plot_latent(result)
 
 
@@ -120,7 +120,7 @@ def _summary(result: Fitted) -> str:
 
 
 def _findings(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
-    """What the fit is of: clusters, classes, or neither in a model of somebody's own."""
+    """Sections about clusters or about classes; none for a user-defined model without either."""
     if has_clusters(result):
         return _cluster_sections(result, found)
     return _class_sections(found) if "classes" in found else ()
@@ -129,13 +129,14 @@ def _findings(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
 def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
     yield _section(
         "Clusters",
-        f"Of {len(found['clusters'])} those with items, numbered from the largest. Expected items "
-        "are sums of probabilities; the weight is the posterior mean of the cluster's share.",
+        f"Those of the {len(found['clusters'])} clusters that have items, numbered from the "
+        "largest. Expected items are sums of probabilities; the weight is the posterior mean of "
+        "the cluster's share.",
         _table(found["clusters"].query("assigned_items > 0")),
     )
     yield _section(
         "Items",
-        "By cluster; a ring marks items that somebody was asked about.",
+        "Colours show the clusters; a ring marks items with answers.",
         _picture("items by cluster", lambda: _plot_items(result)),
         _legend(result),
     )
@@ -143,11 +144,12 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
     if "workers" in found:
         yield _section(
             "Workers",
-            "Sensitivity: how often the worker says “same” of items of one cluster. Specificity: "
-            "how often “different” of items of two. The weight is what an answer counts, in nats: "
-            "near zero for guessing, below it for saying the opposite. Intervals hold 90 %. Of "
-            "sorted pages, accuracy: how often the worker puts an item where its cluster is at "
-            "home; lumped and careless: shares of such pages.",
+            "Sensitivity: how often the worker says “same” about two items of one cluster. "
+            "Specificity: how often the worker says “different” about items of two clusters. The "
+            "weight says how much an answer counts, in nats: near zero if the worker guesses, "
+            "negative if the worker says the opposite. Intervals hold 90 %. For sorted pages, "
+            "accuracy: how often the worker puts an item into the group where its cluster is at "
+            "home; lumped and careless: the shares of such pages.",
             _table(_with_intervals(found["workers"].sort_values("weight", ascending=False))),
             _picture("weights of workers", lambda: plot_worker_weights(result)),
             _picture("rates of workers", lambda: plot_workers(result)),
@@ -155,12 +157,13 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
 
     if "pages" in found:
         pages = found["pages"].sort_values("misplaced", ascending=False)
-        if "sorted" in pages:  # not where nothing but pages is known of the items
+        if "sorted" in pages:  # missing where there are pages but no features
             pages = pages.sort_values("sorted", kind="stable")
         yield _section(
             "Pages",
-            "The twenty that are least like sorted ones, or have most items out of place. On "
-            "lumped pages clusters share groups; careless ones say nothing.",
+            "The twenty pages that look least as if they had been sorted, or have the most items "
+            "out of place. On lumped pages, clusters share groups; careless pages carry no "
+            "information.",
             _table(pages.head(20)),
         )
 
@@ -179,15 +182,16 @@ def _legend(result: Fitted) -> str:
 
 
 def _portraits(result: Fitted) -> Iterable[str]:
-    """What every cluster is, and what is still open."""
+    """Sections about what each cluster is, and about what is still open."""
     parts = ["<h3>Typical items</h3>", _table(typical_items(result))]
     apart = what_sets_apart(result)
     if apart is not None and len(apart):
         parts += ["<h3>What sets it apart</h3>", _table(apart)]
     yield _section(
         "What the clusters are",
-        "Typical items lie in the middle of their cluster. A column sets a cluster apart by so "
-        "many of its deviations between the mean there and the mean of all other items.",
+        "Typical items lie in the middle of their cluster. What sets a cluster apart is the "
+        "difference between a column's mean in the cluster and its mean over all other items, in "
+        "standard deviations of the column.",
         *parts,
     )
     doubt, dispute = items_in_doubt(result), pairs_in_dispute(result)
@@ -199,8 +203,8 @@ def _portraits(result: Fitted) -> Iterable[str]:
     if parts:
         yield _section(
             "What is open",
-            "Items whose cluster is least sure, and pairs about which people disagree with each "
-            "other or with the clusters: worth another look, or another answer.",
+            "Items whose cluster is least certain, and pairs about which people disagree with each "
+            "other or with the clusters: look at these again, or ask about them.",
             *parts,
         )
 
@@ -212,17 +216,17 @@ def _class_sections(found: dict[str, pd.DataFrame]) -> Iterable[str]:
         _table(found["classes"]),
     )
     unsure = found["items"].sort_values("probability", kind="stable").head(20)
-    yield _section("Items", "The twenty that the workers left most in doubt.", _table(unsure))
+    yield _section("Items", "The twenty items whose class is least certain.", _table(unsure))
     yield _section(
         "Workers",
-        "Accuracy: the probability that the worker names the class of an item, on average over "
-        "the classes by their shares.",
+        "Accuracy: the probability that the worker names the true class of an item, averaged over "
+        "the classes with their shares as weights.",
         _table(found["workers"].sort_values("accuracy", ascending=False)),
     )
 
 
 def _with_intervals(workers: pd.DataFrame) -> pd.DataFrame:
-    """The workers' table with each rate and its interval in one column."""
+    """The table of workers, with each rate and its interval in one column."""
     columns = {}
     names = map(str, workers.columns)
     for name in (name.removesuffix("_lower") for name in names if name.endswith("_lower")):
@@ -240,7 +244,7 @@ def _section(title: str, text: str, *parts: str) -> str:
 
 
 def _table(frame: pd.DataFrame) -> str:
-    shown = frame.head(_MOST_ROWS).reset_index()
+    shown = frame.head(_MAX_ROWS).reset_index()
     shown.columns = [str(name).replace("_", " ") for name in shown.columns]
     text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
     note = ""
@@ -250,7 +254,7 @@ def _table(frame: pd.DataFrame) -> str:
 
 
 def _picture(description: str, draw: Callable[[], Any]) -> str:
-    """The picture as text, or a sentence where there is nothing to draw."""
+    """The picture as an HTML element, or a sentence where there is nothing to draw."""
     try:
         figure = draw()
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""``pyro-crowdclust``: files in, tables and a page out.
+"""Runs the command line ``pyro-crowdclust``.
 
-Exit codes: 0 done; 1 something is wrong with a file or a value, said in one line; 2 the command
-itself is not understood; 3 training went bad, and what had been learned before is saved; 130
-interrupted with Ctrl-C, likewise.
+Exit codes: 0 done; 1 something is wrong with a file or a value, as one line on standard error says;
+2 the command itself is not understood; 3 training diverged, and the last good state is saved; 130
+interrupted with Ctrl-C, and what was learned is saved, too.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments
-        Words of the command line; default those of the process.
+        Words of the command line; by default those of the process.
     """
     options = parser().parse_args(arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
         try:
-            # Loading takes seconds, in which one may press Ctrl-C.
+            # Loading takes seconds, during which somebody may press Ctrl-C.
             from pyro_crowdclust.interface.command_line import commands
 
             return getattr(commands, options.command)(options)
         except KeyboardInterrupt:
-            _say("error", "interrupted before there was anything to save")
+            _print_line("error", "interrupted before there was anything to save")
             return 130
         except BrokenPipeError:
-            # The reader of the output, ``head`` say, has seen enough.
+            # The program that reads the output, such as ``head``, has ended.
             sys.stderr.close()
             return 0
         except (ValueError, OSError) as error:
-            _say("error", str(error))
+            _print_line("error", str(error))
             return 1
 
 
-def _say(kind: str, message: str) -> None:
+def _print_line(kind: str, message: str) -> None:
     print(f"{PROGRAM}: {kind}: {' '.join(message.split())}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _say("warning", str(message))
+    _print_line("warning", str(message))

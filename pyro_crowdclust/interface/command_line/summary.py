@@ -1,4 +1,4 @@
-"""A result as a few tables: what the command line writes and the report shows."""
+"""Tables of a result, which the command line writes and the report shows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TABLES = (
 
 
 def has_clusters(result: Fitted) -> bool:
-    """Whether the fit is of clusters, and not of classes that workers named."""
+    """Whether the fit has clusters, and not classes that workers named."""
     if isinstance(result.guide, SupportsMixture | SupportsPartition):
         return True
     return result.data.class_labels is None and result.has_assignments
 
 
 def tables(result: Fitted) -> dict[str, pd.DataFrame]:
-    """Tables by name, with the user's ids.
+    """The tables of a result by name, with the user's ids.
 
-    Of clusters: ``items``, ``clusters``, ``workers`` where there are answers and ``pages`` where
-    these are sorted. Of classes: ``items``, ``classes``, ``workers`` and ``confusion``. Of all
-    ``history``, ``columns`` of a table with what they hold, and ``choice`` where the model was
-    chosen.
+    With clusters: ``items``, ``clusters``, ``workers`` where there are answers, and ``pages`` where
+    pages were sorted. With classes: ``items``, ``classes``, ``workers`` and ``confusion``. Always
+    ``history``; for tables of features ``columns``, with what each holds; and ``choice`` where the
+    model was chosen.
 
     Examples
     --------
@@ -64,9 +64,9 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
 
 
 def _item_table(result: Fitted) -> pd.DataFrame:
-    """One row per item: its cluster and the probability of it; its class likewise.
+    """One row per item: its cluster and the cluster's probability.
 
-    Classes are there if some were known.
+    The class and its probability follow if some classes were known.
     """
     columns = {"cluster": result.assignments, "probability": result.assignment_probabilities}
     if result.data.num_known_classes:
@@ -95,7 +95,7 @@ def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:
     ]["mean"]
     by_class = right.droplevel("label").unstack("class")
     labels = result.data.labels
-    assert labels is not None  # which the model is of
+    assert labels is not None  # as the model is of labels
     workers = pd.DataFrame(
         {
             "accuracy": by_class @ classes["share"],

@@ -54,7 +54,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 5)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 5)
     result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
     assert "more are needed" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
@@ -78,7 +78,7 @@ def test_items_that_are_all_one_cluster_are_not_called_guesses():
     same = simulate_pairs(np.zeros(12, int), [0.97] * 2, [0.9] * 2, pairs_per_worker=40, seed=0)
     result = cluster(None, pairs=same, epochs=10, progress=False)
     assert len(result.clusters) == 1
-    assert "either all items are one cluster, as is found, or" in result.chosen.reason
+    assert "either all items are one cluster, as found, or" in result.chosen.reason
 
 
 @pytest.mark.parametrize("silent", [np.ones(4, int), np.array([2, 1, 1])])
@@ -123,7 +123,7 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(mon
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "clusters of all sizes"
-    assert "the clusters under many small clusters are others" in result.chosen.reason
+    assert "the clusters under many small clusters are different" in result.chosen.reason
     others.add(type(result.model.prior))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "many small clusters"
@@ -148,7 +148,7 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
     monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 30)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MOST_PARTS", 2)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 2)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
     left, right = np.triu_indices(len(truth), 1)
@@ -172,7 +172,7 @@ def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatc
     said |= {"worker": rng.integers(3, size=30), "label": rng.integers(2, size=30)}
     result = cluster(None, said, epochs=5, progress=False)
     assert type(result.model.prior) is ManySmall
-    assert "the clusters, many small clusters, are guesses" in result.chosen.reason
+    assert "these clusters (many small clusters) are guesses" in result.chosen.reason
 
 
 @pytest.mark.long
@@ -263,7 +263,9 @@ def test_likeness_from_a_file(tmp_path):
 def test_likeness_beside_features_is_refused():
     table = {"left": [0], "right": [1], "alike": [0.3]}
     pairs = {"left": [0], "right": [2], "worker": ["a"], "label": [1]}
-    with pytest.raises(ValueError, match="from answers alone, but there are features"):
+    with pytest.raises(
+        ValueError, match="only where there are no features, but features are given"
+    ):
         cluster(np.eye(3), pairs, likeness=table)
     data = CrowdData(np.eye(3), pairs, likeness=table)
     with pytest.raises(ValueError, match="SemiCrowdsourcedMixture does not hear"):
@@ -415,7 +417,7 @@ def test_pages_that_share_no_items_are_heard_by_their_pairs():
     pages = simulate_placements(kind, [0.95, 0.9], pages_per_worker=2, page_size=6, seed=1)
     once = pages[~pages["item"].duplicated()]
     result = cluster(None, placements=once, epochs=4, progress=False)
-    assert result.chosen.reason.startswith("items are on fewer than two pages on average, by which")
+    assert result.chosen.reason.startswith("items are on fewer than two pages on average, which")
     with pytest.raises(ValueError, match=r"as when pages are used as pairs .result.chosen"):
         _ = result.pages
 
@@ -427,7 +429,7 @@ def test_pages_of_a_few_items_are_heard_by_their_pairs(tmp_path):
     pages = simulate_placements(kind, [0.95, 0.9, 0.9], pages_per_worker=50, page_size=3, seed=1)
     result = cluster(None, placements=pages, epochs=20, progress=False)
     assert isinstance(result.guide, PartitionGuide)
-    assert "all are heard by their pairs; answers held out are" in result.chosen.reason
+    assert "answers about their pairs; held-out answers are" in result.chosen.reason
     assert result.chosen.is_clear
     assert adjusted_rand_index(kind, result.assignments) > 0.9
     result.save(tmp_path / "fit.safetensors")
@@ -443,7 +445,7 @@ def test_one_page_alone_is_refused():
     page = {"page": [1] * 5, "item": range(5), "worker": ["ann"] * 5, "group": [0, 0, 1, 1, 1]}
     pairs = CrowdData(None, placements=page).as_pairs().pairs
     for said in ({"placements": page}, {"pairs": pairs}):
-        with pytest.raises(ValueError, match="there is one page alone, and of sorted pages"):
+        with pytest.raises(ValueError, match="there is only one sorted page"):
             cluster(None, **said, progress=False)
 
 
@@ -461,7 +463,7 @@ def test_command_line(tmp_path, capsys):
     words = ["--pairs", str(tmp_path / "answers.csv"), "--out", str(tmp_path / "fit")]
     assert main(["fit", *words, "--starts", "1", "--epochs", "10"]) == 0
     assert re.search(
-        "answers held out are (about as likely|likeliest) under", capsys.readouterr().out
+        "held-out answers are (about as likely|likeliest) under", capsys.readouterr().out
     )
     items = pd.read_csv(tmp_path / "fit/items.csv", index_col="item")
     assert accuracy(items["cluster"]) == 1
@@ -506,7 +508,7 @@ def test_answers_none_of_which_tells_are_refused():
 @pytest.mark.parametrize("items", [range(8), [0, 0, 1, 1, 2, 2, 3, 3]])
 def test_pages_of_one_item_say_nothing(items):
     pages = {"page": range(8), "item": items, "worker": ["ann"] * 8, "group": [1] * 8}
-    with pytest.raises(ValueError, match="every page has one item alone, so that nobody said"):
+    with pytest.raises(ValueError, match="every page has a single item, so that nobody said"):
         cluster(None, placements=pages, progress=False)
 
 
@@ -514,5 +516,5 @@ def test_a_handful_of_answers_is_enough_to_run():
     few = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": [0, 0, 0], "label": [1, 0, 0]}
     result = cluster(None, pairs=few, epochs=10, progress=False)
     assert len(result.assignments) == 3
-    with pytest.raises(ValueError, match="there is one answer alone"):
+    with pytest.raises(ValueError, match="there is only one answer"):
         cluster(None, pairs={name: column[:1] for name, column in few.items()}, progress=False)

@@ -78,7 +78,7 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
 
 
 @pytest.mark.parametrize(
-    ("agreement", "joined", "as_close", "expected"),
+    ("agreement", "joined", "max_loss", "expected"),
     [
         (0.945, 12, 0.03, "many"),
         (0.97, 12, 0.03, "many"),
@@ -88,14 +88,14 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
     ],
 )
 def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
-    agreement, joined, as_close, expected
+    agreement, joined, max_loss, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
     of_records = PriorTrial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
     fewer = PriorTrial(
         "few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined
     )
-    assert simplest([fewer, of_records], of_records, as_close).prior == expected
+    assert simplest([fewer, of_records], of_records, max_loss).prior == expected
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():

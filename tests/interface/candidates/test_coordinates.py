@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     near_landmarks,
     power_transformed,
     standardized,
-    telling,
+    without_redundant,
 )
 from pyro_crowdclust.interface.candidates.rounding import unrounded
 
@@ -75,19 +75,19 @@ def test_real_columns_that_never_vary_are_left_out(table):
     table["empty but for one"] = np.where(np.arange(60) == 3, 2.5, np.nan)
     table["agrees"] = True
     data = CrowdData(table, kinds={"agrees": "binary"})
-    emission = telling(standardized, data)
+    emission = without_redundant(standardized, data)
     assert emission.own_features(5) == [0, 1, 4]
     rows = data.rows(torch.arange(60))
     assert emission.latent(rows).shape == (60, 3)
     constant = CrowdData(np.full((9, 2), 3.0))
-    assert telling(standardized, constant).latent_size(2) == 2
+    assert without_redundant(standardized, constant).latent_size(2) == 2
 
 
 @pytest.mark.parametrize("make", [standardized, power_transformed])
 def test_a_feature_that_is_missing_everywhere_is_left_out(table, make):
     rows = np.column_stack([table["skewed"], np.full(60, np.nan)])
     data = CrowdData(rows)
-    latent = telling(make, data).latent(torch.from_numpy(rows))
+    latent = without_redundant(make, data).latent(torch.from_numpy(rows))
     expected = make(CrowdData(rows[:, :1])).latent(torch.from_numpy(rows[:, :1]))
     torch.testing.assert_close(latent, expected)
 

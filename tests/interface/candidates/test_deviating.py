@@ -9,7 +9,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import classify, cluster
-from pyro_crowdclust.interface.candidates.deviating import believed, bounds_of
+from pyro_crowdclust.interface.candidates.deviating import deviation_bounds, without_deviating
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -39,7 +39,7 @@ def with_slips(rows):
 @pytest.mark.parametrize("tail", ["normal", "uniform", "logistic"])
 def test_light_tails_are_believed(tail, number):
     rows = getattr(np.random.default_rng(number), tail)(size=(number, 8))
-    assert bounds_of(CrowdData(rows)) is None
+    assert deviation_bounds(CrowdData(rows)) is None
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_light_tails_are_believed(tail, number):
 )
 def test_of_tails_that_thin_out_hardly_any_number_is_doubted(tail, of):
     data = CrowdData(getattr(np.random.default_rng(0), tail)(*of, size=(2000, 20)))
-    bounds = bounds_of(data)
-    assert bounds is None or believed(data, *bounds).num_missing < 1e-3 * 2000 * 20
+    bounds = deviation_bounds(data)
+    assert bounds is None or without_deviating(data, *bounds).num_missing < 1e-3 * 2000 * 20
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_of_tails_that_thin_out_hardly_any_number_is_doubted(tail, of):
 def test_what_is_alone_beyond_a_gap_is_doubted(far, doubted):
     numbers = np.concatenate([column(), far])
     data = CrowdData(np.column_stack([numbers, column(2, len(numbers))]))
-    bounds = bounds_of(data)
-    assert (0 if bounds is None else believed(data, *bounds).num_missing) == doubted
+    bounds = deviation_bounds(data)
+    assert (0 if bounds is None else without_deviating(data, *bounds).num_missing) == doubted
     if bounds is not None:
         assert float(bounds.low[0]) in (-np.inf, column().min())
         assert float(bounds.high[0]) in (np.inf, column().max())
@@ -78,7 +78,7 @@ def test_what_is_alone_beyond_a_gap_is_doubted(far, doubted):
 def test_numbers_beside_an_atom_have_their_own_tail():
     numbers = np.where(np.arange(400) % 2 == 0, 0.0, 5 + 0.1 * column())
     numbers[7] = 7  # which is not far away in units of all numbers
-    low, high = bounds_of(CrowdData(numbers[:, None]))
+    low, high = deviation_bounds(CrowdData(numbers[:, None]))
     assert low.item() == -np.inf
     assert high.item() == np.delete(numbers, 7).max()
 
@@ -86,7 +86,7 @@ def test_numbers_beside_an_atom_have_their_own_tail():
 @pytest.mark.parametrize(("scale", "zero"), [(1.0, 1e3), (1e-4, -7.0), (1e5, 0.0)])
 def test_units_and_zeros_are_no_matter(scale, zero):
     numbers = np.concatenate([column(), [30.0, -80.0]])
-    bounds = bounds_of(CrowdData((zero + scale * numbers)[:, None]))
+    bounds = deviation_bounds(CrowdData((zero + scale * numbers)[:, None]))
     expected = zero + scale * np.array([column().min(), column().max()])
     np.testing.assert_allclose(torch.cat(bounds), expected)
 
@@ -96,7 +96,7 @@ def test_counts_are_doubted_and_codes_of_categories_are_not():
     visits, town = rng.poisson(30, 90), np.array([f"town {one}" for one in "abcdefghijkl"])
     visits[5] = 9999
     table = pd.DataFrame({"visits": visits, "town": town[np.minimum(rng.geometric(0.4, 90), 11)]})
-    bounds = bounds_of(CrowdData(table))
+    bounds = deviation_bounds(CrowdData(table))
     assert bounds.high.tolist() == [np.delete(visits, 5).max(), np.inf]
 
 
@@ -106,7 +106,7 @@ def test_counts_are_doubted_and_codes_of_categories_are_not():
     ids=["few", "few values", "constant"],
 )
 def test_where_little_is_known_all_is_believed(numbers):
-    assert bounds_of(CrowdData(numbers[:, None])) is None
+    assert deviation_bounds(CrowdData(numbers[:, None])) is None
 
 
 @pytest.mark.long
@@ -117,7 +117,9 @@ def test_slips_take_no_item_from_its_cluster(said, tmp_path):
     result = cluster(table, **said, num_clusters=4, progress=False)
     away = np.arange(len(KIND)) == 50  # of which nothing is left
     assert clustering_accuracy(KIND[~away], result.assignments[~away]) > 0.97
-    assert "numbers far from all others counted as missing: 'x', 'y', 'z'" in result.chosen.reason
+    assert (
+        "numbers far from all others counted as missing, in 'x', 'y', 'z'" in result.chosen.reason
+    )
     np.testing.assert_array_equal(result.data.features, table.to_numpy())
 
     predicted = result.predict_proba(table)
@@ -150,8 +152,8 @@ def test_slips_and_gaps_together_beside_all_that_is_said(said, options, tmp_path
     rows[np.random.default_rng(1).random(rows.shape) < 0.05] = np.nan
     data = CrowdData(rows, **said())
     result = small(data, 3, forms=2).fit(num_starts=2, progress=False, **options)
-    telling = ~np.isnan(np.where(np.abs(rows) > 30, np.nan, rows)).any(1)
-    assert clustering_accuracy(KIND[telling], result.assignments[telling]) > 0.9
+    whole = ~np.isnan(np.where(np.abs(rows) > 30, np.nan, rows)).any(1)
+    assert clustering_accuracy(KIND[whole], result.assignments[whole]) > 0.9
     result.save(tmp_path / "result.safetensors")
     again = load(tmp_path / "result.safetensors", data=data)
     np.testing.assert_allclose(again.probabilities, result.probabilities)
@@ -178,7 +180,9 @@ def test_classes_are_told_in_spite_of_slips():
     found = result.class_probabilities.to_numpy().argmax(1)
     away = np.arange(len(KIND)) == 50
     assert float((found == KIND)[~away].mean()) > 0.95
-    assert result.chosen.reason.endswith("numbers far from all others counted as missing: 0, 1, 2")
+    assert result.chosen.reason.endswith(
+        "numbers far from all others counted as missing, in 0, 1, 2"
+    )
 
 
 def test_rounded_numbers_are_spread_over_a_step_that_no_slip_hides():

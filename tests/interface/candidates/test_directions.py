@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.candidates.directions import (
     clipped,
     in_common_units,
     in_many_columns,
-    lengths_are_unlike,
+    lengths_differ,
     projected,
 )
 
@@ -41,7 +41,7 @@ LOUD = np.exp(0.7 * RNG.normal(size=(300, 1)))
     ids=["normal", "grouped", "loud", "units", "gaps", "constant", "one row"],
 )
 def test_lengths_are_unlike_if_they_explain_heavy_tails(rows, are_unlike):
-    assert lengths_are_unlike(CrowdData(rows)) == are_unlike
+    assert lengths_differ(CrowdData(rows)) == are_unlike
 
 
 def test_lengths_are_of_the_real_columns_alone():
@@ -49,12 +49,12 @@ def test_lengths_are_of_the_real_columns_alone():
     for rows, are_unlike in ((GROUPED * LOUD, True), (GROUPED, False)):
         table = pd.DataFrame(rows).add_prefix("wave ")
         data = CrowdData(table.assign(hair=hair))
-        assert lengths_are_unlike(CrowdData(table)) == lengths_are_unlike(data) == are_unlike
+        assert lengths_differ(CrowdData(table)) == lengths_differ(data) == are_unlike
     features = data.rows(torch.arange(300))
     for units in (in_common_units, standardized):
         alone = in_many_columns(units, True, CrowdData(table)).latent(features[:, :60])
         torch.testing.assert_close(in_many_columns(units, True, data).latent(features), alone)
-    assert not lengths_are_unlike(CrowdData(pd.DataFrame({"hair": hair})))
+    assert not lengths_differ(CrowdData(pd.DataFrame({"hair": hair})))
 
 
 def test_numbers_far_away_widen_no_column():

@@ -13,9 +13,9 @@ from pyro_crowdclust.interface.candidates.atoms import atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     power_transformed,
     standardized,
-    telling,
+    without_redundant,
 )
-from pyro_crowdclust.interface.candidates.following import add_something
+from pyro_crowdclust.interface.candidates.following import add_information
 
 from ..small_choices import small
 
@@ -32,9 +32,9 @@ def test_totals_shares_and_other_units_follow(parts):
         np.column_stack([parts[:, 1] - parts[:, 3], parts @ [1, 2, 0, 1]]),
     ):
         columns = np.column_stack([parts, others])
-        assert add_something(columns).sum() == 4
-        assert add_something(columns[:, ::-1]).sum() == 4
-    assert add_something(parts / parts.sum(1, keepdims=True)).sum() == 3
+        assert add_information(columns).sum() == 4
+        assert add_information(columns[:, ::-1]).sum() == 4
+    assert add_information(parts / parts.sum(1, keepdims=True)).sum() == 3
 
 
 def test_what_adds_something_is_kept(parts):
@@ -46,25 +46,25 @@ def test_what_adds_something_is_kept(parts):
         np.column_stack([parts, parts.prod(1)]),
         rng.normal(size=(60, 40)),
     ):
-        assert add_something(columns).all()
+        assert add_information(columns).all()
 
 
 def test_rows_far_away_make_no_columns_alike(parts):
     """Codes of what was not measured, in all columns at once."""
     parts[::50] = -9999
-    assert add_something(parts).all()
+    assert add_information(parts).all()
     twice = np.column_stack([parts, parts[:, 0]])
-    assert add_something(twice).sum() == 4
+    assert add_information(twice).sum() == 4
     twice[7, 4] = 9999  # in which the two differ
-    assert add_something(twice).all()
+    assert add_information(twice).all()
 
 
 def test_rows_with_gaps_do_not_count(parts):
     columns = np.column_stack([parts, parts.sum(1)])
     columns[::3, 2] = np.nan
-    assert add_something(columns).sum() == 4
+    assert add_information(columns).sum() == 4
     columns[:, 2] = np.nan
-    assert add_something(columns).all()
+    assert add_information(columns).all()
 
 
 def test_columns_in_other_units_make_no_fewer_clusters():
@@ -81,7 +81,7 @@ def test_what_columns_that_follow_are_worth_has_no_part_in_the_elbo(parts):
     data = CrowdData(np.column_stack([parts, parts.sum(1)]))
     rows = data.rows(torch.arange(200))
     for make in (standardized, power_transformed):
-        emission = telling(make, data)
+        emission = without_redundant(make, data)
         kept = emission.own_features(5)
         alone = make(CrowdData(data.features[:, kept]))
         torch.testing.assert_close(emission.log_volume(rows), alone.log_volume(rows[:, kept]))

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 
-from pyro_crowdclust.interface.candidates.near_copies import near_alike
+from pyro_crowdclust.interface.candidates.near_copies import near_copy_groups
 
 
 def rows(number: int, dim: int, seed: int = 0) -> np.ndarray:
@@ -18,7 +18,7 @@ def rows(number: int, dim: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(("dim", "noise"), [(2, 0.003), (5, 0.03), (100, 0.1)])
 def test_near_copies_are_of_one_group(dim, noise):
     of = np.repeat(np.arange(60), np.random.default_rng(1).integers(1, 9, 60))
-    group = near_alike(rows(60, dim)[of] + noise * rows(len(of), dim, seed=2))
+    group = near_copy_groups(rows(60, dim)[of] + noise * rows(len(of), dim, seed=2))
     assert adjusted_rand_score(of, group) > 0.97
 
 
@@ -28,7 +28,7 @@ def test_a_twentieth_of_the_rows_may_be_in_the_gap(between, groups):
     steps = np.ones(300)
     steps[::5] = 4.0
     steps[5 : 10 * between : 10] = 2.5
-    group = near_alike(steps.cumsum()[:, None])
+    group = near_copy_groups(steps.cumsum()[:, None])
     assert len(np.unique(group)) == groups
     if groups == 60:
         assert adjusted_rand_score(np.repeat(np.arange(60), 5), group) == 1
@@ -37,8 +37,8 @@ def test_a_twentieth_of_the_rows_may_be_in_the_gap(between, groups):
 @pytest.mark.parametrize(("pairs", "groups"), [(40, 80), (41, 41)])
 def test_there_are_more_groups_than_clusters(pairs, groups):
     points = np.repeat(rows(pairs, 5), 2, 0) + 1e-3 * rows(2 * pairs, 5, seed=1)
-    assert len(np.unique(near_alike(points))) == groups
-    assert near_alike(points[:1]).tolist() == [0]
+    assert len(np.unique(near_copy_groups(points))) == groups
+    assert near_copy_groups(points[:1]).tolist() == [0]
 
 
 def clusters_of(number: int, each: int, width: float) -> np.ndarray:
@@ -64,7 +64,7 @@ ORDINARY = {
 @pytest.mark.parametrize("kind", ORDINARY)
 def test_ordinary_rows_are_alone(kind):
     points = ORDINARY[kind]()
-    assert len(np.unique(near_alike(points))) == len(points)
+    assert len(np.unique(near_copy_groups(points))) == len(points)
 
 
 def test_half_of_the_rows_must_have_near_copies():
@@ -72,5 +72,5 @@ def test_half_of_the_rows_must_have_near_copies():
     few, many = (
         np.concatenate([points, points[:number] + 1e-3 * copies[:number]]) for number in (80, 120)
     )
-    assert len(np.unique(near_alike(few))) == 380
-    assert len(np.unique(near_alike(many))) == 300
+    assert len(np.unique(near_copy_groups(few))) == 380
+    assert len(np.unique(near_copy_groups(many))) == 300

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.candidates.rounding import are_fine, unrounded
+from pyro_crowdclust.interface.candidates.rounding import have_fine_steps, unrounded
 
 
 def test_rounded_numbers_are_spread_over_their_step():
@@ -31,6 +31,6 @@ def test_numbers_that_only_copies_share_were_not_rounded():
     rng = np.random.default_rng(3)
     rows = np.column_stack([rng.normal(size=60), rng.permutation(60) / 60])
     copies = CrowdData(np.repeat(rows, rng.integers(2, 6, 60), axis=0))
-    assert are_fine(copies).any()
+    assert have_fine_steps(copies).any()
     assert unrounded(copies) is copies
-    assert not are_fine(CrowdData(rows.round(1))).any()
+    assert not have_fine_steps(CrowdData(rows.round(1))).any()

@@ -90,7 +90,7 @@ def test_gaps_in_columns_that_are_left_out_are_no_matter():
     table = table.assign(constant=np.where(odd, 1.0, np.nan), again=table["x"].where(odd))
     result = small(CrowdData(table), 2, forms=1).fit(num_starts=1, progress=False)
     assert clustering_accuracy(kinds, result.assignments) == 1.0
-    assert result.chosen.reason.endswith("nothing that others do not: 'constant', 'again'")
+    assert result.chosen.reason.endswith("left out as constant or redundant: 'constant', 'again'")
 
 
 def test_answers_choose_the_components_that_clusters_own(rings):

@@ -19,7 +19,7 @@ from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bou
 from pyro_crowdclust.interface import ExplainingTraining, advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
-from pyro_crowdclust.interface.choosing.rereading import tempered, with_answers_heard
+from pyro_crowdclust.interface.choosing.rereading import tempered, with_answers_added
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.models import PairRegression
@@ -49,7 +49,7 @@ def said_of(kinds, pairs_per_worker=60):
 @pytest.fixture(scope="module")
 def misled(silent):
     """Workers are judged by clusters that are not what they see."""
-    return with_answers_heard(silent, CrowdData(FEATURES, said_of(SEEN)), 0.15)
+    return with_answers_added(silent, CrowdData(FEATURES, said_of(SEEN)), 0.15)
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +77,13 @@ def test_the_partition_that_people_see_explains_what_they_say():
 
 
 def test_clusters_that_people_see_are_left_as_they_are(silent):
-    heard = with_answers_heard(silent, CrowdData(FEATURES, said_of(SHOWN)), 0.5)
+    heard = with_answers_added(silent, CrowdData(FEATURES, said_of(SHOWN)), 0.5)
     assert with_answers_explained(heard) is heard
 
 
 def test_who_is_not_blamed_is_judged_by_the_fit(misled, monkeypatch):
     """Whatever the draws explain."""
-    monkeypatch.setattr(explaining, "_BLAMED", 0.0)
+    monkeypatch.setattr(explaining, "_MIN_RATIO", 0.0)
     assert with_answers_explained(misled) is misled
 
 
@@ -95,7 +95,7 @@ def test_guesses_are_explained_by_no_partition(silent, share):
     """
     said = said_of(SEEN)
     guesses = np.random.default_rng(3).random(len(said)) < share
-    heard = with_answers_heard(silent, CrowdData(FEATURES, said.assign(label=1 * guesses)))
+    heard = with_answers_added(silent, CrowdData(FEATURES, said.assign(label=1 * guesses)))
     assert with_answers_explained(heard) is heard
     np.testing.assert_array_equal(heard.assignments, silent.assignments)
 
@@ -119,7 +119,7 @@ def test_a_bound_on_what_answers_say(silent):
     """Against the sum over all partitions of six items, at expected rates."""
     said = {"left": [0, 1, 2, 3, 4, 0], "right": [1, 2, 3, 4, 5, 5], "worker": [0, 1] * 3}
     data = CrowdData(FEATURES, said | {"label": [1, 0, 1, 0, 1, 1]})
-    read = tempered(with_answers_heard(silent, data), 0.05)
+    read = tempered(with_answers_added(silent, data), 0.05)
     prior = read.component_probabilities_by_features[:6].log().numpy()
     rates = {name: read.guide.posteriors[name].mean() for name in ("sensitivity", "specificity")}
     answers, terms = data.answers, []
@@ -154,7 +154,7 @@ def test_rows_with_gaps_are_read_anew():
     features = np.where(np.random.default_rng(4).random(FEATURES.shape) < 0.1, np.nan, FEATURES)
     silent = small(CrowdData(features), 2, forms=1).fit(num_starts=1, progress=False)
     result = with_answers_explained(
-        with_answers_heard(silent, CrowdData(features, said_of(SEEN)), 0.15)
+        with_answers_added(silent, CrowdData(features, said_of(SEEN)), 0.15)
     )
     assert isinstance(result.train_on, ExplainingTraining)
     assert covered(result.workers) >= 0.8
@@ -162,7 +162,7 @@ def test_rows_with_gaps_are_read_anew():
 
 def test_a_regression_is_read_anew_and_goes_on(monkeypatch, tmp_path):
     """Whatever its clusters explain, so that it is."""
-    monkeypatch.setattr(explaining, "_BLAMED", math.inf)
+    monkeypatch.setattr(explaining, "_MIN_RATIO", math.inf)
     monkeypatch.setattr(explaining, "explains", lambda *_: False)
     data = CrowdData(FEATURES, said_of(SEEN))
     model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(8))
@@ -189,4 +189,4 @@ def test_the_choice_says_so():
     more = pd.concat([tried, tried.assign(components=4, chosen=False)])
     chosen = dataclasses.replace(result.chosen, table=more)
     (found,) = advice(dataclasses.replace(result, chosen=chosen))
-    assert found.startswith("the features show other things than the crowd sees")
+    assert found.startswith("the features show something else than the crowd sees")

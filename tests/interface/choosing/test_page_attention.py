@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes
-from pyro_crowdclust.interface.choosing.page_attention import heard_on_pages
+from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
 
 
 def answers(worker: list[int], page: list[int], label: list[float]) -> Answers:
@@ -20,7 +20,7 @@ def test_an_answer_is_as_likely_as_its_page_is_attentive():
     other = answers([0, 1, 1], [5, 5, 6], [1.0, 0.0, 0.0])
     attention = np.array([0.9, 0.6])
     of_known, of_other = np.array([0.3, 0.2, 0.4, 0.7]), np.array([0.8, 0.5, 0.25])
-    found = heard_on_pages(known, other, Outcomes(2, 2), (of_known, of_other), attention)
+    found = page_probabilities(known, other, Outcomes(2, 2), (of_known, of_other), attention)
     # Two of "same" and one of "different", each order of which has B(3, 2) = 1 / 12.
     looks = 0.9 * 0.3 * 0.2 * 0.4
     looks /= looks + 0.1 / 12

@@ -8,7 +8,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_heard
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -43,7 +43,7 @@ def test_rates_are_counts_under_the_clusters(silent, weight):
     said = simulate_pairs(
         KINDS, [0.9, 0.5], [0.8, 0.5], pairs_per_worker=90, items=range(40), seed=0
     )
-    heard = with_answers_heard(silent, CrowdData(FEATURES, said), weight)
+    heard = with_answers_added(silent, CrowdData(FEATURES, said), weight)
     rates_are_counts(heard, said)
     q = heard.probabilities
     # Nobody was asked about the others: they stay where they are, and are as sure as features are.
@@ -60,7 +60,7 @@ def test_items_follow_answers_that_agree_where_features_say_something_else():
     rates = [0.95] * 6
     said = simulate_pairs(other, rates, rates, pairs_per_worker=60, items=range(40), seed=0)
     data = CrowdData(features, said)
-    sure, open_ = (with_answers_heard(silent, data, weight) for weight in (1.0, 0.05))
+    sure, open_ = (with_answers_added(silent, data, weight) for weight in (1.0, 0.05))
     assert clustering_accuracy(other[:40], sure.assignments[:40]) < 0.7
     assert clustering_accuracy(other[:40], open_.assignments[:40]) > 0.9
     assert open_.workers["sensitivity"].min() > sure.workers["sensitivity"].max()
@@ -70,7 +70,7 @@ def test_items_follow_answers_that_agree_where_features_say_something_else():
 def test_graded_answers_judge_workers_too(silent):
     said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=90, seed=0)
     said["label"] *= 3
-    heard = with_answers_heard(silent, CrowdData(FEATURES, said, grades=[0, 1, 2, 3]))
+    heard = with_answers_added(silent, CrowdData(FEATURES, said, grades=[0, 1, 2, 3]))
     assert np.isfinite(heard.workers.to_numpy(dtype=float)).all()
     assert (heard.assignments == silent.assignments).mean() > 0.9
 
@@ -80,7 +80,7 @@ def test_more_answers_may_move_the_clusters():
     """Two components of one kind become one cluster when the answers say so."""
     four = small(CrowdData(FEATURES), 4, forms=1).fit(num_starts=1, progress=False)
     said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=5, seed=0)
-    heard = with_answers_heard(four, CrowdData(FEATURES, said))
+    heard = with_answers_added(four, CrowdData(FEATURES, said))
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=1)
     updated = heard.update(more)
     assert clustering_accuracy(KINDS, updated.assignments) > 0.95
@@ -93,12 +93,12 @@ def test_answers_that_come_later_have_a_part_in_components_and_judge_who_gives_t
     """At full weight, where components would be blurred at .05; the weights of before are kept."""
     said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=40, seed=0)
     data = CrowdData(FEATURES, said)
-    heard = with_answers_heard(silent, data, 0.05)
+    heard = with_answers_added(silent, data, 0.05)
     heard.save(tmp_path / "fit.safetensors")
     loaded = load(tmp_path / "fit.safetensors", data=data)
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=100, seed=1)
     more["worker"] += 3
-    whole = with_answers_heard(silent, data).update(more)
+    whole = with_answers_added(silent, data).update(more)
     for updated in (heard.update(more), loaded.update(more)):
         assert updated.model.feature_weight == updated.model.prior_weight == 0.05
         components, found = (
@@ -138,7 +138,7 @@ def test_rows_with_gaps_are_heard_about_and_kept_in_files(tmp_path):
     features = np.where(gaps, np.nan, FEATURES)
     silent = small(CrowdData(features), 2, forms=1).fit(num_starts=1, progress=False)
     said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)
-    heard = with_answers_heard(silent, CrowdData(features, said), 0.1)
+    heard = with_answers_added(silent, CrowdData(features, said), 0.1)
     assert clustering_accuracy(KINDS, heard.assignments) > 0.95
     assert heard.workers["sensitivity"].min() > 0.75
     heard.save(tmp_path / "fit.safetensors")

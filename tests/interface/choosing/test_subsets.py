@@ -15,7 +15,7 @@ from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
-    unlike_items,
+    without_near_copies,
 )
 from pyro_crowdclust.metrics import clustering_accuracy
 
@@ -102,14 +102,16 @@ def test_near_copies_of_rows_are_no_clusters():
     data = CrowdData(near_copies(rows, 5))
     result = small(data, 3, 25, forms=1).fit(num_starts=1, progress=False)
     assert normalized_mutual_info_score(np.repeat(kinds, 5), result.assignments) == 1
-    assert result.chosen.reason.endswith("; 240 near-copies of items had no part in it")
+    assert result.chosen.reason.endswith("; 240 near-copies of items were left out")
 
 
 def test_near_copies_are_clusters_where_there_are_no_others():
     data = CrowdData(near_copies(np.random.default_rng(3).normal(size=(60, 3)), 4))
     result = small(data, 1, 13, forms=1).fit(num_starts=1, progress=False)
     assert len(np.unique(result.assignments)) == 13
-    assert result.chosen.reason.startswith("near-copies are the only clusters: ")
+    assert result.chosen.reason.startswith(
+        "without near-copies there is one cluster, so they are kept: "
+    )
 
 
 def test_groups_that_may_be_clusters_are_no_near_copies():
@@ -121,7 +123,7 @@ def test_groups_that_may_be_clusters_are_no_near_copies():
 def test_answers_about_near_copies_are_about_one_row():
     rows = near_copies(np.random.default_rng(0).normal(size=(60, 3)), 2, noise=1e-4)
     said = {"left": [0, 1, 3], "right": [1, 2, 5], "worker": list("aba"), "label": [1, 0, 0]}
-    unlike = unlike_items(CrowdData(rows, said))
+    unlike = without_near_copies(CrowdData(rows, said))
     assert unlike.item_ids.tolist() == list(range(0, 120, 2))
     assert unlike.pairs[["left", "right"]].to_numpy().tolist() == [[0, 2], [2, 4]]
 
@@ -130,11 +132,11 @@ def test_rows_that_differ_in_any_other_column_are_no_near_copies():
     rows = near_copies(np.random.default_rng(0).normal(size=(60, 3)), 4, noise=1e-4)
     town = ["Rome", "Bari", "Rome", "Lecce"] * 60
     table = pd.DataFrame(rows, columns=["a", "b", "c"])
-    assert unlike_items(CrowdData(table)).num_items == 60
-    assert unlike_items(CrowdData(table.assign(town=town))).num_items == 180
-    assert unlike_items(CrowdData(table.assign(rooms=[1, 2, 1, 3] * 60))).num_items == 180
+    assert without_near_copies(CrowdData(table)).num_items == 60
+    assert without_near_copies(CrowdData(table.assign(town=town))).num_items == 180
+    assert without_near_copies(CrowdData(table.assign(rooms=[1, 2, 1, 3] * 60))).num_items == 180
     gaps = CrowdData(table.mask(table > 2))
-    assert unlike_items(gaps) is gaps
+    assert without_near_copies(gaps) is gaps
 
 
 def test_parts_of_data_hold_answers_that_are_connected():

@@ -78,8 +78,8 @@ def test_a_crowd_that_sees_what_features_do_not_show_is_not_blamed(monkeypatch):
     kinds = np.random.default_rng(1).integers(3, size=len(FEATURES))
     seen = simulate_pairs(kinds, [0.9] * 4, [0.9] * 4, pairs_per_worker=50, seed=1)
     (sentence,) = advice(chosen(FEATURES, seen, 2, 3))
-    assert "which do not explain what it says: the crowd sees other things" in sentence
-    assert "bring features that show what the crowd sees" in sentence
+    assert "these clusters do not explain the answers, so the crowd sees something else" in sentence
+    assert "add features that show what the crowd sees" in sentence
 
 
 @pytest.mark.long
@@ -95,7 +95,7 @@ def test_answers_alone_that_tell_nothing():
     guesses = simulate_pairs(FINE, [0.5] * 3, [0.5] * 3, pairs_per_worker=60, seed=0)
     result = cluster(None, guesses, epochs=10, progress=False)
     assert advice(result) == [result.chosen.reason]
-    assert "the clusters, few clusters, are guesses" in result.chosen.reason
+    assert "these clusters (few clusters) are guesses" in result.chosen.reason
 
 
 def test_swapped_answers_alone():
@@ -105,7 +105,7 @@ def test_swapped_answers_alone():
     (sentence,) = advice(fit_partition(right.assign(label=1 - right["label"]), epochs=20))
     assert sentence.startswith("all items are in one cluster, though the crowd often said")
     assert sentence.endswith(
-        'look whether 1 is "same" and 0 "different" in the answers, and not the other way round'
+        'check that 1 is "same" and 0 "different" in the answers, and not the other way round'
     )
 
 
@@ -153,7 +153,7 @@ def test_answers_that_are_few():
 
 def test_more_clusters_are_needed():
     (sentence,) = advice(fixed(FEATURES, num_clusters=2))
-    assert sentence == "all 2 clusters hold items: there may be more, so raise their number"
+    assert sentence == "all 2 clusters have items, so there may be more: allow a larger number"
 
 
 def test_training_that_was_cut_short():

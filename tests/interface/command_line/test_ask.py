@@ -110,7 +110,7 @@ def test_many_numbers_are_nothing_to_see(tmp_path, capsys):
     assert main(["fit", "--features", str(tmp_path / "x.npy"), "--out", str(out), *QUICK]) == 0
     words = ["ask", str(out), "--pairs", "2", "--quiet", "--out", str(tmp_path / "tasks")]
     assert main(words) == 0
-    assert "people see nothing but ids of the items" in only_error(capsys)
+    assert "people will see only the ids of the items" in only_error(capsys)
     asked = pd.read_csv(tmp_path / "tasks" / "questions.csv")
     assert asked["text_left"].equals(asked["left"])
     # Pictures instead, in the order of the rows.
@@ -196,7 +196,7 @@ def test_labels_in_a_table_and_back(tmp_path, capsys):
     )
     assert len(asked) == 6
     assert main([*words[:2], "--pairs", "3", "--out", str(tmp_path / "pairs")]) == 1
-    assert "hears of no pairs: ask for labels of so many items" in capsys.readouterr().err
+    assert "not use pairs: ask for labels of items" in capsys.readouterr().err
     words = [*words[:4], "--format", "label-studio", "--out", str(tmp_path / "studio"), "--quiet"]
     assert main(words) == 0
     labelling = (tmp_path / "studio" / "labelling.xml").read_text(encoding="utf-8")
@@ -226,7 +226,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             "item,worker,label\na,ann,dog\n",
             ["--model", "gaussian"],
-            "the model takes pairs or placements, but the file",
+            "the model uses pairs or placements, but the file",
         ),
         (
             "left,right,worker,label\na,b,ann,\n",
@@ -236,7 +236,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             "page,item,worker,group\n1,item-0,ann,a\n1,item-1,ann,a\n",
             ["--grades", "1", "2", "3"],
-            "the model takes pairs, but the files hold placements",
+            "the model uses pairs, but the files have placements",
         ),
         (
             '{"match": [[{"item": "item-0"}, {"item": "item-1"}]], "distinct": []}',
@@ -251,7 +251,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             "left,right,worker,label\n",
             [],
-            "export.csv holds no row and no task",
+            "export.csv has no rows and no tasks",
         ),
         (
             '{"match": [], "distinct": [], "uncertain": [[{"item": "a"}, {"item": "b"}]]}',
@@ -260,7 +260,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         ),
         ("", [], "export.csv: the table is empty: it must begin with a line of column names"),
         ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
-        ("", ["--pairs", "p.csv"], "--answers and --pairs are given: name that file among"),
+        ("", ["--pairs", "p.csv"], "--answers and --pairs are both given: name all files"),
     ],
 )
 def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
@@ -274,7 +274,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere is no folder that 'pyro-crowdclust fit --out' wrote"),
+        (["nowhere"], "nowhere was not written by 'pyro-crowdclust fit --out'"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
         (["FIT", "--labels", "3"], "the fit is of pairs, and cannot use class labels"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),

@@ -54,7 +54,7 @@ def test_columns_of_several_kinds_and_known_labels(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     for wrong, message in (
         (["--binary", "il"], "'ill', 'visits']; did you mean 'ill'?"),
-        (["--binary", "ill", "--counts", "ill"], "'ill' is said to be binary and count: say one"),
+        (["--binary", "ill", "--counts", "ill"], "'ill' is declared as both binary and count"),
     ):
         files = ["--features", str(tmp_path / "people.csv"), "--out", str(tmp_path / "no")]
         assert main(["fit", *files, *wrong]) == 1
@@ -140,7 +140,7 @@ def test_class_labels(tmp_path, capsys):
     capsys.readouterr()
     (tmp_path / "x.csv").write_text("item,a\nu,1\n", encoding="utf-8")
     assert main(["predict", str(tmp_path / "out"), "--features", str(tmp_path / "x.csv")]) == 1
-    assert "labels without features, which say nothing of new items" in only_error(capsys)
+    assert "labels without features, which cannot predict classes of" in only_error(capsys)
 
 
 @pytest.mark.long

@@ -147,7 +147,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"takes pyarrow to read: pip install 'pyro-crowdclust\["):
+    with pytest.raises(ValueError, match=r"needs pyarrow: pip install 'pyro-crowdclust\["):
         read_features(tmp_path / "x.parquet")
 
 
@@ -155,11 +155,11 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     ("name", "content", "options", "message"),
     [
         ("none.csv", None, {}, "there is no file .*none.csv"),
-        ("x.xlsx", b"", {}, "does not end in .npy, .csv, .tsv, .parquet: convert it"),
+        ("x.xlsx", b"", {}, "does not end in one of .npy, .csv, .tsv, .parquet: convert it"),
         ("x.csv", b"", {}, "cannot read .*x.csv: No columns to parse"),
         ("x.csv", b"a,b\n1,2\n1,2,3,4\n", {}, "cannot read .*x.csv: Error tokenizing data"),
         ("x.csv", b"a\n\xff\xfe\n", {}, "cannot read .*x.csv: it is not UTF-8"),
-        ("x.csv", b"item,a,b\n", {}, "x.csv holds no row: write one for every item"),
+        ("x.csv", b"item,a,b\n", {}, "x.csv has no rows: write one for every item"),
         ("x.csv", b"a\n1\n", {"id_column": "z"}, r"has no column 'z'; it has \['a'\]"),
         ("x.csv", b"a\n1\n", {"ignore": ["z"]}, "has no column 'z'"),
         ("x.npy", b"nothing", {}, "cannot read .*x.npy"),
@@ -216,7 +216,9 @@ def test_rows_that_end_in_separators(tmp_path, ends):
 def test_a_value_in_a_column_without_a_name_is_found_wherever_it_is(tmp_path):
     rows = "".join(f"0{row},{row + 1},\n" for row in range(90))
     path = write(tmp_path / "x.csv", f"item,a\n{rows}091,2,lost,\n")
-    with pytest.raises(ValueError, match="in its first line, but a row holds 'lost' beyond them"):
+    with pytest.raises(
+        ValueError, match="in its first line, but a row has 'lost' in a column beyond"
+    ):
         read_features(path)
 
 
@@ -250,13 +252,15 @@ def test_columns_that_are_named_as_pandas_would(tmp_path):
 
 @pytest.mark.parametrize("text", ["5.1,3.5\n4.9,3.0\n", "rose,5.1,3\noak,4.9,3.0\n", "5.5\n1\n"])
 def test_a_row_of_numbers_in_place_of_names(tmp_path, text):
-    with pytest.raises(ValueError, match="begins with a row of numbers .*: a table begins with a "):
+    with pytest.raises(
+        ValueError, match="begins with a row of numbers .*, not of names: insert a first line"
+    ):
         read_features(write(tmp_path / "x.csv", text))
 
 
 @pytest.mark.parametrize("text", ["1,2\n3,4\n", "rose,5,3\noak,4,3\n", "7\n1\n"])
 def test_numbers_that_may_be_names(tmp_path, text):
-    with pytest.warns(UserWarning, match="numbers of its first line .*If they are a row, it is lo"):
+    with pytest.warns(UserWarning, match="numbers in its first line .*or that item is lost"):
         read_features(write(tmp_path / "x.csv", text))
 
 

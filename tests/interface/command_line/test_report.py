@@ -125,7 +125,7 @@ def test_report_without_the_files_of_the_fit_lacks_one_picture(crowd, tmp_path, 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("pyro-crowdclust: warning: the features of the fit are not used: ")
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "No picture of items by cluster: the features of the fit are not at hand" in page
+    assert "No picture of items by cluster: the features of the fit are not available" in page
     assert page.count("data:image/png;base64,") == 3
 
 

@@ -21,10 +21,10 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["predict", "nowhere", "--features", "x.csv"], "nowhere is no folder that .* wrote"),
-        (["report", "full"], "full is no folder that .* wrote: it has no readable settings.json"),
+        (["predict", "nowhere", "--features", "x.csv"], "nowhere was not written by .*"),
+        (["report", "full"], "full was not written by .*: it has no readable settings.json"),
         (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
-        (["fit", "--features", "full/x.csv", "--out", "full"], "has files in it: name a new one"),
+        (["fit", "--features", "full/x.csv", "--out", "full"], "is not empty: name another"),
         (
             ["fit", "--features", "full/x.csv", "--known", "pairs.csv", "--out", "new"],
             "pairs.csv has no column 'item'; it has .*'left', 'right', 'worker', 'label'",
@@ -43,11 +43,12 @@ ROOT = Path(__file__).resolve().parents[3]
         ),
         (
             ["fit", "--pairs", "full/x.csv", "--labels", "l.csv", "--out", "new"],
-            "--model choose does not use --pairs: beside labels there are --features at most",
+            "--model choose does not use --pairs: labels of classes can be combined with "
+            "--features",
         ),
         (
             ["fit", "--labels", "l.csv", "--clusters", "5", "--out", "new"],
-            "--clusters bounds the number of clusters, but the classes are those that workers",
+            "--clusters limits the number of clusters, but the classes here are those that",
         ),
         (
             ["fit", "--model", "dawid-skene", "--pairs", "pairs.csv", "--out", "new"],
@@ -65,7 +66,7 @@ ROOT = Path(__file__).resolve().parents[3]
         ),
         (
             ["fit", "--features", "hole.csv", "--model", "deep-normal", "--out", "new"],
-            r"networks take whole rows, but the features lack 1 value \(NaN\)",
+            r"networks need complete rows, but the features lack 1 value \(NaN\)",
         ),
         (
             ["fit", "--features", "full/x.csv", "--pairs", "pairs.csv", "--out", "new"],
