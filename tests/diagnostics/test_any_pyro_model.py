@@ -60,7 +60,7 @@ def test_pareto_k(fitted):
 def test_delta_guides_are_points():
     data = CrowdData(np.random.default_rng(0).normal(size=(9, 1)))
     fitted = quiet_fit(heights, AutoDelta(heights), data, batch_size=None)
-    with pytest.raises(ValueError, match="points"):
+    with pytest.raises(ValueError, match="point estimates"):
         pareto_k(fitted)
 
 

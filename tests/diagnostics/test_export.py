@@ -70,7 +70,7 @@ def test_bad_input(plain, known):
         to_arviz([])
     with pytest.raises(ValueError, match="num_draws is 0"):
         to_arviz(plain, 0)
-    with pytest.raises(ValueError, match="fit 1 is of CrowdData.*same data"):
+    with pytest.raises(ValueError, match="fit 1 has the data CrowdData.*same data"):
         to_arviz([plain, known])
     with pytest.raises(ValueError, match="same number of clusters"):
         aligned_order(np.ones((4, 2)), np.ones((4, 3)))

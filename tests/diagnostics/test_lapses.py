@@ -222,7 +222,7 @@ def test_grades_are_for_a_model_in_which_workers_lapse():
 
 def test_answers_without_pages_are_an_error():
     pairs = answers(7, {}).drop(columns="page")
-    with pytest.raises(ValueError, match="give the pairs a column 'page'"):
+    with pytest.raises(ValueError, match="give the table of pairs a column 'page'"):
         find_lapses(fit_that_knows(pairs))
 
 

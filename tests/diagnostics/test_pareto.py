@@ -162,12 +162,14 @@ def test_assignments_of_a_guide_that_hears_answers_are_summed_out():
 
 
 def test_points_have_no_weights(fits):
-    with pytest.raises(ValueError, match="points"):
+    with pytest.raises(ValueError, match="point estimates"):
         pareto_k(fits["amortized"])
 
 
 def test_bad_input(plain):
     with pytest.raises(ValueError, match="at least 30"):
         pareto_k(plain, 10)
-    with pytest.raises(ValueError, match=r"\['nobody'\] are not random global sites.*weights"):
+    with pytest.raises(
+        ValueError, match=r"\['nobody'\], which are not random global sites.*weights"
+    ):
         pareto_k(plain, 30, sites=["nobody"])

@@ -368,7 +368,7 @@ def test_sites_of_answers_are_refused_whatever_their_weight(scale):
                 answer(torch.where(guess > 0, 0.5, 0.1 + 0.8 * same), batch)
 
     guide = EnumeratedGuide(plain, lambda batch: None)
-    said = "enumerates 'guess' in the plate of the answers.*'z', 'same': leave 'guess' out"
+    said = "enumerates 'guess' in the plate of the answers.*'z', 'same': leave out 'guess'"
     with pytest.raises(ValueError, match=said):
         quiet_fit(plain, guide, crowd(), batch_size=None)
 

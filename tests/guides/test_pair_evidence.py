@@ -102,10 +102,10 @@ def test_replicas_of_a_crowd_are_heard_each_by_their_own_rates():
     first = first_workers()
     rates = {name: torch.randn(4, 3, 2).double() for name in ("sensitivity", "specificity")}
     looks = torch.rand(4, len(SAID), 2, dtype=torch.float64)
-    said, counts = first.said(rates), first.counts(looks, rates)
+    said, counts = first.log_likelihoods(rates), first.counts(looks, rates)
     assert said.shape == looks.shape
     for k in range(4):
         own = {name: rate[k] for name, rate in rates.items()}
-        torch.testing.assert_close(said[k], first.said(own))
+        torch.testing.assert_close(said[k], first.log_likelihoods(own))
         for name, count in first.counts(looks[k], own).items():
             torch.testing.assert_close(counts[name][k], count)

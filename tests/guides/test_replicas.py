@@ -122,7 +122,7 @@ def states_of(states: list[tuple[list[int], float]], heard: PairEvidence) -> of_
     log = torch.stack([right, 1 - right], 1).log()
     rates = {name: log.unsqueeze(1).expand(-1, 2, -1) for name in ("sensitivity", "specificity")}
     rows = torch.stack([log, log.flip(1)], 1)
-    return of_replicas._States(labels, 0 * labels, rates, rows, heard.said(rates))
+    return of_replicas._States(labels, 0 * labels, rates, rows, heard.log_likelihoods(rates))
 
 
 def of_pair(state: tuple[list[int], float], pair: int, power: float) -> list[float]:

@@ -324,7 +324,7 @@ def test_a_step_on_all_items_has_them_in_order():
         (torch.zeros(8), "one int64 code"),
         (torch.arange(8) - 1, "one int64 code"),
         ([0] * 8, "one int64 code"),
-        (torch.arange(8) * 2, "codes up to 14 but only 8"),
+        (torch.arange(8) * 2, "codes up to 14, but only 8"),
     ],
 )
 def test_blocks_that_do_not_fit(codes, message):

@@ -12,7 +12,9 @@ from ..problems import location_model
 
 def test_a_function_around_the_model_of_a_guide_is_refused():
     model, guide = plain_pair()
-    with pytest.raises(ValueError, match="model is the function <lambda>, but MessagePassingGuide"):
+    with pytest.raises(
+        ValueError, match="model is the function <lambda>, but the guide MessagePassingGuide"
+    ):
         quiet_fit(lambda batch: model(batch), guide, crowd())
 
 

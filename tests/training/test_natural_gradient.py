@@ -316,7 +316,7 @@ def test_a_posterior_without_gradient_stays():
 
 
 def test_an_optimizer_needs_posteriors():
-    with pytest.raises(ValueError, match="no conjugate posterior"):
+    with pytest.raises(ValueError, match="posteriors is empty"):
         NaturalGradient([])
 
 

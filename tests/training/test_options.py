@@ -86,7 +86,7 @@ def test_callbacks_that_are_none(callbacks, message):
         ({"answer_sampling": 9}, "answer_sampling is 9, but must be an object of AnswerSampling"),
         ({"optim": "adam"}, "optim is 'adam', but must be callable with the parameters of"),
         ({"initialize": "k-means"}, "initialize is 'k-means', but must be callable with model, "),
-        ({"trainer": None}, "trainer is None, but must be callable with what trains"),
+        ({"trainer": None}, "trainer is None, but must be callable with model, guide, data"),
         ({"checkpoint": 3}, "checkpoint is 3, but must be the path of a file, or a Checkpoint"),
         ({"step_size": None}, "step_size is None, but a natural step needs 0 < step_size <= 1"),
     ],

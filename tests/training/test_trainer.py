@@ -45,7 +45,9 @@ def test_parameters_that_come_too_late_are_refused():
         pyro.sample("mean", dist.Normal(loc, 1.0))
 
     runs: list = []
-    with pytest.raises(ValueError, match=r"'late' \(1 such\) was made after the first batch, and"):
+    with pytest.raises(
+        ValueError, match=r"'late' \(1 such\) was made after the first batch, too late"
+    ):
         quiet_fit(location_model, guide, noise_around(1.0))
     assert len(runs) == 4
 
