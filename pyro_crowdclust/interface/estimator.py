@@ -160,8 +160,7 @@ class CrowdClusterer(
             Numbers of shape ``[item, feature]``, or a data frame, whose columns may also hold yes
             and no, counts and categories, and whose index holds the ids of the items. NaN and empty
             cells are missing, and are integrated out. None if there are only answers;
-            ``n_clusters``
-            must then be None, too.
+            ``n_clusters`` must then be None, too.
         y
             Ignored.
         pairs

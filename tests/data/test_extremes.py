@@ -167,7 +167,7 @@ def test_features_of_every_scale_as_they_are(kind, scale):
         check(result)
     else:
         assert "not finite after" in str(caught[0].message)
-        assert "look at the features" in str(caught[0].message)
+        assert "check the features" in str(caught[0].message)
     assert result.probabilities.sum(1) == pytest.approx(1.0)
 
 

@@ -316,7 +316,9 @@ class TestSeveralEnumeratedSites:
         with pytest.raises(ValueError, match="enumerates 'kind' and 'outlier': .*call .* 'z'"):
             quiet_fit(other, self.guide(other), CrowdData(blobs(5)[0]))
         result = quiet_fit(other, self.guide(other).of_globals, CrowdData(blobs(5)[0]))
-        with pytest.raises(ValueError, match="a site of the items, called 'z' if there are others"):
+        with pytest.raises(
+            ValueError, match="a discrete site of the items .called 'z' if there are several"
+        ):
             _ = result.assignments
 
     def test_under_weights_there_is_one(self):

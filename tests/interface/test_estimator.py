@@ -137,7 +137,7 @@ def test_a_regression_has_coordinates_and_no_score():
     fitted.result_ = dataclasses.replace(fitted.result_, model=model)
     frame = fitted.set_output(transform="pandas").transform(features)
     assert frame.columns.tolist() == [f"crowdclusterer{j}" for j in range(features.shape[1])]
-    with pytest.raises(ValueError, match="no density of these to score"):
+    with pytest.raises(ValueError, match="no density of features to score"):
         fitted.score(features)
 
 

@@ -129,7 +129,7 @@ def test_questions_are_worth_what_all_grades_tell(result):
     assert crowd.reliability(crowd.rates, 3)[0] == pytest.approx(
         np.sqrt(np.abs(channels[0, 0] - channels[0, 1]).sum() / 2)
     )
-    with pytest.raises(ValueError, match="workers grade pairs"):
+    with pytest.raises(ValueError, match="workers of this fit grade pairs"):
         suggest(result, Pages(6), count=1)
 
 

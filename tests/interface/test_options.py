@@ -80,7 +80,10 @@ SEARCHES = {
         ({"step_size": 7}, "step_size is 7, but a natural step needs"),
         ({"seed": None}, "seed is None, but must be a whole number"),
         ({"device": "foo"}, "device is 'foo', but must be one that torch knows, such as 'cpu'"),
-        ({"device": "cuda:99"}, "device is 'cuda:99', which torch cannot use here .*: leave it"),
+        (
+            {"device": "cuda:99"},
+            "device is 'cuda:99', which torch cannot use here .*: leave out device",
+        ),
     ],
 )
 def test_values_that_no_fit_takes(search, options, message, monkeypatch):

@@ -225,7 +225,7 @@ def test_new_features_that_no_emission_makes_are_refused(monkeypatch, tmp_path):
         result.transform,
         lambda given: result.write_items(tmp_path / "items.parquet", given),
     ):
-        with pytest.raises(ValueError, match="row 6 holds 255: rescale"):
+        with pytest.raises(ValueError, match="row 6 has 255: rescale"):
             read(features)
 
 

@@ -207,7 +207,7 @@ def test_files_that_are_no_results_are_not_written_over(path):
     result = fitted("plain")
     path.write_text("item,worker\n")
     with refuses(
-        r"exists already and is not a result, .*: name another file, or save\(path, overwrite="
+        r"exists already and is not a result, .*: give another path, or save\(path, overwrite="
     ):
         result.save(path)
     assert path.read_text() == "item,worker\n"

@@ -35,8 +35,8 @@ from pyro_crowdclust.partitions import (
 
 EPOCHS = 120
 # Largest number of chains of a fit, and of a fit that is only compared. For sorted pages: the
-# largest
-# number of chains, which is reduced to at least two if all chains have more placements than this.
+# largest number of chains, which is reduced to at least two if all chains have more placements than
+# this.
 _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # This many held-out answers or pages are needed to distinguish priors.

@@ -21,8 +21,7 @@ from pyro_crowdclust.starts.neighbors import nearest_neighbors
 from pyro_crowdclust.training.isolation import generator_of
 
 # A mixture can have this many clusters, and among its pairs that look similar at least this share
-# is
-# in one cluster.
+# is in one cluster.
 _MAX_CLUSTERS, _SHARE_SAME = 40, 0.4
 # People were asked about similar pairs if these are more similar than random pairs this often.
 _MIN_SIMILAR = 0.75

@@ -20,8 +20,7 @@ from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
 
 # Held-out answers are clearly likelier under one prior than another by this many standard errors,
-# as
-# the best of several looks better than it is.
+# as the best of several looks better than it is.
 CLEAR = 2.0
 # Clusters contain at least this share of the answers "same"; otherwise almost no items are joined.
 _MIN_SAME = 0.05

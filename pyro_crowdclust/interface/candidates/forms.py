@@ -62,16 +62,14 @@ MAX_FULL = MAX_COLUMNS
 # clusters on most tables.
 TAILS = 3.0
 # With more second moments than this, over the items of a trial, full covariances with heavy tails
-# take
-# much longer than the other candidates: 20 columns of 2,000 items, 37 of 569.
+# take much longer than the other candidates: 20 columns of 2,000 items, 37 of 569.
 MAX_HEAVY = 800_000
 # Names of the kinds of candidates.
 FULL, DIAGONAL, REGRESSION = "full Gaussians", "diagonal Gaussians", "regression"
 HEAVY, DIAGONAL_HEAVY = "full Student's t", "diagonal Student's t"
 INDEPENDENT = "independent columns"
 # Regressions on landmarks, in which clusters and classes may have any shape, and their widths in
-# units
-# of the median distance of two items.
+# units of the median distance of two items.
 PROCESSES = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
 # Number of landmarks of a regression.
 _LANDMARKS = 50

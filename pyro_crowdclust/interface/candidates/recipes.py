@@ -87,8 +87,7 @@ def hurdle(num_components: int, dim: int) -> HurdleGaussianComponents:
 
 
 # Learns which components belong to one cluster. A smaller initial probability of owning oneself,
-# .5,
-# joins more components where answers say little: it was certain of two clusters on the data set
+# .5, joins more components where answers say little: it was certain of two clusters on the data set
 # glass.
 OWNERS_LEARNED: tuple[Callback, ...] = (NearbyOwners(own=0.8, strength=5.0), OwnershipMoves())
 

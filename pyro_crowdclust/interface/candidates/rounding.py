@@ -96,9 +96,8 @@ def first_equal(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, " row"
     >>> first_equal(np.array([[3.0, np.nan], [1.0, 0.0], [3.0, np.nan], [1.0, -0.0]])).tolist()
     [0, 1, 0, 1]
     """
-    whole = np.ascontiguousarray(
-        rows + 0.0
-    )  # turns -0.0 to 0.0, so that equal rows have equal bytes
+    # -0.0 becomes 0.0, so that equal rows have equal bytes.
+    whole = np.ascontiguousarray(rows + 0.0)
     keys = whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return first[place.reshape(-1)]

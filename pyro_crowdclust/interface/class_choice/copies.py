@@ -17,8 +17,7 @@ from pyro_crowdclust.results.discounted_classes import (
 )
 
 # Discounts are used only if their weight in an average exceeds this: strong evidence, since
-# discounts
-# without copies make workers count less than they should.
+# discounts without copies make workers count less than they should.
 _MIN_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
 # Workers who count as more than this are hardly copies; and at most this many are named.
 _LESS, _MAX_NAMED = 0.9, 5

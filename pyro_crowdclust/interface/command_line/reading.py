@@ -349,7 +349,10 @@ def _read_parquet(path: Path, rows: int | None) -> pd.DataFrame:
             "'pyro-crowdclust[parquet]', or convert the file to .csv"
         ) from error
     # All rows are read, as the first ones do not show what their index is.
-    table = pyarrow.parquet.read_table(path).to_pandas()
+    try:
+        table = pyarrow.parquet.read_table(path).to_pandas()
+    except TypeError as error:  # of pandas, about its own notes in a damaged file
+        raise ValueError(f"cannot read {path}: {error}") from error
     is_numbered = table.index.equals(pd.RangeIndex(len(table)))
     if table.index.nlevels == 1 and table.index.name is None and not is_numbered:
         table.index.name = f"{_UNNAMED}0"

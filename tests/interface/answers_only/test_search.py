@@ -268,7 +268,7 @@ def test_likeness_beside_features_is_refused():
     ):
         cluster(np.eye(3), pairs, likeness=table)
     data = CrowdData(np.eye(3), pairs, likeness=table)
-    with pytest.raises(ValueError, match="SemiCrowdsourcedMixture does not hear"):
+    with pytest.raises(ValueError, match="SemiCrowdsourcedMixture does not use"):
         mixture_for(data).fit(progress=False)
 
 
