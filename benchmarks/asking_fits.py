@@ -11,7 +11,7 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface import recipe_for
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
-from pyro_crowdclust.interface.choosing.rereading import judged, weighted
+from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_refitted
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -58,7 +58,7 @@ def mixture(
     )
     if feature_weight == 1:
         return whole
-    return judged(weighted(whole, feature_weight))
+    return with_workers_refitted(weighted(whole, feature_weight))
 
 
 def first_call(data: CrowdData, seed: int) -> Fitted:

@@ -42,7 +42,7 @@ def test_cluster_finds_clusters_and_chooses_the_prior():
     assert likeliest in ("few clusters", "clusters of all sizes")
     assert result.chosen.held_out > result.chosen.chance
     assert result.chosen.table["chosen"].sum() == 1
-    assert "more are needed" not in result.chosen.reason
+    assert "too few answers" not in result.chosen.reason
 
 
 @pytest.mark.long
@@ -56,7 +56,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     ids = np.unique(few[["left", "right"]])
     monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 5)
     result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
-    assert "more are needed" in result.chosen.reason
+    assert "too few answers" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
     together = result.same_cluster_probability(left, right)
     # A quarter of the pairs are one cluster, and nobody can tell which.
@@ -454,7 +454,7 @@ def test_pages_sorted_at_random_are_called_guesses():
     rng, pages = np.random.default_rng(0), sorted_pages(pages_per_worker=4)
     pages["group"] = rng.integers(3, size=len(pages))
     result = cluster(None, placements=pages, epochs=10, progress=False)
-    assert "more are needed" in result.chosen.reason
+    assert "too few answers" in result.chosen.reason
 
 
 @pytest.mark.long
