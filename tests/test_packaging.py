@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-FACE = ROOT / "pyro_crowdclust" / "__init__.py"
-SKIN = ROOT / "pyro_crowdclust" / "interface"
+ROOT_INIT = ROOT / "pyro_crowdclust" / "__init__.py"
+INTERFACE = ROOT / "pyro_crowdclust" / "interface"
 ENGINE_FILES = sorted(
-    file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if SKIN not in file.parents
+    file for file in (ROOT / "pyro_crowdclust").rglob("*.py") if INTERFACE not in file.parents
 )
 PACKAGES = {
     file.parent.relative_to(ROOT).as_posix(): file.parent.relative_to(ROOT).as_posix()
@@ -275,7 +275,7 @@ def test_rooms_import_earlier_ones(room):
 
 
 # Folders and files of the interface, lowest first; those of one row know nothing of each other.
-ROOMS_OF_THE_SKIN = (
+INTERFACE_ROOMS = (
     {"options", "recipe", "tables_of_rows"},
     {"candidates", "networks"},
     {"answers_only"},
@@ -288,17 +288,17 @@ ROOMS_OF_THE_SKIN = (
 
 
 def test_every_room_of_the_skin_has_a_place():
-    found = {path.stem for path in SKIN.glob("*.py")} - {"__init__", "__main__"}
-    found |= {file.parent.name for file in SKIN.glob("*/__init__.py")}
-    assert sorted(found) == sorted(room for row in ROOMS_OF_THE_SKIN for room in row)
+    found = {path.stem for path in INTERFACE.glob("*.py")} - {"__init__", "__main__"}
+    found |= {file.parent.name for file in INTERFACE.glob("*/__init__.py")}
+    assert sorted(found) == sorted(room for row in INTERFACE_ROOMS for room in row)
 
 
-@pytest.mark.parametrize("room", sorted(room for row in ROOMS_OF_THE_SKIN for room in row))
+@pytest.mark.parametrize("room", sorted(room for row in INTERFACE_ROOMS for room in row))
 def test_rooms_of_the_skin_import_earlier_ones(room):
-    (place,) = (place for place, row in enumerate(ROOMS_OF_THE_SKIN) if room in row)
-    earlier = {room}.union(*ROOMS_OF_THE_SKIN[:place])
+    (place,) = (place for place, row in enumerate(INTERFACE_ROOMS) if room in row)
+    earlier = {room}.union(*INTERFACE_ROOMS[:place])
     start = "pyro_crowdclust.interface."
-    for file in [*SKIN.glob(f"{room}.py"), *(SKIN / room).glob("*.py")]:
+    for file in [*INTERFACE.glob(f"{room}.py"), *(INTERFACE / room).glob("*.py")]:
         package = ".".join(file.relative_to(ROOT).parent.parts)
         names = imported_names(file.read_text(encoding="utf-8"), package)
         rooms_of = {name.removeprefix(start).split(".")[0] for name in names if start in name}
@@ -335,7 +335,7 @@ def test_no_file_imports_itself_through_others():
 def test_nothing_below_the_interface_imports_it(folder):
     """But for the face of all, which names the first calls for types alone."""
     for file in (ROOT / folder).rglob("*.py"):
-        if SKIN not in file.parents and file != FACE:
+        if INTERFACE not in file.parents and file != ROOT_INIT:
             package = ".".join(file.relative_to(ROOT).parent.parts)
             names = imported_names(file.read_text(encoding="utf-8"), package)
             assert lies_in(("interface",), names) == [], file

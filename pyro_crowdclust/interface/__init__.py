@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchOptions
+    from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchTraining
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
@@ -41,7 +41,7 @@ __all__ = [
     "Networks",
     "Recipe",
     "ReweightedTraining",
-    "SearchOptions",
+    "SearchTraining",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -65,7 +65,7 @@ _HOMES = {
     "Networks": "networks",
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
-    "SearchOptions": "answers_only.search",
+    "SearchTraining": "answers_only.search",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels",
     "choice_for": "choosing.choice",

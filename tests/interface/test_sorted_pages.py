@@ -106,7 +106,7 @@ def test_placements_of_two_are_heard_as_the_answer_that_they_are():
     choice = choice_for(of_two)
     assert choice.data.placements is None
     assert choice.data.num_pairs == 120
-    assert not choice.alone.data.has_answers
+    assert not choice.by_features.data.has_answers
     made = mixture_for(of_two, num_clusters=3)
     assert isinstance(made.model.annotators, TwoCoin)
     of_three = CrowdData(FEATURES, placements=pd.concat([pages, third]))

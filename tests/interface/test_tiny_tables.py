@@ -62,7 +62,7 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     search = Search.search
 
     def without_answers(self: Search) -> tuple[Trial, str]:
-        plan = self.plan.alone
+        plan = self.plan.by_features
         if plan is None:
             return search(self)
         return self.without_answers(plan)[0], "nothing is heard"

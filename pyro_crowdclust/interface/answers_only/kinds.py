@@ -43,7 +43,7 @@ _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 _MIN_PAIRS, _MIN_PAGES = 300, 30
 
 
-class AnswersOnly(Protocol):
+class KindOfAnswers(Protocol):
     """Answers of one kind about some items, without features.
 
     Attributes
@@ -67,19 +67,19 @@ class AnswersOnly(Protocol):
     def near_items(self) -> bool:
         """Whether nearest neighbours that nobody was asked about may share a cluster."""
 
-    def with_hard_items(self) -> AnswersOnly | None:
+    def with_hard_items(self) -> KindOfAnswers | None:
         """The same with items that may be hard to recognize; None if there is no such variant."""
 
-    def with_near_items(self) -> AnswersOnly | None:
+    def with_near_items(self) -> KindOfAnswers | None:
         """The same where nearest neighbours that nobody was asked about may share a cluster.
 
         None if there is no such variant.
         """
 
-    def for_trials(self) -> AnswersOnly:
+    def for_trials(self) -> KindOfAnswers:
         """The same, for fits that are only compared with each other."""
 
-    def about(self, data: CrowdData) -> AnswersOnly:
+    def about(self, data: CrowdData) -> KindOfAnswers:
         """The same for these data."""
 
     def recipe(self, prior: Any) -> Recipe:
@@ -90,7 +90,7 @@ class AnswersOnly(Protocol):
     ) -> list[Bool[Tensor, " unit"]]:
         """Parts of the answers to hold out, as many as are needed to distinguish priors."""
 
-    def without(self, out: Bool[Tensor, " unit"]) -> AnswersOnly:
+    def without(self, out: Bool[Tensor, " unit"]) -> KindOfAnswers:
         """The answers without a part; items, workers and pages keep their codes."""
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:

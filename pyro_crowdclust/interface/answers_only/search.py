@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.kinds import (
     EPOCHS,
-    AnswersOnly,
+    KindOfAnswers,
     items_with_answers,
     kind_of_answers,
 )
@@ -60,7 +60,7 @@ _BY_PAIRS = (
 )
 
 
-class _Compared(NamedTuple):
+class _Comparison(NamedTuple):
     """The priors that were tried, and the chosen one; other fields as in ``Chosen``."""
 
     data: CrowdData
@@ -79,7 +79,7 @@ class _Compared(NamedTuple):
         recipe = answers.recipe(answers.priors[self.chosen.prior]())
         return recipe, Chosen(table, self.why, self.chance, self.is_clear)
 
-    def others(self) -> Iterator[_Compared]:
+    def others(self) -> Iterator[_Comparison]:
         """The same with another prior chosen, for each that agrees with as many answers.
 
         They are needed where a fit to all answers finds other clusters than the fits that were
@@ -132,9 +132,9 @@ class AnswersAlone:
         ValueError
             If every answer is "can't tell".
         """
-        return self._searched(seed, epochs).outcome()
+        return self._comparison(seed, epochs).outcome()
 
-    def _searched(self, seed: int, epochs: int) -> _Compared:
+    def _comparison(self, seed: int, epochs: int) -> _Comparison:
         """Compare the priors, until Ctrl-C.
 
         If held-out pages are predicted hardly better than by chance, pages are used as answers
@@ -144,16 +144,16 @@ class AnswersAlone:
         """
         if self.data.placements is not None and not self.data.placements.share_items:
             return self._by_pairs(_ON_FEW_PAGES, seed, epochs)
-        search = self._compared(seed, epochs)
-        if self.data.placements is None or search.is_clear:
-            return search
+        comparison = self._until_interrupted(seed, epochs)
+        if self.data.placements is None or comparison.is_clear:
+            return comparison
         return self._by_pairs(_BY_PAIRS, seed, epochs)
 
-    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Compared:
-        search = replace(self, data=self.data.as_pairs())._searched(seed, epochs)
-        return search._replace(why=f"{why}; {search.why}")
+    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Comparison:
+        comparison = replace(self, data=self.data.as_pairs())._comparison(seed, epochs)
+        return comparison._replace(why=f"{why}; {comparison.why}")
 
-    def _compared(self, seed: int, epochs: int) -> _Compared:
+    def _until_interrupted(self, seed: int, epochs: int) -> _Comparison:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
                 'every answer is "can\'t tell", so that nothing is known about any pair: pass '
@@ -161,17 +161,17 @@ class AnswersAlone:
             )
         tried: list[PriorTrial] = []
         try:
-            return _Compared(
-                self.data, tried, *self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
+            return _Comparison(
+                self.data, tried, *self._try_priors(tried, seed, min(epochs, TRIAL_EPOCHS))
             )
         except KeyboardInterrupt:
             if not tried:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
-            return _Compared(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
+            return _Comparison(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
 
-    def _compare(
+    def _try_priors(
         self, tried: list[PriorTrial], seed: int, epochs: int
     ) -> tuple[PriorTrial, str, float, bool]:
         """The best prior, the reason, the score of chance, and whether the best is clearly better.
@@ -183,7 +183,7 @@ class AnswersAlone:
         parts = answers.parts(self.share, _MAX_PARTS, generator)
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
-        def attempt(prior: str, answers: AnswersOnly) -> PriorTrial:
+        def attempt(prior: str, answers: KindOfAnswers) -> PriorTrial:
             trial = trial_of(answers, parts, prior, options)
             # After Ctrl-C, an incomplete trial counts only if it is the first.
             if trial.is_whole or not tried:
@@ -203,20 +203,7 @@ class AnswersAlone:
         if is_clear:
             max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
             chosen = simplest(informative, likeliest, max_loss)
-            reason = f"held-out answers are likeliest under {chosen.prior}"
-            if chosen is not likeliest:
-                simpler = (
-                    "and the former has no more clusters"
-                    if chosen.effective <= likeliest.effective
-                    else "and the former joins far fewer pairs that nobody was asked about"
-                )
-                reason = (
-                    f"held-out answers are about as likely under {chosen.prior} as under "
-                    f"{likeliest.prior}, {simpler}"
-                )
-            if len(informative) < len(tried):
-                uninformative = [trial.prior for trial in tried if not trial.is_informative]
-                reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
+            reason = _reason(chosen, likeliest, tried)
             # Variants are tried under the chosen prior only. Hard items include the model without
             # them, so that they need no clear advantage, except where features measure similarity.
             errors = 1.0 if takes_likeness_of_features(self.data) else 0.0
@@ -247,32 +234,50 @@ class AnswersAlone:
         seeds_of(num_starts, seed)
         check_values(self.data, **changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
-        search = self._searched(seed, options["epochs"])
+        comparison = self._comparison(seed, options["epochs"])
 
-        def fitted_to_all(search: _Compared, **own: Any) -> Fitted:
-            recipe, chosen = search.outcome()
+        def fitted_to_all(comparison: _Comparison, **own: Any) -> Fitted:
+            recipe, chosen = comparison.outcome()
             result = recipe.fit(num_starts=num_starts, seed=seed, **options | own)
             return replace(result, chosen=chosen)
 
-        fitted = latest = fitted_to_all(search)
-        if not search.chosen.holds_in(fitted):
-            for other in search.others():
+        fitted = latest = fitted_to_all(comparison)
+        if not comparison.chosen.holds_in(fitted):
+            for other in comparison.others():
                 if is_interrupted(latest):
                     break
-                latest = fitted_to_all(
-                    other, checkpoint=None
-                )  # a checkpoint belongs to the first fit
+                # A checkpoint belongs to the first fit.
+                latest = fitted_to_all(other, checkpoint=None)
                 if other.chosen.holds_in(latest):
                     fitted = latest
                     break
-        if search.interrupted:
+        if comparison.interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
-        again = SearchOptions(self.share, num_starts, changes)
+        again = SearchTraining(self.share, num_starts, changes)
         return replace(fitted, train_on=again)
 
 
+def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) -> str:
+    """Why it was chosen, where held-out answers are predicted clearly better than by chance."""
+    reason = f"held-out answers are likeliest under {chosen.prior}"
+    if chosen is not likeliest:
+        simpler = (
+            "and the former has no more clusters"
+            if chosen.effective <= likeliest.effective
+            else "and the former joins far fewer pairs that nobody was asked about"
+        )
+        reason = (
+            f"held-out answers are about as likely under {chosen.prior} as under "
+            f"{likeliest.prior}, {simpler}"
+        )
+    uninformative = [trial.prior for trial in tried if not trial.is_informative]
+    if 0 < len(uninformative) < len(tried):
+        reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
+    return reason
+
+
 @dataclass(frozen=True)
-class SearchOptions(FurtherTraining):
+class SearchTraining(FurtherTraining):
     """Repeats ``AnswersAlone.fit`` with the same arguments, for ``Fitted.update``; can be saved.
 
     With more answers, another prior of sizes may be likelier, so that nothing of the fit is kept.
@@ -287,7 +292,7 @@ class SearchOptions(FurtherTraining):
     Examples
     --------
     >>> pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
-    >>> again = SearchOptions(share=0.5, num_starts=1, options={"epochs": 2, "progress": False})
+    >>> again = SearchTraining(share=0.5, num_starts=1, options={"epochs": 2, "progress": False})
     >>> again(None, None, CrowdData(None, pairs=pairs)).data.num_items
     3
     """

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.interface.answers_only.kinds import AnswersOnly
+from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
@@ -27,7 +27,7 @@ _MIN_SAME = 0.05
 # The share of answers that a fit to all answers may agree with less than the fits on trial.
 _MAX_MISSED = 0.1
 
-_VARIANTS: tuple[tuple[Callable[[AnswersOnly], AnswersOnly | None], str], ...] = (
+_VARIANTS: tuple[tuple[Callable[[KindOfAnswers], KindOfAnswers | None], str], ...] = (
     (
         lambda answers: answers.with_near_items(),
         "nearest neighbours that nobody was asked about may share a cluster",
@@ -40,7 +40,7 @@ class PriorTrial(NamedTuple):
     """A prior, and the log-probability of held-out answers (or of pages, per placement)."""
 
     prior: str
-    answers: AnswersOnly
+    answers: KindOfAnswers
     log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
@@ -90,7 +90,7 @@ class PriorTrial(NamedTuple):
 
 
 def trial_of(
-    answers: AnswersOnly,
+    answers: KindOfAnswers,
     parts: list[Bool[Tensor, " unit"]],
     prior: str,
     options: dict[str, Any],
@@ -110,7 +110,7 @@ def trial_of(
 
 
 def varied(
-    chosen: PriorTrial, attempt: Callable[[str, AnswersOnly], PriorTrial], errors: float
+    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial], errors: float
 ) -> tuple[PriorTrial, str]:
     """The best variant of a trial, with variants added one by one as long as they improve it.
 
@@ -149,7 +149,7 @@ def varied(
 
 
 def most_agreeing(
-    answers: AnswersOnly, tried: list[PriorTrial], options: dict[str, Any]
+    answers: KindOfAnswers, tried: list[PriorTrial], options: dict[str, Any]
 ) -> PriorTrial:
     """The trial whose clusters agree best with the answers, if held-out answers do not decide.
 

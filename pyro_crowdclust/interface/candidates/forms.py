@@ -74,13 +74,13 @@ PROCESSES = {"Gaussian process": 1.0, "narrow Gaussian process": 0.5}
 # Number of landmarks of a regression.
 _LANDMARKS = 50
 # Functions that make coordinates from data, and coordinates by their names.
-Place = Callable[[CrowdData], Identity]
+MakeCoordinates = Callable[[CrowdData], Identity]
 ToCompare = Callable[[Identity, Tensor], float]
 STANDARDIZED, POWERS = (
     partial(without_redundant, standardized),
     partial(without_redundant, power_transformed),
 )
-PLACES: dict[str, Place] = {"columns": standardized, "powers": power_transformed}
+COORDINATES: dict[str, MakeCoordinates] = {"columns": standardized, "powers": power_transformed}
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Form:
         The coordinates of the components, in words.
     kind
         The kind of components, in words.
-    emission
+    make_coordinates
         Makes the coordinates from the data.
     make
         Makes the recipe from the data, the number of components, and the coordinates.
@@ -114,7 +114,7 @@ class Form:
 
     features: str
     kind: str
-    emission: Place
+    make_coordinates: MakeCoordinates
     make: Callable[[CrowdData, int, Identity], Recipe]
     of_features: bool = True
     to_compare: ToCompare = in_units_of_features
@@ -122,14 +122,15 @@ class Form:
     epochs: int = 60
 
     def recipe(
-        self, data: CrowdData, num_components: int, emission: Identity | None = None
+        self, data: CrowdData, num_components: int, coordinates: Identity | None = None
     ) -> Recipe:
         """The model with this number of components, its guide and the options of ``fit``.
 
-        ``emission`` are the form's coordinates of the data, if they are known already.
+        ``coordinates`` are the form's coordinates of the data, if they are known already.
         """
-        emission = self.emission(data) if emission is None else emission
-        return self.make(data, num_components, emission)
+        if coordinates is None:
+            coordinates = self.make_coordinates(data)
+        return self.make(data, num_components, coordinates)
 
 
 # Clusters from answers only; features are not used.
@@ -151,7 +152,10 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     if bounds is None:
         return _forms(data)
     forms = _forms(without_deviating(data, *bounds))
-    return tuple(replace(form, emission=partial(within, form.emission, bounds)) for form in forms)
+    return tuple(
+        replace(form, make_coordinates=partial(within, form.make_coordinates, bounds))
+        for form in forms
+    )
 
 
 def _forms(data: CrowdData) -> tuple[Form, ...]:
@@ -184,13 +188,13 @@ def _of_numbers(form: Form) -> Form:
     return replace(
         form,
         features=f"{form.features}, counts as numbers",
-        emission=partial(_place_of_numbers, form.emission),
+        make_coordinates=partial(_coordinates_of_numbers, form.make_coordinates),
         make=partial(_recipe_of_numbers, form.make),
     )
 
 
-def _place_of_numbers(place: Place, data: CrowdData) -> Identity:
-    return place(counts_as_numbers(data))
+def _coordinates_of_numbers(make_coordinates: MakeCoordinates, data: CrowdData) -> Identity:
+    return make_coordinates(counts_as_numbers(data))
 
 
 def _recipe_of_numbers(
@@ -207,29 +211,29 @@ def _mixtures(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     if _are_many(data):
         return _on_directions(data, equal_length)
     atoms = atoms_of(data)
-    forms = _on_columns(data, _places(atoms), atoms)
+    forms = _on_columns(data, _coordinates(atoms), atoms)
     return forms + (_on_few_directions(data, atoms) if bool(is_real(data).all()) else ())
 
 
-def _places(atoms: Float[Tensor, " feature"]) -> dict[str, Place]:
-    return {name: partial(beside_atoms, place, atoms) for name, place in PLACES.items()}
+def _coordinates(atoms: Float[Tensor, " feature"]) -> dict[str, MakeCoordinates]:
+    return {name: partial(beside_atoms, make, atoms) for name, make in COORDINATES.items()}
 
 
 def _on_columns(
-    data: CrowdData, places: Mapping[str, Place], atoms: Float[Tensor, " feature"]
+    data: CrowdData, coordinates: Mapping[str, MakeCoordinates], atoms: Float[Tensor, " feature"]
 ) -> tuple[Form, ...]:
     """Components on the columns themselves."""
     of_full, of_diagonal = partial(mixture_recipe, full), partial(mixture_recipe, diagonal)
     real = is_real(data)
     if not bool(real.any()):
-        return (Form("columns", INDEPENDENT, places["columns"], of_diagonal),)
+        return (Form("columns", INDEPENDENT, coordinates["columns"], of_diagonal),)
     kinds = {DIAGONAL: of_diagonal}
     # Columns with atoms have no covariances.
     if 1 < int((real & atoms.isnan()).sum()) <= MAX_FULL:
         kinds = {FULL: of_full, DIAGONAL: of_diagonal}
     forms = [
-        Form(place, kind, emission, make)
-        for place, emission in places.items()
+        Form(name, kind, make_coordinates, make)
+        for name, make_coordinates in coordinates.items()
         for kind, make in kinds.items()
     ]
     # Only real numbers can have heavy tails.
@@ -237,17 +241,19 @@ def _on_columns(
         heavy_diagonal = partial(mixture_recipe, partial(diagonal, tails=TAILS))
         tails = {DIAGONAL: (DIAGONAL_HEAVY, heavy_diagonal)}
         # Powers draw outliers in; columns get units that outliers do not affect.
-        central: dict[str, Place] = {"columns": partial(without_redundant, in_central_units)}
+        central: dict[str, MakeCoordinates] = {
+            "columns": partial(without_redundant, in_central_units)
+        }
         num_items = MAX_ITEMS
         if not data.has_answers and not is_supervised(data):
             # With answers, a cluster may own several components, which have heavy tails together.
-            central["powers"] = places["powers"]
+            central["powers"] = coordinates["powers"]
             num_items = min(data.num_items, MAX_ITEMS)
         if FULL in kinds and num_items * len(real) ** 2 <= MAX_HEAVY:
             tails[FULL] = HEAVY, partial(mixture_recipe, partial(full, tails=TAILS))
         forms += [
-            Form(place, kind, emission, make, heavier_than=without)
-            for place, emission in central.items()
+            Form(name, kind, make_coordinates, make, heavier_than=without)
+            for name, make_coordinates in central.items()
             for without, (kind, make) in tails.items()
         ]
     return tuple(forms)
@@ -260,8 +266,8 @@ def _on_few_directions(data: CrowdData, atoms: Float[Tensor, " feature"]) -> tup
         return ()
     directed = {"8 directions": STANDARDIZED, "8 directions of powers": POWERS}
     return tuple(
-        Form(name, FULL, partial(_directions, place, 8), partial(mixture_recipe, full))
-        for name, place in directed.items()
+        Form(name, FULL, partial(_directions, make_coordinates, 8), partial(mixture_recipe, full))
+        for name, make_coordinates in directed.items()
     )
 
 
@@ -270,7 +276,7 @@ def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     dim = int(is_real(data).sum())
     common = partial(in_many_columns, in_common_units, equal_length)
     own = partial(in_many_columns, standardized, equal_length)
-    directed: dict[str, Place] = {
+    directed: dict[str, MakeCoordinates] = {
         f"{number} directions, common units": partial(_directions, common, number)
         for number in (10, 20, 40)
         if number < min(dim, data.num_items)
@@ -278,48 +284,51 @@ def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     directed["20 directions"] = partial(_directions, own, min(20, data.num_items - 1))
     make, compare = partial(mixture_recipe, full), cast(ToCompare, beyond_one_gaussian)
     return tuple(
-        Form(named(name, equal_length), FULL, place, make, to_compare=compare, epochs=200)
-        for name, place in directed.items()
+        Form(named(name, equal_length), FULL, coordinates, make, to_compare=compare, epochs=200)
+        for name, coordinates in directed.items()
     )
 
 
 def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     are_real = bool(is_real(data).all())
     equal_length = equal_length and are_real
-    places: dict[str, Place] = {"columns": as_numbers}
+    coordinates: dict[str, MakeCoordinates] = {"columns": as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MAX_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
-        inner: Place = (
+        inner: MakeCoordinates = (
             partial(in_many_columns, standardized, equal_length) if are_real else as_numbers
         )
         whitened = partial(_directions, inner, own, whiten=True)
-        places = {named(f"{own} directions, own units", equal_length): whitened}
+        coordinates = {named(f"{own} directions, own units", equal_length): whitened}
         if are_real:
             inner = partial(in_many_columns, in_common_units, equal_length)
             in_one_unit = partial(_directions, inner, common)
-            places = {
+            coordinates = {
                 named(f"{common} directions, common units", equal_length): in_one_unit
-            } | places
+            } | coordinates
     elif are_real:
-        found = _places(atoms_of(data))
-        places = {name: partial(filled, place) for name, place in found.items()}
-    kinds = [(name, REGRESSION, emission) for name, emission in places.items()]
-    if "powers" in places:  # distances between untransformed columns depend on a few large numbers
+        found = _coordinates(atoms_of(data))
+        coordinates = {name: partial(filled, make) for name, make in found.items()}
+    kinds = [(name, REGRESSION, make_coordinates) for name, make_coordinates in coordinates.items()]
+    # Distances between untransformed columns depend on a few large numbers.
+    if "powers" in coordinates:
         kinds += [
-            ("powers", kind, partial(_near, places["powers"], width))
+            ("powers", kind, partial(_near, coordinates["powers"], width))
             for kind, width in PROCESSES.items()
         ]
     return tuple(
-        Form(name, kind, emission, regression_recipe, of_features=False)
-        for name, kind, emission in kinds
+        Form(name, kind, make_coordinates, regression_recipe, of_features=False)
+        for name, kind, make_coordinates in kinds
     )
 
 
-def _near(inner: Place, width: float, data: CrowdData) -> Identity:
+def _near(inner: MakeCoordinates, width: float, data: CrowdData) -> Identity:
     return near_landmarks(data, inner(data), _LANDMARKS, width)
 
 
-def _directions(inner: Place, number: int, data: CrowdData, whiten: bool = False) -> Identity:
+def _directions(
+    inner: MakeCoordinates, number: int, data: CrowdData, whiten: bool = False
+) -> Identity:
     return projected(data, inner(data), number, whiten)

@@ -78,7 +78,7 @@ class Choice(Plan):
         Where all items need minibatches, the chosen candidate is first fitted to this many items.
     """
 
-    alone: Choice | None = None
+    by_features: Choice | None = None
     part_items: int = 5000
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
@@ -180,16 +180,16 @@ class Choice(Plan):
             return None
         # Only answers can split a single cluster, and they cannot make it worse.
         why = "the features alone show one cluster, so the answers are used"
-        return replace(self, alone=None), why
+        return replace(self, by_features=None), why
 
     def _with_near_copies(self) -> Choice:
         """The same choice, with near-copies of rows kept."""
-        alone = None if self.alone is None else self.alone._with_near_copies()
-        return replace(self, max_groups=None, alone=alone)
+        by_features = self.by_features and self.by_features._with_near_copies()
+        return replace(self, max_groups=None, by_features=by_features)
 
     def _source(self, best: Trial) -> Choice:
         """The choice to which the candidate belongs: this one, or the one without answers."""
-        return self if best.hears or self.alone is None else self.alone
+        return self if best.hears or self.by_features is None else self.by_features
 
     def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
         """Fit a candidate to all data."""
@@ -209,8 +209,9 @@ class Choice(Plan):
         fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)
-        is_silent = not self.data.has_answers and not is_supervised(self.data)
-        return with_overlaps_joined(fitted) if is_silent else fitted
+        if self.data.has_answers or is_supervised(self.data):
+            return fitted
+        return with_overlaps_joined(fitted)
 
     def _fit_of_part(
         self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
@@ -353,5 +354,5 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     return replace(
         choice,
         may_be_records=num_clusters is None and may_be_records(data),
-        alone=choice_for(data.with_answers(None), num_clusters=num_clusters),
+        by_features=choice_for(data.with_answers(None), num_clusters=num_clusters),
     )

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, Place, ToCompare
+from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, MakeCoordinates, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS, weights_for
@@ -88,7 +88,7 @@ class Search:
         self.data, self.splits = data, splits
         self.ranking = Ranking(splits, data.num_items)
         # The coordinates of each form, and the term that makes its ELBO comparable.
-        self.coordinates: dict[tuple[Place, ToCompare], tuple[Identity, float]] = {}
+        self.coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
         self.interrupted = self.found_records = False
         self.bar = tqdm(disable=not progress, unit="candidate")
@@ -107,33 +107,32 @@ class Search:
 
     def search(self) -> tuple[Trial, str]:
         """Try the candidates, with the answers and, if nothing predicts these, without them."""
-        silent = self.plan.alone
-        if silent is not None and not self.splits:
-            return self.without_answers(silent)[
-                0
-            ], f"there are too few answers to hold some out: {ALONE}"
+        by_features = self.plan.by_features
+        if by_features is not None and not self.splits:
+            trial, _ = self.without_answers(by_features)
+            return trial, f"there are too few answers to hold some out: {ALONE}"
         best, reason = self.best_with_answers()
         if self.plan.may_be_records:
-            by_features = partial(self.complete_fit_of, best)
-            self.found_records = partition_predicts_best(self.data, self.seed, by_features)
+            fit_best = partial(self.complete_fit_of, best)
+            self.found_records = partition_predicts_best(self.data, self.seed, fit_best)
             if self.found_records:
                 return best, reason
-        if silent is None:
+        if by_features is None:
             return best, reason
         if self.predicts_answers(best):
             by_answers = None if self.predicts_other_items(best) else self.answers_only_trial(None)
             return (best, reason) if by_answers is None else (by_answers, _BY_ANSWERS)
-        alone, fitted = self.without_answers(silent)
+        trial, fitted = self.without_answers(by_features)
         by_answers = (
             None
             if fitted is None
-            else self.answers_only_trial(self.fits_at_fixed_components(alone, fitted))
+            else self.answers_only_trial(self.fits_at_fixed_components(trial, fitted))
         )
         if by_answers is not None:
             return by_answers, _BY_ANSWERS
-        if alone.clusters == 1:  # answers cannot make it worse
+        if trial.clusters == 1:  # answers cannot make it worse
             return best, reason
-        return alone, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
+        return trial, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
 
     def best_with_answers(self) -> tuple[Trial, str]:
         """Try the candidates on the data with all supervision."""
@@ -190,42 +189,42 @@ class Search:
         """The splits in which answers about pairs are held out."""
         return [one for one in self.splits if isinstance(one, Split)]
 
-    def without_answers(self, silent: Plan) -> tuple[Trial, Fitted | None]:
+    def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of a search without answers, whose components depend on the features alone.
 
         Returns its fit, too, if there are held-out answers.
         """
         fitted = None
-        search = Search(silent, self.seed, not self.bar.disable)
+        search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
-        alone = replace(best, by_item=None, hears=False)
+        trial = replace(best, by_item=None, hears=False)
         if self.splits and not search.interrupted:
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
-            alone = replace(alone, by_weight=self.scores_at_fixed_components(fitted))
+            trial = replace(trial, by_weight=self.scores_at_fixed_components(fitted))
         self.trials += [
-            alone if one is best else replace(one, hears=False) for one in search.trials
+            trial if one is best else replace(one, hears=False) for one in search.trials
         ]
-        return alone, fitted
+        return trial, fitted
 
     @staticmethod
     def fits_at_fixed_components(
-        alone: Trial, fitted: Fitted
+        trial: Trial, fitted: Fitted
     ) -> Callable[[CrowdData], Fitted] | None:
         """A function that adds answers to the clusters of the winner without answers.
 
         Parameters
         ----------
-        alone, fitted
+        trial, fitted
             The winner without answers, and its fit.
 
         Returns
         -------
         From data with answers to a fit, or None if the winner has a single cluster.
         """
-        if alone.clusters == 1:
+        if trial.clusters == 1:
             return None
-        return lambda data: with_answers_added(fitted, data, alone.feature_weight)
+        return lambda data: with_answers_added(fitted, data, trial.feature_weight)
 
     def answers_only_trial(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
         """Clusters from answers alone, if they predict answers better than those of features."""
@@ -311,11 +310,11 @@ class Search:
         if not form.of_features:
             return np.nan
         elbo = result.elbo + log_orders(result.component_probabilities)
-        return elbo / self.data.num_items + self.place_of(form)[1]
+        return elbo / self.data.num_items + self.coordinates_of(form)[1]
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """Fit a candidate briefly, from one start or from the better of two."""
-        recipe = form.recipe(data, num_components, self.place_of(form)[0])
+        recipe = form.recipe(data, num_components, self.coordinates_of(form)[0])
         options: dict[str, Any] = {"epochs": form.epochs, "stopping": Stopping(tolerance=1e-3)}
         attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
         if not form.of_features:
@@ -327,11 +326,11 @@ class Search:
         """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
         return whole(self.fit_of(trial.form, trial.num_components, data))
 
-    def place_of(self, form: Form) -> tuple[Identity, float]:
+    def coordinates_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and the term that makes its ELBO comparable."""
-        place = form.emission, form.to_compare
+        place = form.make_coordinates, form.to_compare
         if place not in self.coordinates:
-            made = form.emission(self.data)
+            made = form.make_coordinates(self.data)
             fitted = spread_over_steps(self.data, made)
             features = fitted.rows(torch.arange(fitted.num_items))
             self.coordinates[place] = made, form.to_compare(made, features)

@@ -33,7 +33,7 @@ def test_columns_that_never_vary_are_left_out():
     features, _ = two_rings(60)
     data = CrowdData(np.column_stack([features, np.ones(60), np.full(60, 1e6)]))
     for form in choice_for(data).forms:
-        emission = form.emission(data)
+        emission = form.make_coordinates(data)
         points = emission.latent(torch.as_tensor(data.features))
         assert points.shape == (60, 2)
         np.testing.assert_allclose(emission.features(points), data.features, rtol=1e-9)
@@ -47,7 +47,7 @@ def test_heavy_tails_are_of_real_columns():
     kinds = ["diagonal Student's t", "full Student's t"]
     assert [form.kind for form in tails] == 2 * kinds
     assert [form.features for form in tails] == 2 * ["columns"] + 2 * ["powers"]
-    points = tails[0].emission(choice.data).latent(torch.as_tensor(features))
+    points = tails[0].make_coordinates(choice.data).latent(torch.as_tensor(features))
     # Units are those of the other items.
     assert 0.5 < points[1:].std(0).min() < points[1:].std(0).max() < 2
     counted = pd.DataFrame(features).assign(smokes=[True, False] * 30)
@@ -104,14 +104,14 @@ def test_directions_of_many_columns_have_a_regression_in_their_own_units():
     features = np.random.default_rng(0).normal(size=(80, 90)) * np.logspace(0, 3, 90)
     data = answered(features)
     form = regressions(data)["20 directions, own units"]
-    points = form.emission(data).latent(torch.as_tensor(features))
+    points = form.make_coordinates(data).latent(torch.as_tensor(features))
     np.testing.assert_allclose(points.var(0).numpy(), np.ones(20), rtol=1e-9)
 
 
 def test_columns_of_several_kinds_have_a_regression_on_all():
     data = answered(mixed(3))
     form = regressions(data)["columns"]
-    points = form.emission(data).latent(data.rows(torch.arange(60)))
+    points = form.make_coordinates(data).latent(data.rows(torch.arange(60)))
     assert points.shape == (60, 3 + 2 + 3)
     np.testing.assert_allclose(points[:, :5].std(0, correction=0).numpy(), np.ones(5), rtol=1e-9)
     np.testing.assert_array_equal(points[:, 5:].sum(1).numpy(), np.ones(60))
@@ -186,7 +186,7 @@ def test_a_table_of_few_columns_has_gaussian_processes_of_two_widths():
     features, _ = two_rings(60)
     found = [form for form in choice_for(answered(features)).forms if "process" in form.kind]
     assert [form.kind for form in found] == ["Gaussian process", "narrow Gaussian process"]
-    wide, narrow = (form.emission(CrowdData(features)) for form in found)
+    wide, narrow = (form.make_coordinates(CrowdData(features)) for form in found)
     assert wide.width == 2 * narrow.width
     assert len(wide.landmarks) == 50
     new = wide.latent(torch.tensor([[1.0, torch.nan]]))  # of a column in the middle

@@ -55,11 +55,9 @@ def test_data_in_no_container(call, data):
 
 @pytest.mark.long
 def test_a_seed_of_numpy_gives_what_pythons_does():
-    data = answered(*two_rings(60), 20)
-    of_numpy, plain = (
-        dataclasses.replace(small(data, 2, forms=1), alone=None).fit(seed=seed, progress=False)
-        for seed in (np.int64(3), 3)
-    )
+    choice = small(answered(*two_rings(60), 20), 2, forms=1)
+    choice = dataclasses.replace(choice, by_features=None)
+    of_numpy, plain = (choice.fit(seed=seed, progress=False) for seed in (np.int64(3), 3))
     np.testing.assert_array_equal(of_numpy.probabilities, plain.probabilities)
 
 
@@ -78,7 +76,7 @@ def test_where_items_are_said_to_be_related_there_are_two_clusters_or_more(said,
     monkeypatch.setattr(choice_module, "SIZES", SIZES)
     choice = choice_for(CrowdData(two_groups(), **said))
     assert choice.sizes[0] == 2
-    assert choice.alone is None or choice.alone.sizes[0] == 1
+    assert choice.by_features is None or choice.by_features.sizes[0] == 1
 
 
 def test_gaps_in_columns_that_are_left_out_are_no_matter():

@@ -127,7 +127,7 @@ def test_components_that_answers_do_not_ask_for_have_to_pay(monkeypatch, gain, n
     features, ring = two_rings(60)
     choice = small(answered(features, ring, 60), 3)
     choice = dataclasses.replace(
-        choice, sizes=(2, 3, 4, 5, 6, 8), forms=choice.forms[:1], alone=None
+        choice, sizes=(2, 3, 4, 5, 6, 8), forms=choice.forms[:1], by_features=None
     )
 
     def try_out(self, form, size, split=0):
@@ -164,8 +164,8 @@ def test_data_that_are_too_many_are_tried_in_part():
         return standard(recipe_data)
 
     choice = small(data, 3, forms=1)
-    standard = choice.forms[0].emission
-    form = dataclasses.replace(choice.forms[0], emission=note)
+    standard = choice.forms[0].make_coordinates
+    form = dataclasses.replace(choice.forms[0], make_coordinates=note)
     recipe, _ = dataclasses.replace(choice, forms=(form,), max_items=100).run(progress=False)
     assert seen == [100, 240]
     assert recipe.data is data
@@ -206,7 +206,7 @@ def test_rounded_numbers_are_compared_where_they_were_fitted(dim):
     rounded = (2 * rng.normal(size=(60, 3)) @ rng.normal(size=(3, dim)) + 8).round()
     search = Search(choice_for(CrowdData(rounded)), 0, False)
     for form in search.plan.forms:
-        emission, found = search.place_of(form)
+        emission, found = search.coordinates_of(form)
         fitted = form.recipe(search.data, 2, emission).data
         rows = fitted.rows(torch.arange(fitted.num_items)).requires_grad_()
         projected = isinstance(emission, Projected)
@@ -302,9 +302,9 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     tried = search.try_out(search.plan.forms[0], 2)
     assert tried.by_weight is not None
     assert tried.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
-    assert search.plan.alone is not None
-    alone, fitted = search.without_answers(search.plan.alone)
+    assert search.plan.by_features is not None
+    trial, fitted = search.without_answers(search.plan.by_features)
     assert fitted is not None
-    assert alone.by_weight is not None
-    assert alone.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
-    assert alone.feature_weight < 1
+    assert trial.by_weight is not None
+    assert trial.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
+    assert trial.feature_weight < 1

@@ -34,8 +34,8 @@ def fixed(features, pairs=None, **options):
 def chosen(features, pairs, *sizes):
     """A fit with a small choice."""
     choice = small(CrowdData(features, pairs), *sizes)
-    alone = dataclasses.replace(choice.alone, first_size=sizes[-1])
-    choice = dataclasses.replace(choice, first_size=sizes[-1], alone=alone)
+    by_features = dataclasses.replace(choice.by_features, first_size=sizes[-1])
+    choice = dataclasses.replace(choice, first_size=sizes[-1], by_features=by_features)
     return choice.fit(num_starts=1, progress=False)
 
 
