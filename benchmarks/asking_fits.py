@@ -5,15 +5,13 @@ from __future__ import annotations
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
+from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin, annotators_of_looks
 from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
-from pyro_crowdclust.interface import recipe_for
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_workers_refitted
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PartitionGuide
+from pyro_crowdclust.interface import recipe_for, with_feature_weight, with_workers_refitted
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import AnsweredPartition, DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping
@@ -58,7 +56,7 @@ def mixture(
     )
     if feature_weight == 1:
         return whole
-    return with_workers_refitted(weighted(whole, feature_weight))
+    return with_workers_refitted(with_feature_weight(whole, feature_weight))
 
 
 def first_call(data: CrowdData, seed: int) -> Fitted:
@@ -85,4 +83,15 @@ def dawid_skene(data: CrowdData, seed: int) -> Fitted:
 
 def answered_partition(data: CrowdData, seed: int) -> Fitted:
     """Clusters of all sizes, from answers alone."""
-    return PairsOnly(data).recipe(PitmanYor()).fit(epochs=60, seed=seed, progress=False)
+    model = AnsweredPartition(annotators_of_looks(data), PitmanYor())
+    return fit(
+        model,
+        PartitionGuide(model, data.num_items),
+        data,
+        epochs=60,
+        batch_size=None,
+        step_size=0.2,
+        dtype=torch.float64,
+        seed=seed,
+        progress=False,
+    )

@@ -19,7 +19,7 @@ from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.starts.answers import answer_counts, largest_first, most_asked
+from pyro_crowdclust.starts import answer_counts, largest_first, most_asked
 from pyro_crowdclust.training import whole
 
 _STEPS = 40

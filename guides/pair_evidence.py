@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.models.answered_partition import asked_pairs
 from pyro_crowdclust.partitions import Heard
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
@@ -37,7 +36,7 @@ class PairEvidence:
 
     def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
         self.model, self.posteriors, self.batch = model, posteriors, batch
-        self.pairs = asked_pairs(batch)
+        self.pairs = batch.asked_pairs
 
     def means(self) -> tuple[Tensor, dict[str, Tensor]]:
         """E[t] of the looks, and of the workers' sites."""

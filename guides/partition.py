@@ -46,7 +46,6 @@ from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.models.answered_partition import pair_weights
 from pyro_crowdclust.partitions import AskedPairs, Start
 
 # The prior that was given counts as this many workers when the prior of workers is learned.
@@ -250,7 +249,7 @@ class PartitionGuide(nn.Module):
         pairs = evidence.pairs
         log_looks = looks.detach()[self.model.relations(z, hard, pairs)]
         logits = log_looks + evidence.log_likelihoods(rates)
-        with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
+        with FullPlate("asked_pairs", pairs.num_pairs, pairs.weights(batch.pair_weight)):
             pyro.sample("look", ConjugateAtMean(Categorical(self.model.num_looks), logits))
 
     @torch.no_grad()

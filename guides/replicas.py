@@ -21,7 +21,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.guides.pair_evidence import PairEvidence
-from pyro_crowdclust.models.answered_partition import pair_weights
 from pyro_crowdclust.partitions import Choices, num_hard_ends, sweep_chains, sweep_hard
 
 # A drawn rate may round to 0; this is the smallest log rate.
@@ -174,7 +173,7 @@ def _replicas(
         for name, count in evidence.counts(looks, states.rates).items()
     }
     relation = model.relations(states.labels, states.hard, pairs)
-    weighed = looks * pair_weights(evidence.batch, pairs).unsqueeze(1)
+    weighed = looks * pairs.weights(evidence.batch.pair_weight).unsqueeze(1)
     place = relation.unsqueeze(2).expand_as(weighed)
     counts["looks"] = torch.zeros_like(states.rows).scatter_add(1, place, weighed)
     given = {

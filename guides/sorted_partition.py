@@ -21,13 +21,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
+from pyro_crowdclust.annotators import DrawnShares, weight_of
 from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import Point, WorkerSummary, conjugate_posteriors
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import SortedPartition
-from pyro_crowdclust.models.sorted_partition import paged_items
 from pyro_crowdclust.partitions import (
     Choices,
     PagedItems,
@@ -107,7 +106,7 @@ class SortedPartitionGuide(nn.Module):
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
         """Run chains from random partitions until they have settled, and begin there."""
         self._all = full_batch(data)
-        paged = paged_items(self._all)
+        paged = self._all.paged_items
         assert paged is not None  # as the model has checked
         max_clusters = max(data.num_items // 2, 1)
         numbers = [min(_NUMBERS[i % len(_NUMBERS)], max_clusters) for i in range(self.num_chains)]
@@ -165,7 +164,7 @@ class SortedPartitionGuide(nn.Module):
 
     @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
-        paged = paged_items(batch)
+        paged = batch.paged_items
         assert paged is not None  # as the model has checked
         self._sweep(paged)
         place = int(self.steps) % len(self.draws)

@@ -207,7 +207,7 @@ class AnsweredPartition(nn.Module):
 
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
-        pairs = asked_pairs(batch)
+        pairs = batch.asked_pairs
         with FullPlate("relations", len(self.looks.natural_parameters)):
             looks = pyro.sample("looks", self.looks.distribution())
         rates = sample_rates(self.annotators, self.annotators.priors())
@@ -215,7 +215,7 @@ class AnsweredPartition(nn.Module):
         hard = pyro.sample("hard", HardItems(pairs)) if self.hard_items else torch.zeros_like(z)
         if not batch.num_pairs:
             return z
-        with FullPlate("asked_pairs", pairs.num_pairs, pair_weights(batch, pairs)):
+        with FullPlate("asked_pairs", pairs.num_pairs, pairs.weights(batch.pair_weight)):
             look = pyro.sample("look", Assignment(looks[self.relations(z, hard, pairs)]))
             if self.likeness is not None:
                 pyro.factor("likeness", (look * self.said_by_likeness(batch, pairs)).sum(1))
@@ -223,17 +223,3 @@ class AnsweredPartition(nn.Module):
             answer = self.answer(look[pairs.pair], rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
         return z
-
-
-def asked_pairs(batch: Batch) -> AskedPairs:
-    """The distinct pairs of a batch's answers, and of its likeness."""
-    candidates = None if batch.likeness is None else batch.likeness.items
-    return batch.once(
-        "asked pairs", lambda: AskedPairs.of(batch.asked_items, batch.num_items, candidates)
-    )
-
-
-def pair_weights(batch: Batch, pairs: AskedPairs) -> Float[Tensor, " pair"]:
-    """The weight of every distinct pair: the mean weight of its answers, 1 without answers."""
-    asked = pairs.num_answers
-    return torch.where(asked > 0, pairs.total(batch.pair_weight) / asked.clamp_min(1.0), 1.0)

@@ -12,15 +12,13 @@ of its placements, not of its pairs.
 
 from __future__ import annotations
 
-from functools import partial
-
 import pyro
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import PageUrns
-from pyro_crowdclust.data import CrowdData, Placements
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugatePrior
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
@@ -28,7 +26,6 @@ from pyro_crowdclust.partitions import (
     AskedPairs,
     AskedPartition,
     FewClusters,
-    PagedItems,
     PitmanYor,
     UrnGroups,
 )
@@ -76,7 +73,7 @@ class SortedPartition(nn.Module):
     def forward(self, batch: Batch) -> Int[Tensor, " item"]:
         """Run the model on a batch; returns the cluster of every item of the data."""
         shares = pyro.sample("shares", self.annotators.shares.distribution())
-        paged = paged_items(batch)
+        paged = batch.paged_items
         nothing = torch.empty((0, 2), dtype=torch.int64)
         connections = (
             AskedPairs.of(nothing, batch.num_items) if paged is None else paged.connections
@@ -86,13 +83,3 @@ class SortedPartition(nn.Module):
             groups = UrnGroups(paged, z, self.annotators.spreads, shares)
             pyro.sample("group", groups, obs=paged.pages.group)
         return z
-
-
-def paged_items(batch: Batch) -> PagedItems | None:
-    """The items on a batch's pages, if it has any."""
-    pages = batch.pages
-    if pages is None:
-        return None
-    parts = pages.page, pages.group, pages.worker, pages.num_groups
-    placements = Placements(batch.items[pages.row], *parts)
-    return batch.once("paged items", partial(PagedItems, batch.num_items, placements))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import importlib
 import json
 import shutil
 import subprocess
@@ -345,6 +346,38 @@ def test_nothing_below_the_interface_imports_it(folder):
 def test_models_import_no_diagnostics(file):
     names = imported_names(file.read_text(encoding="utf-8"), "models")
     assert lies_in(("diagnostics", "results", "training", "plots"), names) == []
+
+
+@functools.cache
+def listed_names():
+    """Every name that a folder of the library lists in its ``__init__``, by the folder's name."""
+    tops = [ROOT / "models", ROOT / "guides", *(FACE.parent / room for room in rooms())]
+    return {
+        top.name: {*importlib.import_module(f"pyro_crowdclust.{top.name}").__all__}
+        for top in tops
+        if top.is_dir()
+    }
+
+
+def imports_from_inside(file):
+    """The names, with their rooms, that a file imports from files inside other rooms."""
+    folders = file.relative_to(ROOT).parent.parts
+    for name in imported_names(file.read_text(encoding="utf-8"), ".".join(folders)):
+        library, *path = name.split(".")
+        if library == "pyro_crowdclust" and len(path) > 2 and path[0] not in folders:
+            yield path[0], path[-1]
+
+
+@pytest.mark.parametrize("folder", ["models", "guides", "examples", "benchmarks"])
+def test_names_are_imported_from_rooms(folder):
+    for file in (ROOT / folder).rglob("*.py"):
+        assert [*imports_from_inside(file)] == [], file
+
+
+@pytest.mark.parametrize("file", sorted(SKIN.rglob("*.py")), ids=lambda file: file.stem)
+def test_the_interface_imports_listed_names_from_rooms(file):
+    names = imports_from_inside(file)
+    assert [name for room, name in names if name in listed_names()[room]] == []
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.annotators.class_coins import OneCoin, TwoCoinClasses
 from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMatrices
+from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.item_states import ClassStates
@@ -45,6 +46,7 @@ __all__ = [
     "CoinLooks",
     "CommunityConfusion",
     "ConfusionMatrices",
+    "DrawnShares",
     "GradedAnswers",
     "GradedPairs",
     "Habit",
@@ -77,4 +79,5 @@ __all__ = [
     "summarize_workers",
     "told_of_items",
     "unheard_evidence",
+    "weight_of",
 ]

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
     from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
-    from pyro_crowdclust.interface.choosing.rereading import ReweightedTraining
+    from pyro_crowdclust.interface.choosing.rereading import (
+        ReweightedTraining,
+        with_feature_weight,
+        with_workers_refitted,
+    )
     from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
     from pyro_crowdclust.interface.classification import classify
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
@@ -51,6 +55,8 @@ __all__ = [
     "infer_classes",
     "mixture_for",
     "recipe_for",
+    "with_feature_weight",
+    "with_workers_refitted",
 ]
 
 # Names are loaded when they are first used, so that --help of the command line is fast.
@@ -75,6 +81,8 @@ _HOMES = {
     "infer_classes": "class_labels",
     "mixture_for": "mixtures",
     "recipe_for": "clustering",
+    "with_feature_weight": "choosing.rereading",
+    "with_workers_refitted": "choosing.rereading",
 }
 
 __getattr__, __dir__ = loaded_late(__name__, _HOMES)

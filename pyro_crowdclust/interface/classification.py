@@ -31,9 +31,9 @@ from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.results.agreement import warn_of_contradictions
-from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
-from pyro_crowdclust.results.sharpness import read_at
+from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.options import check_values
 

@@ -14,12 +14,14 @@ from pyro_crowdclust.minibatches.making import (
     full_batch,
     item_batches,
 )
+from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.processes import Ranks, joined_ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 
 __all__ = [
     "AnswerSampling",
     "Batch",
+    "BatchPages",
     "BlockMaker",
     "ConnectedBlocks",
     "MinibatchSampler",

@@ -15,8 +15,11 @@ from pyro_crowdclust.data.known_labels import Neighbors
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Sessions
+from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.selection import Part
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+from pyro_crowdclust.partitions.urns import PagedItems
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,6 +140,27 @@ class Batch:
         if self.asked is not None:
             return self.asked
         return torch.stack([self.items[self.left], self.items[self.right]], 1)
+
+    @property
+    def asked_pairs(self) -> AskedPairs:
+        """The distinct pairs of items that the answers and ``likeness`` are about."""
+        candidates = None if self.likeness is None else self.likeness.items
+        return self.once(
+            "asked pairs", lambda: AskedPairs.of(self.asked_items, self.num_items, candidates)
+        )
+
+    @property
+    def paged_items(self) -> PagedItems | None:
+        """The items on the pages, by positions in the data; None without pages."""
+        if (pages := self.pages) is None:
+            return None
+
+        def make() -> PagedItems:
+            items = self.items[pages.row]
+            parts = pages.page, pages.group, pages.worker, pages.num_groups
+            return PagedItems(self.num_items, Placements(items, *parts))
+
+        return self.once("paged items", make)
 
     @property
     def sessions(self) -> Sessions | None:

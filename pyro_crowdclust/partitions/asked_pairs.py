@@ -86,6 +86,11 @@ class AskedPairs:
         """How many answers are about each pair."""
         return torch.bincount(self.pair, minlength=self.num_pairs).double()
 
+    def weights(self, of_answers: Float[Tensor, " answer"]) -> Float[Tensor, " pair"]:
+        """The mean weight of the answers about each pair, 1 of pairs without answers."""
+        number = self.num_answers
+        return torch.where(number > 0, self.total(of_answers) / number.clamp_min(1.0), 1.0)
+
     @cached_property
     def asked(self) -> Int[Tensor, " asked"]:
         """The items in at least one of the pairs."""

@@ -4,8 +4,11 @@ from pyro_crowdclust.starts.answer_directions import answer_directions, partitio
 from pyro_crowdclust.starts.answers import (
     AnswersStart,
     TrustingStart,
+    answer_counts,
     answered_groups,
     groups_by_answers,
+    largest_first,
+    most_asked,
 )
 from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.default import default_start
@@ -40,11 +43,14 @@ __all__ = [
     "TaughtStart",
     "TrustingStart",
     "ViewTeaching",
+    "answer_counts",
     "answer_directions",
     "answered_groups",
     "default_start",
     "groups_by_answers",
     "k_means",
+    "largest_first",
+    "most_asked",
     "partition_along",
     "within_class_covariance",
 ]

@@ -18,7 +18,6 @@ from pyro_crowdclust.guides.pair_evidence import FirstWorkers
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.models.answered_partition import asked_pairs
 from pyro_crowdclust.partitions import (
     FewClusters,
     HardItems,
@@ -307,7 +306,7 @@ def test_bound_is_its_closed_form(request, name):
     guide, model = result.guide, result.model
     hard_items = model.hard_items
     batch = full_batch(result.data)
-    pairs = asked_pairs(batch)
+    pairs = batch.asked_pairs
     means = {name: posterior.mean() for name, posterior in guide.posteriors.items()}
     ones = torch.ones(batch.num_pairs, dtype=torch.float64)
     says_same, says_different = (

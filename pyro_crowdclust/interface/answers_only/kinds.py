@@ -17,8 +17,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
-from pyro_crowdclust.data import Placements, some_items
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data import Answers, Placements, some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness

@@ -13,8 +13,7 @@ from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.likeness import Likeness
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data import Answers, Likeness
 from pyro_crowdclust.interface.candidates.coordinates import as_numbers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.starts.neighbors import nearest_neighbors

@@ -13,7 +13,7 @@ from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data import Answers
 from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results.comparison import is_clearly_better

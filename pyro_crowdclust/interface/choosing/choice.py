@@ -31,7 +31,7 @@ from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
+from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
@@ -46,7 +46,8 @@ from pyro_crowdclust.interface.recipe import (
 )
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
+from pyro_crowdclust.results import Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.given import check_data
@@ -205,7 +206,7 @@ class Choice(Plan):
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
         """The fit with the chosen weight of the features, and components joined to clusters."""
         # Overlap of components is measured at the full weight of features, before answers are used.
-        fitted = weighted(fitted, best.feature_weight if best.hears else 1.0)
+        fitted = with_feature_weight(fitted, best.feature_weight if best.hears else 1.0)
         fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.known_labels import Links
+from pyro_crowdclust.data import Links
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_pairs import together
 from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer

@@ -14,7 +14,7 @@ from pyro_crowdclust.data import Placements
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
-from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.minibatches import BatchPages
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators.channels import attentive_channels
-from pyro_crowdclust.data import some_items
-from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.data.pair_answers import Answers
+from pyro_crowdclust.data import Answers, Links, some_items
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.interface.choosing.page_attention import page_probabilities

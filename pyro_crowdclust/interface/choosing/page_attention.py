@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from pyro_crowdclust.data.pair_answers import Answers, Outcomes, Sessions
+from pyro_crowdclust.data import Answers, Outcomes, Sessions
 from pyro_crowdclust.distributions.lapses import (
     log_attention,
     log_without_looking,

@@ -23,7 +23,7 @@ from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import SupportsSites, SupportsTrust
-from pyro_crowdclust.results.sharpness import read_at
+from pyro_crowdclust.results import read_at
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
 _CERTAIN = 50.0
@@ -58,12 +58,19 @@ class ReweightedTraining(TrainingOptions):
         )
 
 
-def weighted(result: Fitted, feature_weight: float) -> Fitted:
+def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
     """The result, recomputed with features that count less than they did in the fit.
 
     If the weight is a part of the model, as in a mixture, an update trains as the fit did, and its
     result is recomputed in the same way (``ReweightedTraining``). The ``sharpness`` of other guides
     does not affect training.
+
+    Parameters
+    ----------
+    result
+        A fit whose guide has ``read_at`` (``protocols.SupportsSharpness``).
+    feature_weight
+        tau, the power of the features' likelihood.
     """
     read = read_at(result, feature_weight)
     if read.model is result.model:

@@ -30,7 +30,7 @@ from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
+from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
@@ -347,7 +347,7 @@ class Search:
     @staticmethod
     def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
         """Log-probability of what is held out, at every weight of the features."""
-        each = (weighted(result, weight) for weight in weights_for(form))
+        each = (with_feature_weight(result, weight) for weight in weights_for(form))
         workers = result.guide.workers() if one.data.has_answers else None
         return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
 

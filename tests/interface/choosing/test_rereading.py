@@ -8,7 +8,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_added
+from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -117,7 +117,7 @@ def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
     said = simulate_pairs(KINDS, [0.9] * 3, [0.9] * 3, pairs_per_worker=60, seed=0)
     data = CrowdData(FEATURES, said)
     fitted = choice_for(data).forms[0].recipe(data, 2).fit(progress=False)
-    read = weighted(fitted, 0.05)
+    read = with_feature_weight(fitted, 0.05)
     read.save(tmp_path / "fit.safetensors")
     loaded = load(tmp_path / "fit.safetensors", data=read.data)
     more = simulate_pairs(KINDS, [0.9] * 4, [0.9] * 4, pairs_per_worker=40, seed=1)

@@ -16,7 +16,7 @@ from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split
-from pyro_crowdclust.interface.choosing.rereading import weighted
+from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial, worth_another_split
 from pyro_crowdclust.results.comparison import error_of
@@ -286,10 +286,10 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     assert table["feature_weight"].between(0, 1).all()
     one = split(result.data, 0.25, torch.Generator().manual_seed(0))
     form = choice_for(result.data).forms[0]
-    found = Search.at_weights(form, one, weighted(result, 0.5))
+    found = Search.at_weights(form, one, with_feature_weight(result, 0.5))
     assert found.shape == (len(WEIGHTS), len(one.held_out.label))
     # The result itself is read at a weight that the answers have chosen.
-    most, least = weighted(result, 0.9), weighted(result, 0.05)
+    most, least = with_feature_weight(result, 0.9), with_feature_weight(result, 0.05)
     assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
     assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
 
