@@ -351,7 +351,7 @@ def test_models_import_no_diagnostics(file):
 @functools.cache
 def listed_names():
     """Every name that a folder of the library lists in its ``__init__``, by the folder's name."""
-    tops = [ROOT / "models", ROOT / "guides", *(FACE.parent / room for room in rooms())]
+    tops = [ROOT / "models", ROOT / "guides", *(ROOT_INIT.parent / room for room in rooms())]
     return {
         top.name: {*importlib.import_module(f"pyro_crowdclust.{top.name}").__all__}
         for top in tops
@@ -374,7 +374,7 @@ def test_names_are_imported_from_rooms(folder):
         assert [*imports_from_inside(file)] == [], file
 
 
-@pytest.mark.parametrize("file", sorted(SKIN.rglob("*.py")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(INTERFACE.rglob("*.py")), ids=lambda file: file.stem)
 def test_the_interface_imports_listed_names_from_rooms(file):
     names = imports_from_inside(file)
     assert [name for room, name in names if name in listed_names()[room]] == []
