@@ -212,8 +212,8 @@ CORE = {
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
-    "pyro_crowdclust/interface/class_choice/search.py": [
-        "tests/interface/class_choice/test_search.py",
+    "pyro_crowdclust/interface/class_labels/search.py": [
+        "tests/interface/class_labels/test_search.py",
         "tests/interface/test_classification.py",
     ],
     "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],

@@ -50,8 +50,10 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
 
 def settle_early(patch: pytest.MonkeyPatch) -> None:
     """Let fits to class labels begin where priors have settled for fewer steps."""
-    for module in ("class_labels", "class_choice.candidates", "class_choice.search"):
-        patch.setattr(f"pyro_crowdclust.interface.{module}.ClassLabelGuide", EARLY_SETTLED)
+    for module in ("averaging", "candidates", "inference", "search"):
+        patch.setattr(
+            f"pyro_crowdclust.interface.class_labels.{module}.ClassLabelGuide", EARLY_SETTLED
+        )
 
 
 def try_forms(patch: pytest.MonkeyPatch, wanted: Callable[[Form], bool]) -> None:

@@ -5,6 +5,7 @@ import functools
 import graphlib
 import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -275,29 +276,24 @@ def test_rooms_import_earlier_ones(room):
     assert wrong == []
 
 
-# Folders and files of the interface, lowest first; those of one row know nothing of each other.
-INTERFACE_ROOMS = (
-    {"options", "recipe", "tables_of_rows"},
-    {"candidates", "networks"},
-    {"answers_only"},
-    {"choosing", "class_choice", "mixtures"},
-    {"class_labels"},
-    {"classification", "clustering"},
-    {"estimator"},
-    {"command_line"},
-)
+@functools.cache
+def interface_rooms():
+    """Folders and files of the interface, lowest first; those of a row do not import each other."""
+    design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    table = design.partition("| folders and files | job |\n| --- | --- |\n")[2].partition("\n\n")[0]
+    return [set(re.findall(r"`(\w+)/?`", row.split("|")[1])) for row in table.splitlines()]
 
 
-def test_every_room_of_the_skin_has_a_place():
+def test_every_room_of_the_interface_is_in_its_table():
     found = {path.stem for path in INTERFACE.glob("*.py")} - {"__init__", "__main__"}
     found |= {file.parent.name for file in INTERFACE.glob("*/__init__.py")}
-    assert sorted(found) == sorted(room for row in INTERFACE_ROOMS for room in row)
+    assert sorted(found) == sorted(room for row in interface_rooms() for room in row)
 
 
-@pytest.mark.parametrize("room", sorted(room for row in INTERFACE_ROOMS for room in row))
-def test_rooms_of_the_skin_import_earlier_ones(room):
-    (place,) = (place for place, row in enumerate(INTERFACE_ROOMS) if room in row)
-    earlier = {room}.union(*INTERFACE_ROOMS[:place])
+@pytest.mark.parametrize("room", sorted(room for row in interface_rooms() for room in row))
+def test_rooms_of_the_interface_import_earlier_ones(room):
+    (place,) = (place for place, row in enumerate(interface_rooms()) if room in row)
+    earlier = {room}.union(*interface_rooms()[:place])
     start = "pyro_crowdclust.interface."
     for file in [*INTERFACE.glob(f"{room}.py"), *(INTERFACE / room).glob("*.py")]:
         package = ".".join(file.relative_to(ROOT).parent.parts)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
         with_feature_weight,
         with_workers_refitted,
     )
-    from pyro_crowdclust.interface.class_labels import average_annotator_models, infer_classes
-    from pyro_crowdclust.interface.classification import classify
+    from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
+    from pyro_crowdclust.interface.class_labels.classification import classify
+    from pyro_crowdclust.interface.class_labels.inference import infer_classes
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -73,12 +74,12 @@ _HOMES = {
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
     "advice": "command_line.advice",
-    "average_annotator_models": "class_labels",
+    "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",
-    "classify": "classification",
+    "classify": "class_labels.classification",
     "cluster": "clustering",
     "components_for": "candidates.columns",
-    "infer_classes": "class_labels",
+    "infer_classes": "class_labels.inference",
     "mixture_for": "mixtures",
     "recipe_for": "clustering",
     "with_feature_weight": "choosing.rereading",

@@ -12,8 +12,9 @@ from scipy.special import expit
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface import class_labels, cluster, infer_classes
-from pyro_crowdclust.interface.class_choice.copies import worth_of_copies
+from pyro_crowdclust.interface import average_annotator_models, cluster, infer_classes
+from pyro_crowdclust.interface.class_labels import averaging
+from pyro_crowdclust.interface.class_labels.copies import worth_of_copies
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.results import (
@@ -212,8 +213,8 @@ def test_the_average_of_models_discounts_copies(monkeypatch):
         fitted = infer_classes(data, num_communities=[0], epochs=20)
         return AveragedClasses([fitted], [1.0], np.ones(1))
 
-    monkeypatch.setattr(class_labels, "average_classes", average_of_one)
-    average = class_labels.average_annotator_models(data)
+    monkeypatch.setattr(averaging, "average_classes", average_of_one)
+    average = average_annotator_models(data)
     assert [type(member).__name__ for member in average.members] == ["Fitted", "DiscountedClasses"]
     assert average.weights.sum() == pytest.approx(1)
     assert average.weights[-1] > 0.6

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.columns import components_for
-from pyro_crowdclust.interface.classification import classify
+from pyro_crowdclust.interface.class_labels.classification import classify
 from pyro_crowdclust.interface.clustering import recipe_for
 from pyro_crowdclust.interface.command_line.fit_folder import (
     FILES,

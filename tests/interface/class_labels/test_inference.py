@@ -20,7 +20,7 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models, classify, infer_classes
-from pyro_crowdclust.interface.class_labels import _annotator_models
+from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import AveragedClasses, draw_classes
@@ -32,7 +32,7 @@ from pyro_crowdclust.results.calibration import (
     temper,
 )
 
-from ..control_c import press_in_start
+from ...control_c import press_in_start
 
 
 def crowd(seed: int, correlated: bool) -> tuple[np.ndarray, CrowdData]:

@@ -24,11 +24,11 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
-from pyro_crowdclust.interface.class_choice.candidates import class_candidates
-from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_copies
-from pyro_crowdclust.interface.class_choice.search import ClassSearch, ClassTrial
-from pyro_crowdclust.interface.class_choice.workers import Workers
-from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
+from pyro_crowdclust.interface.class_labels.candidates import class_candidates
+from pyro_crowdclust.interface.class_labels.copies import in_words, worth_of_copies
+from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_classes
+from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
+from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen, read_at

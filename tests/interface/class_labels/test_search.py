@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pyro_crowdclust.interface.class_choice.search import (
+from pyro_crowdclust.interface.class_labels.search import (
     ClassCandidate,
     ClassSearch,
     ClassTrial,

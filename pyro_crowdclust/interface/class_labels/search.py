@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_choice.workers import Workers
+from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.results.comparison import (

@@ -14,15 +14,15 @@ from sklearn.datasets import load_iris
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface import classification, classify, infer_classes
-from pyro_crowdclust.interface.class_choice import candidates, search
-from pyro_crowdclust.interface.class_choice.search import ClassSearch, WorkersStart
-from pyro_crowdclust.interface.class_choice.workers import Workers
-from pyro_crowdclust.interface.class_labels import codes_of_workers
+from pyro_crowdclust.interface import classify, infer_classes
+from pyro_crowdclust.interface.class_labels import candidates, classification, search
+from pyro_crowdclust.interface.class_labels.inference import codes_of_workers
+from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
+from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
 
-from ..control_c import press_control_c, press_in_start
-from .small_choices import two_rings
+from ...control_c import press_control_c, press_in_start
+from ..small_choices import two_rings
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
