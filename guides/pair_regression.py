@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import rate_statistics, sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import rate_statistics, sample_rates, sites_in, summarize_workers
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -150,8 +150,7 @@ class PairRegressionGuide(nn.Module):
                 self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
-        sites = sites_of(self.model.annotators)
-        if sites.in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch):
             sites.sample_guide(z, rates, batch)
 
     def _with_messages(
@@ -162,9 +161,9 @@ class PairRegressionGuide(nn.Module):
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) from the prediction, known labels, and messages of answers and links."""
-        sites, supervision = sites_of(self.model.annotators), self.model.supervision
+        sites, supervision = sites_in(self.model.annotators, batch), self.model.supervision
         alone = supervision.local_log_weights(prior, labels, batch)
-        answers = sites.coupling(rates, batch, prior.dtype) if sites.in_batch(batch) else None
+        answers = None if sites is None else sites.coupling(rates, batch, prior.dtype)
         coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
         if coupling is None:
             return alone

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import (
     rate_statistics,
     sample_rates,
-    sites_of,
+    sites_in,
     summarize_workers,
 )
 from pyro_crowdclust.data import CrowdData
@@ -36,7 +36,7 @@ from pyro_crowdclust.files import described
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import PairAnnotators, SupportsSites, SupportsTrust
+from pyro_crowdclust.protocols import AnswerSites, PairAnnotators, SupportsSites, SupportsTrust
 from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import held_steps
 
@@ -106,21 +106,26 @@ class TwoWayGuide(nn.Module):
             logits = self._logits(values | rates, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
-        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch):
             sites.sample_guide(self.model.of_clusters(cell), rates, batch)
 
     @torch.no_grad()
     def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         model = self.model
         logits = model.cell_logits(values, batch)
-        if model.annotators is None or not sites_of(model.annotators).in_batch(batch):
+        sites = sites_in(model.annotators, batch)
+        if sites is None:
             return logits
         cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))
-        messages = self._messages(cells.logsumexp(-1), values, batch)
+        messages = self._messages(sites, cells.logsumexp(-1), values, batch)
         return (cells + messages.unsqueeze(-1)).flatten(-2)
 
     def _messages(
-        self, alone: Float[Tensor, "item cluster"], values: dict[str, Tensor], batch: Batch
+        self,
+        sites: AnswerSites,
+        alone: Float[Tensor, "item cluster"],
+        values: dict[str, Tensor],
+        batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         annotators = self.model.annotators
         assert annotators is not None  # there are answers
@@ -128,7 +133,7 @@ class TwoWayGuide(nn.Module):
         if self.epoch < self.trusting_epochs:
             rates = self._trusted_rates(annotators, rates)
         paired = batch.num_paired
-        coupling = sites_of(annotators).coupling(rates, batch, alone.dtype)
+        coupling = sites.coupling(rates, batch, alone.dtype)
         alone = alone[:paired]
         assignments = softmax_without_denormals(alone)
         _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
