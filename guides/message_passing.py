@@ -22,7 +22,7 @@ from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAt
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.guides.mixture import MixtureGuide
 from pyro_crowdclust.inference import (
     AmortizedConditionals,
     Conditionals,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @described
-class MessagePassingGuide(ConjugateGuide):
+class MessagePassingGuide(MixtureGuide):
     """q(Theta) q(Z) q(X) of a ``SemiCrowdsourcedMixture``, by natural steps and message passing.
 
     If the recognition network has a ``classifier``, q(z) is the classifier's output combined with

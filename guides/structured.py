@@ -31,7 +31,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.guides.mixture import MixtureGuide
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LabelTerm,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @described
-class StructuredGuide(ConjugateGuide):
+class StructuredGuide(MixtureGuide):
     """The structured posterior q(Theta) q(z) q(h | z) of a ``DeepLatentMixture``.
 
     Parameters
