@@ -144,7 +144,7 @@ def classify(
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     folds = _folds(data, folds)
     options = _OPTIONS | {"seed": seed, "progress": False} | options
-    check_values(data, **options)
+    check_values(data, options)
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)

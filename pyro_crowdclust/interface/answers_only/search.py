@@ -245,7 +245,7 @@ class AnswersAlone:
             As in ``fit``, and if ``num_starts`` is below 1.
         """
         seeds_of(num_starts, seed)
-        check_values(self.data, **changes)
+        check_values(self.data, changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         search = self._searched(seed, options["epochs"])
 

@@ -132,7 +132,7 @@ class Choice(Plan):
             As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
         seeds = seeds_of(num_starts, seed)
-        check_values(self.data, **changes)
+        check_values(self.data, changes)
         check_no_checkpoint(changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
