@@ -35,22 +35,22 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
-from pyro_crowdclust.training.callback import Callback
-from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.copies import copied
-from pyro_crowdclust.training.fingerprint import fingerprint_of
-from pyro_crowdclust.training.given import (
+from pyro_crowdclust.training.argument_checks import (
     check_callable,
     check_gaps,
     check_likeness,
     check_same_model,
 )
+from pyro_crowdclust.training.callback import Callback
+from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
+from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.optimizers import Optimizer
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import HISTORY_COLUMNS, Trainer
 

@@ -276,7 +276,7 @@ def test_rooms_import_earlier_ones(room):
 
 # Folders and files of the interface, lowest first; those of one row know nothing of each other.
 ROOMS_OF_THE_SKIN = (
-    {"options", "recipe", "tables_of_rows"},
+    {"option_checks", "recipe", "tables_of_rows"},
     {"candidates", "networks"},
     {"answers_only"},
     {"choosing", "class_choice", "mixtures"},

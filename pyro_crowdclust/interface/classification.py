@@ -29,13 +29,13 @@ from pyro_crowdclust.interface.class_choice.copies import in_words, worth_of_cop
 from pyro_crowdclust.interface.class_choice.search import ClassSearch, ClassTrial
 from pyro_crowdclust.interface.class_choice.workers import Workers
 from pyro_crowdclust.interface.class_labels import codes_of_workers, infer_classes
-from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.results.sharpness import read_at
 from pyro_crowdclust.training import Stopping, is_interrupted
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 
 _OPTIONS: dict[str, Any] = {
     "batch_size": None,

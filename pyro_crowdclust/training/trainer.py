@@ -27,13 +27,13 @@ from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
-from pyro_crowdclust.training.checks import check_sites
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.not_finite import find_not_finite
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
+from pyro_crowdclust.training.site_checks import check_sites
 
 # Items in one pass through the networks when many are predicted.
 PREDICTION_ROWS = 4096

@@ -31,7 +31,7 @@ from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60

@@ -35,7 +35,7 @@ from pyro_crowdclust.interface.choosing.rereading import weighted, with_answers_
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
-from pyro_crowdclust.interface.options import check_no_checkpoint
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
@@ -49,9 +49,9 @@ from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results.chosen import INTERRUPTED, Chosen
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
-from pyro_crowdclust.training.given import check_data
+from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 from pyro_crowdclust.transforms import Projected, Within
 
 # Once a fit to some of the items has found the clusters, a few small steps on all are enough.

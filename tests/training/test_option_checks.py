@@ -19,7 +19,7 @@ from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 
 from ..crowds import crowd, plain_pair, quiet_fit
 from ..plain_pyro import guide_of, noise_around, two_sites

@@ -15,8 +15,8 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.devices import check_device
+from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.checkpoint import Checkpoint
-from pyro_crowdclust.training.given import check_data
 from pyro_crowdclust.training.natural_gradient import check_step_size
 from pyro_crowdclust.training.optimizers import check_optim
 from pyro_crowdclust.training.stopping import Stopping
