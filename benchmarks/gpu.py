@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     torch.set_num_threads(options.threads)
 
     data = make_data(options.items)
-    batches = list(prepared(data, "cpu", False, hidden=options.hidden).batches)[:BATCHES]
+    batches = list(prepared(data, "cpu", False, hidden=options.hidden).sampler)[:BATCHES]
     figures: dict[str, Any] = {}
     for name, amortized in (("bayes", False), ("scdc", True)):
         found = measure(data, batches, options, amortized)

@@ -90,7 +90,7 @@ def endless(sampler: MinibatchSampler) -> Iterator[Batch]:
 
 def time_step(trainer: Trainer, steps: int) -> float:
     """Median seconds of drawing a minibatch and stepping on it."""
-    batches, seconds = endless(trainer.batches), []
+    batches, seconds = endless(trainer.sampler), []
     for _ in range(steps + 2):
         started = time.process_time()
         trainer.step(next(batches).to(None, torch.float32))

@@ -188,7 +188,7 @@ def measure_scdc(
 
     exact = make_trainer(data, amortized=True, hidden=hidden)
     at_start = over_bayes(exact, share=40)
-    for batch in exact.batches:
+    for batch in exact.sampler:
         exact.step(batch)
     rows: list[int] = []
     count = exact.model.emission.register_forward_hook(
@@ -219,7 +219,7 @@ def main(arguments: list[str] | None = None) -> dict[str, float | None]:
 
     data = make_data(options.items)
     trainer, floor = make_trainer(data, hidden=options.hidden), make_floor(options.hidden)
-    batches = list(trainer.batches)[:20]
+    batches = list(trainer.sampler)[:20]
     found: dict[int, tuple[list[float], list[float]]] = {}
     for threads in sorted({1, options.threads} | ({2} if both_threads else set())):
         torch.set_num_threads(threads)

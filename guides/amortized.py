@@ -20,6 +20,7 @@ from pyro_crowdclust.annotators import (
     expected_counts,
     rate_statistics,
     sample_rates,
+    sites_in,
     sites_of,
     summarize_workers,
     told_of_items,
@@ -177,7 +178,7 @@ class AmortizedGuide(nn.Module):
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             z = self.assignments.sample(log_probabilities, batch)
             pyro.sample("x", self._latent(features, trunk, z))
-        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch):
             probabilities = softmax_without_denormals(log_probabilities)
             sites.sample_guide(probabilities, rates, batch)
             if self.recognition_term is not None:

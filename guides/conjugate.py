@@ -1,139 +1,37 @@
-"""Base class of guides with a conjugate posterior for every global site of a mixture."""
+"""Base class of guides with a conjugate posterior for every global site."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import rate_statistics, sample_rates, summarize_workers
-from pyro_crowdclust.distributions import WorkerSummary, conjugate_posteriors, sample_sites
-from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import SiteStatistics
-
-_MIXTURE_SITES = "weights", "components"
+from pyro_crowdclust.annotators import rate_statistics, summarize_workers
+from pyro_crowdclust.distributions import WorkerSummary, conjugate_posteriors
 
 
 class ConjugateGuide(nn.Module):
-    """The conjugate posterior q(Theta) of a mixture, with summaries, starts and structural moves.
+    """The conjugate posteriors q(Theta) of a model, with summaries of its workers.
 
     Derived guides add the local sites.
 
     Parameters
     ----------
     model
-        The model whose posterior this approximates, with weights, components, and optionally
-        annotators and supervision.
+        The model whose posterior this approximates, with ``priors()`` and optionally annotators.
     """
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
         self.posteriors: Any = conjugate_posteriors(model.priors())
-        if "owners" in self.posteriors:
-            # Simultaneous steps of all components would overshoot; ``OwnershipMoves`` solves for
-            # the owners instead.
-            self.posteriors["owners"].requires_grad_(False)
-
-    def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Run the global sites: weights, components, the workers' rates, and all others."""
-        weights, theta = sample_sites(
-            {name: self.posteriors[name] for name in _MIXTURE_SITES}
-        ).values()
-        rates = sample_rates(self.model.annotators, self.posteriors)
-        labels = sample_sites(
-            {
-                name: posterior
-                for name, posterior in self.posteriors.items()
-                if name not in (*_MIXTURE_SITES, *rates)
-            }
-        )
-        return weights, theta, rates, labels
-
-    def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """The values of the same sites, outside of Pyro."""
-        rates = self.rate_statistics()
-        others = {name: q.mean() for name, q in self.posteriors.items() if name not in rates}
-        weights, theta = (others.pop(name) for name in _MIXTURE_SITES)
-        return weights, theta, rates, others
-
-    @torch.no_grad()
-    def start_at(self, start: SiteStatistics) -> None:
-        """Set the posteriors of the mixture to the priors plus the given statistics."""
-        for name, counts in start.statistics(self.model).items():
-            prior = self.model.priors()[name]
-            self.posteriors[name].set_natural_parameters(prior.natural_parameters + counts)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
         """Posterior of every worker's rates, such as sensitivity and specificity."""
         return summarize_workers(self.model.annotators, self.posteriors, interval)
 
-    @torch.no_grad()
-    def mixture(self) -> MixtureSummary:
-        """Posterior means of the weights and of the components' parameters."""
-        weights, theta = (self.posteriors[name].natural_parameters for name in _MIXTURE_SITES)
-        components = self.model.components.summary(theta)
-        return MixtureSummary(self.model.weights.mean(weights), *components)
-
-    def class_table(self) -> Float[Tensor, "component class"] | None:
-        """``E[rho_kc]`` of the supervision's ``ClassTable``, if it is one.
-
-        With an ownership, the row of a component is the expected row of the cluster that owns it.
-        """
-        if "class_table" not in self.posteriors:
-            return None
-        alpha = self.posteriors["class_table"].standard().concentration
-        table = alpha / alpha.sum(-1, keepdim=True)
-        return self.posteriors["owners"].mean() @ table if "owners" in self.posteriors else table
-
     def rate_statistics(self) -> dict[str, Tensor]:
         """E[t] of the workers' rates."""
         return rate_statistics(self.model.annotators, self.posteriors)
-
-    @torch.no_grad()
-    def merge(self, first: int, second: int) -> int:
-        """Give the statistics of two clusters to the larger; returns the other, emptied.
-
-        If the supervision numbers clusters by known labels, the one with the smaller number is
-        kept, which may be a label.
-        """
-        weights = self.posteriors["weights"]
-        counts = self.model.weights.posterior_counts(weights.natural_parameters)
-        names = self.model.supervision.names_clusters
-        if first > second if names else counts[second] > counts[first]:
-            first, second = second, first
-        for posterior, prior in self._cluster_parameters():
-            # The sum of the natural parameters has the prior twice.
-            posterior[first] += posterior[second] - prior[second]
-            posterior[second] = prior[second]
-        joined = self.model.weights.merged(weights.natural_parameters, first, second)
-        weights.set_natural_parameters(joined)
-        self.model.supervision.merge(first, second)
-        return second
-
-    @torch.no_grad()
-    def empty(self, cluster: int) -> None:
-        """Return a cluster to its prior, and take its items from the weights."""
-        for posterior, prior in self._cluster_parameters():
-            posterior[cluster] = prior[cluster]
-        weights = self.posteriors["weights"]
-        left = self.model.weights.emptied(weights.natural_parameters, cluster)
-        weights.set_natural_parameters(left)
-        self.model.supervision.empty(cluster)
-
-    def _cluster_parameters(self) -> list[tuple[Tensor, Tensor]]:
-        """Natural parameters of posteriors with a row per cluster, and those of their priors."""
-        priors = self.model.priors()
-        return [
-            (self.posteriors[name].natural_parameters, priors[name].natural_parameters)
-            for name in ("components", *self.model.supervision.sites_of_clusters)
-        ]
-
-    def set_epoch(self, epoch: float) -> None:
-        """Pass the number of epochs done so far, and q(theta), to the supervision."""
-        components = self.posteriors["components"]
-        self.model.supervision.set_epoch(epoch)
-        self.model.supervision.refresh(components.family, components.natural_parameters)

@@ -10,7 +10,6 @@ q(z) is exact, and the bound is that of the model with z summed out.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -38,8 +37,6 @@ from pyro_crowdclust.inference import (
     unscaled_log_density,
 )
 from pyro_crowdclust.minibatches import Batch
-
-_PAIR_FIELDS = "left", "right", "worker", "label", "pair_weight"
 
 
 class PairSite(NamedTuple):
@@ -172,13 +169,12 @@ class EnumeratedGuide(nn.Module):
                 f"the site {site.name!r} has values of {z.dtype}, but must hold the codes of "
                 "clusters: sample it from a Categorical"
             )
-        empty = {name: getattr(batch, name)[:0] for name in _PAIR_FIELDS}
-        alone = site.log_posterior(
-            given, dataclasses.replace(batch, num_paired=0, page=None, **empty)
-        )
+        alone = site.log_posterior(given, batch.without_answers())
         pairs = PairSite.find(trace) if batch.num_pairs else None
         if pairs is None:
             return site, alone, None
+        # Without labels the model would draw some, and the messages would be those of the draws.
+        _ = batch.needed_label
         first, others = alone[: batch.num_paired], alone[batch.num_paired :]
         # log p(answer) if both items are in one cluster, and if not, under any likelihood.
         if_same, if_different = (

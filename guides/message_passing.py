@@ -16,13 +16,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators import sites_of
+from pyro_crowdclust.annotators import sites_in
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, detached
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.guides.mixture import MixtureGuide
 from pyro_crowdclust.inference import (
     AmortizedConditionals,
     Conditionals,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @described
-class MessagePassingGuide(ConjugateGuide):
+class MessagePassingGuide(MixtureGuide):
     """q(Theta) q(Z) q(X) of a ``SemiCrowdsourcedMixture``, by natural steps and message passing.
 
     If the recognition network has a ``classifier``, q(z) is the classifier's output combined with
@@ -139,8 +139,7 @@ class MessagePassingGuide(ConjugateGuide):
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
-        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
-        if sites is not None and sites.in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch, labels.get("owners")):
             sites.sample_guide(z, rates, batch)
 
     def _conditionals(
@@ -204,8 +203,8 @@ class MessagePassingGuide(ConjugateGuide):
             weights, theta = weights.detach(), theta.detach()
             rates, labels = detached(rates), detached(labels)
         conditionals = self._conditionals(batch, weights, theta, labels)
-        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
-        if sites is None or not sites.in_batch(batch):
+        sites = sites_in(self.model.annotators, batch, labels.get("owners"))
+        if sites is None:
             found = self.model.supervision.solve(self.solver, conditionals, labels, batch)
             if learn:
                 self._add_consistency(conditionals, found, weights, batch)
@@ -213,7 +212,7 @@ class MessagePassingGuide(ConjugateGuide):
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
         field = self.model.supervision.coupling(labels, batch)
-        coupling = answers if field is None else SumCoupling(answers, field)
+        coupling = SumCoupling.of(answers, field)
         alone, found = self.solver.solve(conditionals, coupling)
         if not learn:
             return found
@@ -273,8 +272,8 @@ class MessagePassingGuide(ConjugateGuide):
         logits = torch.cat(
             [self._conditionals(part, weights, theta, labels).first_logits() for part in parts]
         )
-        sites = sites_of(self.model.annotators, labels.get("owners")) if rates else None
-        if sites is None or not sites.in_batch(batch):
+        sites = sites_in(self.model.annotators, batch, labels.get("owners"))
+        if sites is None:
             return LocalPosterior(logits, None)
         coupling = sites.coupling(rates, batch, logits.dtype)
         asked = logits[: coupling.num_items]

@@ -12,25 +12,19 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import pyro
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import rate_statistics, sample_rates, sites_of, summarize_workers
+from pyro_crowdclust.annotators import sample_rates, sites_in
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    ConjugateAtMean,
-    FullPlate,
-    WorkerSummary,
-    conjugate_posteriors,
-    sample_sites,
-)
+from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, sample_sites
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.answer_draws import drawn_groups
+from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
@@ -65,7 +59,7 @@ class DrawnStart:
 
 
 @described
-class PairRegressionGuide(nn.Module):
+class PairRegressionGuide(ConjugateGuide):
     """q(phi) q(rates) q(Z) of a ``PairRegression``, with conjugate q of the global sites.
 
     Parameters
@@ -106,6 +100,7 @@ class PairRegressionGuide(nn.Module):
     True
     """
 
+    model: PairRegression
     shares: Tensor
     locations: Tensor
     heard: Tensor
@@ -119,12 +114,10 @@ class PairRegressionGuide(nn.Module):
         num_items: int = 0,
         sharpness: float = 1.0,
     ) -> None:
-        super().__init__()
         if sharpness <= 0:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
-        self.model, self.solver, self.start_steps = model, solver, start_steps
-        self.sharpness = sharpness
-        self.posteriors: Any = conjugate_posteriors(model.priors())
+        super().__init__(model)
+        self.solver, self.start_steps, self.sharpness = solver, start_steps, sharpness
         size = model.num_clusters, model.regression.num_features
         # Shares and locations of clusters for tables, since they are no sites of this model: those
         # of the last step of training.
@@ -150,8 +143,7 @@ class PairRegressionGuide(nn.Module):
                 self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
-        sites = sites_of(self.model.annotators)
-        if sites.in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch):
             sites.sample_guide(z, rates, batch)
 
     def _with_messages(
@@ -162,9 +154,9 @@ class PairRegressionGuide(nn.Module):
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) from the prediction, known labels, and messages of answers and links."""
-        sites, supervision = sites_of(self.model.annotators), self.model.supervision
+        sites, supervision = sites_in(self.model.annotators, batch), self.model.supervision
         alone = supervision.local_log_weights(prior, labels, batch)
-        answers = sites.coupling(rates, batch, prior.dtype) if sites.in_batch(batch) else None
+        answers = None if sites is None else sites.coupling(rates, batch, prior.dtype)
         coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
         if coupling is None:
             return alone
@@ -307,12 +299,3 @@ class PairRegressionGuide(nn.Module):
     def mixture(self) -> MixtureSummary:
         """Shares and mean coordinates of the clusters in the last batch of training."""
         return MixtureSummary(self.shares, self.locations, None)
-
-    @torch.no_grad()
-    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
-        """Posterior of every worker's rates, such as sensitivity and specificity."""
-        return summarize_workers(self.model.annotators, self.posteriors, interval)
-
-    def rate_statistics(self) -> dict[str, Tensor]:
-        """E[t] of the workers' rates."""
-        return rate_statistics(self.model.annotators, self.posteriors)

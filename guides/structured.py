@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import sites_of
+from pyro_crowdclust.annotators import sites_in
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugateAtMean,
@@ -31,7 +31,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.guides.mixture import MixtureGuide
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LabelTerm,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 @described
-class StructuredGuide(ConjugateGuide):
+class StructuredGuide(MixtureGuide):
     """The structured posterior q(Theta) q(z) q(h | z) of a ``DeepLatentMixture``.
 
     Parameters
@@ -153,8 +153,8 @@ class StructuredGuide(ConjugateGuide):
             latents = self.recognition.latents(seen, rows)
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
                 pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
-        if rates and (answers := sites_of(self.model.annotators)).in_batch(batch):
-            answers.sample_guide(z, rates, batch)
+        if sites := sites_in(self.model.annotators, batch):
+            sites.sample_guide(z, rates, batch)
 
     @property
     def log_ratios(self) -> LogRatios:
@@ -239,9 +239,8 @@ class StructuredGuide(ConjugateGuide):
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) with the messages of answers and of the supervision's links."""
-        answers = None
-        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
-            answers = sites.coupling(rates, batch, alone.dtype)
+        sites = sites_in(self.model.annotators, batch)
+        answers = None if sites is None else sites.coupling(rates, batch, alone.dtype)
         coupling = SumCoupling.of(self.model.supervision.coupling(labels, batch), answers)
         return alone if coupling is None else self.solver.exchanged(alone, coupling)
 

@@ -10,33 +10,23 @@ that Pyro's own ELBO is the bound.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyro
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import (
-    rate_statistics,
-    sample_rates,
-    sites_of,
-    summarize_workers,
-)
+from pyro_crowdclust.annotators import sample_rates, sites_in
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    AssignmentAtMean,
-    FullPlate,
-    WorkerSummary,
-    conjugate_posteriors,
-    sample_sites,
-)
+from pyro_crowdclust.distributions import AssignmentAtMean, FullPlate, sample_sites
 from pyro_crowdclust.families import Beta, softmax_without_denormals
 from pyro_crowdclust.files import described
+from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import PairAnnotators, SupportsSites, SupportsTrust
+from pyro_crowdclust.protocols import AnswerSites, PairAnnotators, SupportsSites, SupportsTrust
 from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import held_steps
 
@@ -49,7 +39,7 @@ _TRUSTED = (6.0, 4.0)
 
 
 @described
-class TwoWayGuide(nn.Module):
+class TwoWayGuide(ConjugateGuide):
     """The posterior of a ``TwoWayMixture``, trained on all items at once (``batch_size=None``).
 
     Parameters
@@ -73,6 +63,7 @@ class TwoWayGuide(nn.Module):
     (20, 2)
     """
 
+    model: TwoWayMixture
     trusted: Tensor
     epoch: Tensor
 
@@ -83,11 +74,9 @@ class TwoWayGuide(nn.Module):
         solver: LocalSolver = LocalSolver(exchanges=10, damping=0.5),  # noqa: B008, frozen
         trusting_epochs: int = 25,
     ) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.solver = solver
         self.trusting_epochs = trusting_epochs
-        self.posteriors: Any = conjugate_posteriors(model.priors())
         right, wrong = (torch.tensor(count, dtype=torch.float64) for count in _TRUSTED)
         family = Beta()
         trusted = family.expected_statistics(family.natural(right, wrong))
@@ -106,21 +95,26 @@ class TwoWayGuide(nn.Module):
             logits = self._logits(values | rates, batch)
         with FullPlate("items", batch.items.shape[0], batch.item_weight):
             cell = pyro.sample("cell", AssignmentAtMean(logits))
-        if rates and (sites := sites_of(self.model.annotators)).in_batch(batch):
+        if sites := sites_in(self.model.annotators, batch):
             sites.sample_guide(self.model.of_clusters(cell), rates, batch)
 
     @torch.no_grad()
     def _logits(self, values: dict[str, Tensor], batch: Batch) -> Float[Tensor, "item cell"]:
         model = self.model
         logits = model.cell_logits(values, batch)
-        if model.annotators is None or not sites_of(model.annotators).in_batch(batch):
+        sites = sites_in(model.annotators, batch)
+        if sites is None:
             return logits
         cells = logits.unflatten(-1, (model.num_clusters, model.num_styles))
-        messages = self._messages(cells.logsumexp(-1), values, batch)
+        messages = self._messages(sites, cells.logsumexp(-1), values, batch)
         return (cells + messages.unsqueeze(-1)).flatten(-2)
 
     def _messages(
-        self, alone: Float[Tensor, "item cluster"], values: dict[str, Tensor], batch: Batch
+        self,
+        sites: AnswerSites,
+        alone: Float[Tensor, "item cluster"],
+        values: dict[str, Tensor],
+        batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         annotators = self.model.annotators
         assert annotators is not None  # there are answers
@@ -128,7 +122,7 @@ class TwoWayGuide(nn.Module):
         if self.epoch < self.trusting_epochs:
             rates = self._trusted_rates(annotators, rates)
         paired = batch.num_paired
-        coupling = sites_of(annotators).coupling(rates, batch, alone.dtype)
+        coupling = sites.coupling(rates, batch, alone.dtype)
         alone = alone[:paired]
         assignments = softmax_without_denormals(alone)
         _, assignments = self.solver.exchange(alone, alone, assignments, coupling)
@@ -182,11 +176,6 @@ class TwoWayGuide(nn.Module):
         self.epoch.fill_(epoch)
 
     @torch.no_grad()
-    def workers(self, interval: float = 0.9) -> WorkerSummary | None:
-        """Posterior of every worker's rates, such as sensitivity and specificity."""
-        return summarize_workers(self.model.annotators, self.posteriors, interval)
-
-    @torch.no_grad()
     def mixture(self) -> MixtureSummary:
         """Mean weights, effects ``b_k`` of the clusters, and the common covariance of the cells."""
         effects = self.posteriors["effects"].standard()
@@ -194,10 +183,6 @@ class TwoWayGuide(nn.Module):
         count, dim = self.model.num_clusters, self.model.num_features
         covariance = effects.scale / (effects.degrees - dim - 1)
         return MixtureSummary(weights, effects.location[:count], covariance.expand(count, dim, dim))
-
-    def rate_statistics(self) -> dict[str, Tensor]:
-        """E[t] of the workers' rates."""
-        return rate_statistics(self.model.annotators, self.posteriors)
 
     @torch.no_grad()
     def merge(self, first: int, second: int) -> int:

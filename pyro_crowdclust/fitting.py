@@ -7,7 +7,7 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -35,22 +35,22 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
-from pyro_crowdclust.training.callback import Callback
-from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
-from pyro_crowdclust.training.copies import copied
-from pyro_crowdclust.training.fingerprint import fingerprint_of
-from pyro_crowdclust.training.given import (
+from pyro_crowdclust.training.argument_checks import (
     check_callable,
     check_gaps,
     check_likeness,
     check_same_model,
 )
+from pyro_crowdclust.training.callback import Callback
+from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
+from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import isolated, threads_for
 from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.optimizers import Optimizer
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import HISTORY_COLUMNS, Trainer
 
@@ -185,14 +185,22 @@ def fit(
         callbacks=callbacks,
         trainer=trainer,
     )
-    of_call: dict[str, Any] = {"seed": seed, "initialize": initialize, "device": device}
-    _check(model, guide, data, options, checkpoint=checkpoint, **of_call)
+    others = {"initialize": initialize, "seed": seed, "device": device, "checkpoint": checkpoint}
+    _check(model, guide, data, options.of_fit | others)
     seed = int(seed)  # files cannot hold NumPy's integers
     if epochs is None and stopping.steps is None:
         epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
-    of_call |= {"seed": seed, "device": str(device), "model": model, "guide": guide}
-    keeper = _keeper(checkpoint, data, options, **of_call)
+    keeper = _keeper(
+        checkpoint,
+        data,
+        options,
+        seed=seed,
+        initialize=initialize,
+        device=device,
+        model=model,
+        guide=guide,
+    )
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
             callbacks = _own(callbacks)
@@ -287,20 +295,14 @@ class TrainingOptions(FurtherTraining):
         return dataclasses.replace(self, epochs=epochs, callbacks=callbacks, trainer=trainer)
 
 
-def _check(
-    model: Model,
-    guide: Guide,
-    data: CrowdData,
-    options: TrainingOptions,
-    **of_call: Any,
-) -> None:
+def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, Any]) -> None:
     """Raise the ``ValueError`` of ``fit`` before anything is trained."""
     check_callable(model, guide)
     check_same_model(model, guide)
-    check_values(data, **options.of_fit | of_call)
+    check_values(data, options)
     check_gaps(model, data)
     check_likeness(model, data)
-    _check_minibatches(model, data, **options.of_batches)
+    _check_minibatches(model, data, options["batch_size"], options["answer_sampling"])
 
 
 def _check_minibatches(
@@ -355,14 +357,27 @@ def _keeper(
     checkpoint: Checkpoint | str | os.PathLike | None,
     data: CrowdData,
     options: TrainingOptions,
-    **settings: Any,
+    *,
+    seed: int,
+    initialize: Start | None,
+    device: str | torch.device | None,
+    model: Model,
+    guide: Guide,
 ) -> CheckpointKeeper | None:
     """The writer of the checkpoint, with a fingerprint of data and settings, or None."""
     if checkpoint is None:
         return None
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
-    settings |= options.of_batches | options.of_steps
+    settings = {
+        "seed": seed,
+        "initialize": initialize,
+        "device": str(device),
+        "model": model,
+        "guide": guide,
+        **options.of_batches,
+        **options.of_steps,
+    }
     return CheckpointKeeper(checkpoint, fingerprint_of(data, options.callbacks, settings))
 
 

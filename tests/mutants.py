@@ -146,6 +146,10 @@ CORE = {
     ],
     "guides/conjugate.py": [
         *("tests/callbacks", "tests/guides/test_message_passing.py", "tests/supervision"),
+        *("tests/models/test_two_way_mixture.py", "tests/models/test_pair_regression.py"),
+    ],
+    "guides/mixture.py": [
+        *("tests/callbacks", "tests/guides/test_message_passing.py", "tests/supervision"),
     ],
     "guides/amortized.py": [
         *("tests/guides/test_amortized.py", "tests/callbacks/test_merge_moves.py"),

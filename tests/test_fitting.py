@@ -130,7 +130,7 @@ def test_every_way_to_sample_answers(blocks):
     data, batches = crowd(), []
 
     def watch(trainer):
-        batches.extend(trainer.batches)
+        batches.extend(trainer.sampler)
 
     result = quiet_fit(
         *message_passing_pair(), data, answer_sampling=AnswerSampling(30, blocks), callbacks=[watch]

@@ -25,6 +25,7 @@ from pyro_crowdclust.annotators.sites import (
     rate_statistics,
     sample_answers,
     sample_rates,
+    sites_in,
     sites_of,
     summarize_workers,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "sample_evidence",
     "sample_labels",
     "sample_rates",
+    "sites_in",
     "sites_of",
     "summarize_workers",
     "told_of_items",

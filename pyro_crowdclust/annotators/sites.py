@@ -54,6 +54,18 @@ def sites_of(
     return PairSites(annotators, owners)
 
 
+def sites_in(
+    annotators: PairAnnotators | SupportsSites | None,
+    batch: Batch,
+    owners: Float[Tensor, "component cluster"] | None = None,
+) -> AnswerSites | None:
+    """The verbs of the sites as by ``sites_of``; None without annotators or answers in a batch."""
+    if annotators is None:
+        return None
+    sites = sites_of(annotators, owners)
+    return sites if sites.in_batch(batch) else None
+
+
 def sample_rates(
     annotators: Annotators | None,
     sites: Mapping[str, ConjugatePrior | ConjugatePosterior | PointEstimate],
@@ -84,8 +96,7 @@ def sample_answers(
     if annotators is None:
         return
     rates = sample_rates(annotators, annotators.priors())
-    sites = sites_of(annotators, owners)
-    if sites.in_batch(batch):
+    if sites := sites_in(annotators, batch, owners):
         sites.sample(z, rates, batch)
 
 

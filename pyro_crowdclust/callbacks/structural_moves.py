@@ -55,10 +55,10 @@ class Judge:
 
     def __init__(self, trainer: Trainer, sample_size: int) -> None:
         self._trainer = trainer
-        if trainer.batches is None or trainer.data.num_items <= sample_size:
+        if trainer.sampler is None or trainer.data.num_items <= sample_size:
             batches = [full_batch(trainer.data)]
         else:
-            batches = trainer.batches.sample(sample_size, seed=trainer.epochs_done)
+            batches = trainer.sampler.sample(sample_size, seed=trainer.epochs_done)
         self._batches = [batch.to(trainer.device, trainer.dtype) for batch in batches]
 
     def objective(self) -> Float[Tensor, " batch"]:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.pair_owners import best_owners
-from pyro_crowdclust.annotators.sites import sites_of
+from pyro_crowdclust.annotators.sites import sites_in
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 
@@ -197,8 +197,6 @@ def _evidence_of_batch(
 ) -> list[OwnersEvidence]:
     """Evidence of labels, links and answers about c, if there are any."""
     parts = guide.model.supervision.owners_evidence(assignments, batch)
-    if guide.model.annotators is not None:
-        sites = sites_of(guide.model.annotators)
-        if sites.in_batch(batch):
-            parts = [sites.owners_evidence(guide.rate_statistics(), assignments, batch), *parts]
+    if sites := sites_in(guide.model.annotators, batch):
+        parts = [sites.owners_evidence(guide.rate_statistics(), assignments, batch), *parts]
     return parts

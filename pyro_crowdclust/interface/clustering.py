@@ -12,7 +12,7 @@ from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.interface.options import check_options
+from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,

@@ -32,7 +32,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators
 from pyro_crowdclust.supervision import Supervision
 from pyro_crowdclust.training import RobbinsMonro, Stopping
-from pyro_crowdclust.training.given import check_data
+from pyro_crowdclust.training.argument_checks import check_data
 
 
 def mixture_for(

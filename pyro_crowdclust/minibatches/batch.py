@@ -184,20 +184,26 @@ class Batch:
         """Some of the items with features and known labels, without answers, pages and links."""
         rows = slice(first, last)
         return dataclasses.replace(
-            self,
+            self.without_answers(),
             features=None if self.features is None else self.features[rows],
             items=self.items[rows],
             item_weight=self.item_weight[rows],
             known=None if self.known is None else self.known[rows],
+            class_labels=None,
+            neighbors=None,
+            part=None,
+        )
+
+    def without_answers(self) -> Batch:
+        """The same items, without answers about pairs and without pages."""
+        return dataclasses.replace(
+            self,
             left=self.left[:0],
             right=self.right[:0],
             worker=self.worker[:0],
             label=None if self.label is None else self.label[:0],
             pair_weight=self.pair_weight[:0],
             num_paired=0,
-            class_labels=None,
-            neighbors=None,
-            part=None,
             pages=None,
             asked=None,
             page=None,

@@ -45,7 +45,7 @@ from pyro_crowdclust.protocols import SupportsTrait, SupportsTrusted
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
-from pyro_crowdclust.training.given import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_class_labels
 
 # Agreement of fewer workers can always be explained by independent workers.
 _MIN_WORKERS = 4

@@ -23,7 +23,7 @@ from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.protocols import FittedModel, SupportsInfer, SupportsPartition, part_of
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.item_latents import check_new_items
-from pyro_crowdclust.training.given import check_gaps
+from pyro_crowdclust.training.argument_checks import check_gaps
 from pyro_crowdclust.training.trainer import PREDICTION_ROWS
 
 

@@ -31,12 +31,12 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.saved_data import data_fields, data_of
-from pyro_crowdclust.training.checks import check_sites
+from pyro_crowdclust.training.argument_checks import check_callable
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
-from pyro_crowdclust.training.given import check_callable
 from pyro_crowdclust.training.isolation import isolated
+from pyro_crowdclust.training.site_checks import check_sites
 
 
 def load(

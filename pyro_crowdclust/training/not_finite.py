@@ -12,7 +12,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     module_of,
 )
-from pyro_crowdclust.training.checks import traces_of
+from pyro_crowdclust.training.site_checks import traces_of
 
 
 @torch.no_grad()

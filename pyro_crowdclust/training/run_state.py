@@ -65,7 +65,7 @@ def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
         "parameters": trainer.tensors(),
         "optim": _optimizer_state(trainer.optim),
         "halvings": None if trainer.natural is None else trainer.natural.num_halvings,
-        "sampler": None if trainer.batches is None else trainer.batches.generator.get_state(),
+        "sampler": None if trainer.sampler is None else trainer.sampler.generator.get_state(),
         "random": random_states(trainer.device),
         "callbacks": [
             callback.state_dict() if isinstance(callback, SupportsState) else None
@@ -86,8 +86,8 @@ def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, An
     _restore_optimizer(trainer.optim, state["optim"])
     if trainer.natural is not None:
         trainer.natural.num_halvings = state["halvings"]
-    if trainer.batches is not None:
-        trainer.batches.generator.set_state(state["sampler"])
+    if trainer.sampler is not None:
+        trainer.sampler.generator.set_state(state["sampler"])
     for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
         if of_callback is not None and isinstance(callback, SupportsState):
             callback.load_state_dict(of_callback)

@@ -27,13 +27,13 @@ from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
-from pyro_crowdclust.training.checks import check_sites
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.not_finite import find_not_finite
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
+from pyro_crowdclust.training.site_checks import check_sites
 
 # Items in one pass through the networks when many are predicted.
 PREDICTION_ROWS = 4096
@@ -90,6 +90,8 @@ class Trainer:
 
     Attributes
     ----------
+    sampler
+        Draws the minibatches; None if every step takes all data.
     history
         A row for every epoch, to which a callback may add keys.
     network_parameters
@@ -117,7 +119,7 @@ class Trainer:
         validate: bool = False,
         ranks: Ranks | None = None,
     ) -> None:
-        self.model, self.guide, self.data, self.batches = model, guide, data, sampler
+        self.model, self.guide, self.data, self.sampler = model, guide, data, sampler
         self.device, self.dtype, self.validate = device, dtype, validate
         self.ranks = ranks or Ranks()
         # The batch is the same in every process, since all have the same random numbers.
@@ -186,7 +188,7 @@ class Trainer:
     @property
     def steps_per_epoch(self) -> int:
         """The number of steps in which all data are used about once."""
-        return 1 if self.batches is None else len(self.batches)
+        return 1 if self.sampler is None else len(self.sampler)
 
     @property
     def answered(self) -> Batch | None:
@@ -194,7 +196,7 @@ class Trainer:
 
         If every step takes all data, the batch is kept, with values that are computed once.
         """
-        return self._answered if self.batches is None else self._new_answered()
+        return self._answered if self.sampler is None else self._new_answered()
 
     @cached_property
     def _answered(self) -> Batch | None:
@@ -326,16 +328,16 @@ class Trainer:
             name: copied_into(self._before.get(name), tensor)
             for name, tensor in self.tensors().items()
         }
-        sampler = None if self.batches is None else self.batches.generator.get_state()
+        sampler = None if self.sampler is None else self.sampler.generator.get_state()
         return Position(self._before, sampler)
 
     def _batches_from(self, position: Position) -> Iterator[Batch]:
         """The remaining batches of an epoch."""
-        if self.batches is None:
+        if self.sampler is None:
             return islice(filter(None, [self._full]), len(position.elbos), None)
         if position.sampler is not None:
-            self.batches.generator.set_state(position.sampler)
-        return islice(self.batches.epoch(self.ranks), len(position.elbos), None)
+            self.sampler.generator.set_state(position.sampler)
+        return islice(self.sampler.epoch(self.ranks), len(position.elbos), None)
 
     def epoch(self, on_step: Callable[[float], None], max_steps: float = math.inf) -> None:
         """One pass over the data, or the rest of one; adds a row to ``history``.

@@ -70,9 +70,9 @@ def test_minibatches_of_a_whole_epoch_are_the_objective_of_all_data():
 
 def test_a_sample_holds_about_as_many_items_as_asked():
     trainer = trainer_at(*three_clouds(), batch_size=20)
-    state = trainer.batches.generator.get_state()
+    state = trainer.sampler.generator.get_state()
     assert len(Judge(trainer, sample_size=70).objective()) == 4
-    assert torch.equal(trainer.batches.generator.get_state(), state)
+    assert torch.equal(trainer.sampler.generator.get_state(), state)
 
 
 def test_what_a_sample_says_of_a_merge_is_what_it_gains():
@@ -133,7 +133,7 @@ class HalfWay:
     def __init__(self) -> None:
         self.guide = torch.zeros((), requires_grad=True)
         self.model, self.natural, self.elbo = None, self, self
-        self.data, self.batches = CrowdData(torch.zeros(2, 1)), None
+        self.data, self.sampler = CrowdData(torch.zeros(2, 1)), None
         self.device, self.dtype = None, torch.float64
         self.draws: set[float] = set()
 

@@ -66,13 +66,6 @@ def start(site: dict) -> torch.Tensor:
     return site["fn"].mean
 
 
-def without_pairs(batch: Batch) -> Batch:
-    empty = {name: getattr(batch, name)[:0] for name in ("left", "right", "worker", "label")}
-    return dataclasses.replace(
-        batch, num_paired=0, pair_weight=batch.pair_weight[:0], page=None, **empty
-    )
-
-
 def bound_and_gradients(a_model, guide, parameters, batch) -> list[torch.Tensor]:
     loss = BOUND.differentiable_loss(a_model, guide, batch)
     return [loss, *torch.autograd.grad(loss, parameters)]
@@ -86,7 +79,7 @@ def store():
 
 
 def test_without_answers_it_is_the_model_with_z_summed_out():
-    batch = without_pairs(full_batch(crowd(num_items=18)))
+    batch = full_batch(crowd(num_items=18)).without_answers()
     of_globals = globals_guide()
     of_globals(batch)
     parameters = [p for p in of_globals.parameters() if p.numel() != batch.num_workers]
@@ -99,7 +92,7 @@ def test_without_answers_it_is_the_model_with_z_summed_out():
 
 
 def test_items_count_by_their_weights():
-    batch = without_pairs(full_batch(crowd(num_items=18)))
+    batch = full_batch(crowd(num_items=18)).without_answers()
     of_globals, weight = globals_guide(), 0.5 + torch.rand(18)
 
     def bound(scale: torch.Tensor) -> float:
@@ -307,7 +300,7 @@ class TestSeveralEnumeratedSites:
         return EnumeratedGuide(model, AutoDelta(poutine.block(model, hide=hidden)))
 
     def test_others_are_summed_out_by_pyro(self):
-        batch, guide = without_pairs(full_batch(crowd(num_items=18))), self.guide(self.model)
+        batch, guide = full_batch(crowd(num_items=18)).without_answers(), self.guide(self.model)
         found = BOUND.loss(self.model, guide, batch)
         assert found == pytest.approx(BOUND.loss(self.model, guide.of_globals, batch), rel=1e-10)
 
@@ -407,6 +400,18 @@ def test_pairs_that_weigh_the_same_need_no_weight_for_each(scale):
 
     batch = full_batch(crowd())
     assert bound(scale) == pytest.approx(bound("pair_weight"), rel=1e-10)
+
+
+def test_answers_without_labels_are_refused():
+    """A model draws the labels, but q(z) has no messages without them."""
+    labelled = full_batch(crowd(num_items=18))
+    batch = dataclasses.replace(labelled, label=None)
+    guide = EnumeratedGuide(model, globals_guide())
+    expected = guide.infer(labelled.without_answers())
+    with pytest.raises(ValueError, match="no labels, which the guide needs"):
+        guide.infer(batch)
+    found = guide.infer(batch.without_answers())
+    torch.testing.assert_close(found.logits, expected.logits, rtol=0, atol=0)
 
 
 def test_pairs_that_predictive_draws_agree_as_its_clusters_do():

@@ -30,6 +30,16 @@ def test_repr():
     assert repr(batch) == "Batch(9 of 9 items, 5 of them in 12 answers)"
 
 
+def test_a_batch_without_answers_has_the_same_items():
+    batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
+    alone = batch.without_answers()
+    assert repr(alone) == "Batch(9 of 9 items, 0 of them in 0 answers)"
+    assert len(alone.needed_label) == len(alone.asked_items) == len(alone.pair_weight) == 0
+    torch.testing.assert_close(alone.features, batch.features)
+    unlabelled = dataclasses.replace(batch, label=None)
+    assert unlabelled.without_answers().label is None
+
+
 def test_a_guide_that_hears_answers_asks_for_their_labels():
     batch = full_batch(crowd(9, random_pairs(5, 12, seed=15)))
     torch.testing.assert_close(batch.needed_label, batch.label)

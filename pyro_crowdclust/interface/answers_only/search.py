@@ -31,7 +31,7 @@ from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
@@ -232,7 +232,7 @@ class AnswersAlone:
             As in ``fit``, and if ``num_starts`` is below 1.
         """
         seeds_of(num_starts, seed)
-        check_values(self.data, **changes)
+        check_values(self.data, changes)
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         comparison = self._comparison(seed, options["epochs"])
 

@@ -35,7 +35,7 @@ from pyro_crowdclust.interface.choosing.rereading import with_answers_added, wit
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
-from pyro_crowdclust.interface.options import check_no_checkpoint
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
@@ -50,9 +50,9 @@ from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
-from pyro_crowdclust.training.given import check_data
+from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 from pyro_crowdclust.transforms import Projected, Within
 
 # Once a fit to some of the items has found the clusters, a few small steps on all are enough.
@@ -133,7 +133,7 @@ class Choice(Plan):
             As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
         seeds = seeds_of(num_starts, seed)
-        check_values(self.data, **changes)
+        check_values(self.data, changes)
         check_no_checkpoint(changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)

@@ -19,7 +19,7 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.inference import DEFAULTS, latent_trait
-from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import (
@@ -33,7 +33,7 @@ from pyro_crowdclust.results import (
 )
 from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import whole
-from pyro_crowdclust.training.given import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_class_labels
 
 # Fewer workers do not determine a prior of workers: under one that is learned from three, one of
 # them is always right.

@@ -29,13 +29,13 @@ from pyro_crowdclust.interface.class_labels.copies import in_words, worth_of_cop
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
-from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping, is_interrupted
-from pyro_crowdclust.training.options import check_values
+from pyro_crowdclust.training.option_checks import check_values
 
 _OPTIONS: dict[str, Any] = {
     "batch_size": None,
@@ -144,7 +144,7 @@ def classify(
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     folds = _folds(data, folds)
     options = _OPTIONS | {"seed": seed, "progress": False} | options
-    check_values(data, **options)
+    check_values(data, options)
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)

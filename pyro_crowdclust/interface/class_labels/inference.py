@@ -17,14 +17,14 @@ from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.workers import Workers
-from pyro_crowdclust.interface.options import check_no_checkpoint, check_options
+from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping
-from pyro_crowdclust.training.given import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_class_labels
 
 DEFAULTS = {
     "batch_size": None,

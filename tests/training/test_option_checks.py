@@ -18,6 +18,8 @@ from pyro.infer import (
 from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust.callbacks import MergeMoves
+from pyro_crowdclust.fitting import TrainingOptions
+from pyro_crowdclust.training.option_checks import check_values
 
 from ..crowds import crowd, plain_pair, quiet_fit
 from ..plain_pyro import guide_of, noise_around, two_sites
@@ -94,3 +96,10 @@ def test_callbacks_that_are_none(callbacks, message):
 def test_options_that_are_of_another_kind(option, message):
     with refuses(message):
         quiet_fit(*plain_pair(), crowd(), **option)
+
+
+@pytest.mark.parametrize("name", sorted(TrainingOptions.option_names() - {"progress"}))
+def test_every_option_of_fit_is_checked_by_its_name_if_it_is_given(name):
+    with refuses(name):
+        check_values(crowd(), {name: 1.5})
+    check_values(crowd(), {"progress": 1.5})

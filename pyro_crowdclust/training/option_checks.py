@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,76 +15,62 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.devices import check_device
-from pyro_crowdclust.training.callback import Callback
+from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.checkpoint import Checkpoint
-from pyro_crowdclust.training.given import check_data
-from pyro_crowdclust.training.natural_gradient import StepSize, check_step_size
+from pyro_crowdclust.training.natural_gradient import check_step_size
 from pyro_crowdclust.training.optimizers import check_optim
 from pyro_crowdclust.training.stopping import Stopping
-from pyro_crowdclust.training.trainer import Trainer
 
 
-def check_values(
-    data: CrowdData,
-    *,
-    epochs: int | None = None,
-    batch_size: int | None = None,
-    step_size: float | StepSize = 0.01,
-    elbo: ELBO | None = None,
-    optim: object = torch.optim.Adam,
-    initialize: object = None,
-    stopping: object = Stopping(),
-    answer_sampling: object = AnswerSampling(),
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    dtype: torch.dtype = torch.float32,
-    callbacks: Sequence[Callback] = (),
-    trainer: object = Trainer,
-    checkpoint: object = None,
-    **others: Any,
-) -> None:
+def check_values(data: CrowdData, options: Mapping[str, Any]) -> None:
     """Raise the ``ValueError`` of ``fit`` about its options, also before a search for a model.
 
     Parameters
     ----------
     data
         The data to be fitted.
-    epochs, batch_size, step_size, elbo, optim, initialize, stopping, answer_sampling, seed, device
-        Options of ``fit``.
-    dtype, callbacks, trainer, checkpoint
-        Options of ``fit``.
-    others
-        Other options, which may have any value.
+    options
+        Options of ``fit`` by name, any of them; others may have any value.
     """
-    check_elbo(elbo)
-    check_callbacks(callbacks)
     check_data(data)
-    check_whole("seed", seed)
+    for name, check in _CHECKS.items():
+        if name in options:
+            check(options[name])
+
+
+def _check_count(name: str, value: object) -> None:
+    if value is not None:
+        check_whole(name, value, least=1)
+
+
+def _check_dtype(dtype: object) -> None:
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype is {dtype}, but must be torch.float32 or torch.float64")
-    for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
-        if value is not None:
-            check_whole(name, value, least=1)
+
+
+def _check_step_size(step_size: Any) -> None:
     if not callable(step_size):
         check_step_size(step_size)
-    check_device(device)
-    _check_kind("stopping", stopping, Stopping)
-    _check_kind("answer_sampling", answer_sampling, AnswerSampling)
-    check_optim(optim)
-    _check_called("trainer", trainer, "model, guide, data and a sampler, as the class Trainer is")
+
+
+def _check_checkpoint(checkpoint: object) -> None:
     if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoint):
         raise ValueError(
             f"checkpoint is {checkpoint!r}, but must be the path of a file, or a Checkpoint(path)"
         )
+
+
+def _check_trainer(trainer: object) -> None:
+    _check_called("trainer", trainer, "model, guide, data and a sampler, as the class Trainer is")
+
+
+def _check_initialize(initialize: object) -> None:
     if initialize is not None:
-        _check_called(
-            "initialize",
-            initialize,
-            "model, guide, data and a generator, such as PrincipalComponentStart()",
-        )
+        given = "model, guide, data and a generator, such as PrincipalComponentStart()"
+        _check_called("initialize", initialize, given)
 
 
-def _check_kind(name: str, value: object, kind: type) -> None:
+def _check_kind(name: str, kind: type, value: object) -> None:
     if not isinstance(value, kind):
         raise ValueError(
             f"{name} is {value!r}, but must be an object of {kind.__name__}, or left out"
@@ -138,3 +125,21 @@ def check_callbacks(callbacks: object) -> None:
                 f"callbacks[{number}] is a {type(callback).__name__}, but must be callable with "
                 "the Trainer, after every epoch"
             )
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "elbo": check_elbo,
+    "callbacks": check_callbacks,
+    "seed": partial(check_whole, "seed"),
+    "dtype": _check_dtype,
+    "epochs": partial(_check_count, "epochs"),
+    "batch_size": partial(_check_count, "batch_size"),
+    "step_size": _check_step_size,
+    "device": check_device,
+    "stopping": partial(_check_kind, "stopping", Stopping),
+    "answer_sampling": partial(_check_kind, "answer_sampling", AnswerSampling),
+    "optim": check_optim,
+    "trainer": _check_trainer,
+    "checkpoint": _check_checkpoint,
+    "initialize": _check_initialize,
+}
