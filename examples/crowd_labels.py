@@ -29,7 +29,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import average_annotator_models
-from pyro_crowdclust.results import AveragedClasses
+from pyro_crowdclust.pooling import AveragedClasses
 
 METHODS = ("MajorityVote", "DawidSkene", "OneCoinDawidSkene", "GLAD", "MACE")
 

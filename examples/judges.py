@@ -49,7 +49,7 @@ from pyro_crowdclust.data import one_answer_per_family
 from pyro_crowdclust.diagnostics import find_families
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.metrics import expected_calibration_error
-from pyro_crowdclust.results import (
+from pyro_crowdclust.pooling import (
     choose_positives,
     combine_soft_answers,
     discounted_class_probabilities,

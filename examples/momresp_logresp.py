@@ -49,8 +49,8 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import DawidSkene, LogResp, MomResp
 from pyro_crowdclust.plots import COLORS, new_axes, quiet
+from pyro_crowdclust.pooling import held_out_log_probability
 from pyro_crowdclust.protocols import ClassAnnotators
-from pyro_crowdclust.results import held_out_log_probability
 from pyro_crowdclust.starts import ClassesStart
 from pyro_crowdclust.training import Stopping
 

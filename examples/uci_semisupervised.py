@@ -43,7 +43,8 @@ from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.results import known_class_probabilities, known_or_likeliest, stacking_weights
+from pyro_crowdclust.pooling import stacking_weights
+from pyro_crowdclust.results import known_class_probabilities, known_or_likeliest
 from pyro_crowdclust.starts import LabeledStart, within_class_covariance
 from pyro_crowdclust.supervision import ClassTable, HiddenMarkovField
 

@@ -63,7 +63,7 @@ class MomResp(nn.Module):
     feature_weight
         w, above 0: how much the features of an item count, relative to its labels. ELBOs of
         different weights cannot be compared; log probabilities of the labels of held-out items can
-        (``results.held_out_log_probability``).
+        (``pooling.held_out_log_probability``).
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
 

@@ -166,7 +166,7 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
         warnings.warn(
             f"labels such as {show(between[0])} are numbers between 0 and 1, and count as "
             f"{len(class_ids)} classes: if they are probabilities, pass them to "
-            "results.combine_soft_answers, or round them",
+            "pooling.combine_soft_answers, or round them",
             UserWarning,
             stacklevel=6,
         )

@@ -26,9 +26,9 @@ from pyro_crowdclust.interface.answers_only.trials import (
     varied,
 )
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results import Chosen, FurtherTraining
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.results.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.option_checks import check_values

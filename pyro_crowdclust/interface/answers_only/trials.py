@@ -16,7 +16,7 @@ from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import Answers
 from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers
 from pyro_crowdclust.partitions import AskedPairs
-from pyro_crowdclust.results.comparison import is_clearly_better
+from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, whole
 
 # Held-out answers are clearly likelier under one prior than another by this many standard errors,

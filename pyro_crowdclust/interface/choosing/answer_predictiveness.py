@@ -15,7 +15,7 @@ from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
-from pyro_crowdclust.results.comparison import dyadic_error, gain_by_a_part, is_clear
+from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.isolation import generator_of
 

@@ -15,7 +15,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     fewest_components,
     is_within_error,
 )
-from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE, error_of
+from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, error_of
 
 
 class Ranking:

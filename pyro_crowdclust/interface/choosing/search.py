@@ -40,8 +40,8 @@ from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_a
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
+from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.training import Stopping, is_interrupted, whole
 from pyro_crowdclust.training.isolation import generator_of
 

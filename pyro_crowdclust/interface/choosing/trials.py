@@ -10,7 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.weights import weights_for
-from pyro_crowdclust.results.comparison import error_of_mean
+from pyro_crowdclust.pooling.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, count as equal.
 MIN_GAIN = 0.005

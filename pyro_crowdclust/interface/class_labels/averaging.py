@@ -21,16 +21,16 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.inference import DEFAULTS, latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
-from pyro_crowdclust.results import (
+from pyro_crowdclust.pooling import (
     AveragedClasses,
     DrawnClasses,
-    Fitted,
     average_classes,
     discount_copies,
     draw_classes,
     weight_of_copies,
 )
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
+from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.argument_checks import check_class_labels

@@ -9,9 +9,9 @@ import numpy as np
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.results import weight_of_copies
-from pyro_crowdclust.results.comparison import SMALLEST_EVIDENCE
-from pyro_crowdclust.results.discounted_classes import discounts_of, gain_by_features
+from pyro_crowdclust.pooling import weight_of_copies
+from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
+from pyro_crowdclust.pooling.discounted_classes import discounts_of, gain_by_features
 
 # Discounts are used only if their weight in an average exceeds this: strong evidence, since
 # discounts without copies make workers count less than they should.

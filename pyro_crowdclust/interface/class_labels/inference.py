@@ -19,10 +19,10 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
+from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
-from pyro_crowdclust.results.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
@@ -57,7 +57,7 @@ def infer_classes(
     Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
     probabilities of an item use what is known about the workers from other items
     (``ClassLabelGuide(moderated=True)``); for fits without ``dependent``,
-    ``results.calibrated_class_probabilities`` calibrates them by how well answers are predicted
+    ``pooling.calibrated_class_probabilities`` calibrates them by how well answers are predicted
     from others about their item.
 
     If workers agree about the same items no more often than guesses would, a warning says so.
@@ -82,7 +82,7 @@ def infer_classes(
         what the other workers have in common.
     worth
         The number of independent workers that each of ``data.worker_ids`` counts as, such as the
-        ``worth`` of ``results.discount_copies``; 1 each by default. Not allowed if dependent.
+        ``worth`` of ``pooling.discount_copies``; 1 each by default. Not allowed if dependent.
     options
         Options of ``fit``. Defaults: the full batch, 200 epochs, a step size of 0.5 and a tolerance
         of 1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.

@@ -18,13 +18,13 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import Chosen, read_at
-from pyro_crowdclust.results.comparison import (
+from pyro_crowdclust.pooling.comparison import (
     errors_of_the_luckiest,
     gain_by_a_part,
     is_clearly_better,
 )
-from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.training import whole
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of

@@ -19,7 +19,7 @@ from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial, worth_another_split
-from pyro_crowdclust.results.comparison import error_of
+from pyro_crowdclust.pooling.comparison import error_of
 from pyro_crowdclust.transforms import Projected
 
 from ...control_c import press_control_c, press_in_start

@@ -19,7 +19,7 @@ from pyro_crowdclust.interface.class_labels import candidates, classification, s
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
 from pyro_crowdclust.interface.class_labels.workers import Workers
-from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 
 from ...control_c import press_control_c, press_in_start
 from ..small_choices import two_rings

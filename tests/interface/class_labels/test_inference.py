@@ -23,8 +23,8 @@ from pyro_crowdclust.interface import average_annotator_models, classify, infer_
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import AveragedClasses, draw_classes
-from pyro_crowdclust.results.calibration import (
+from pyro_crowdclust.pooling import AveragedClasses, draw_classes
+from pyro_crowdclust.pooling.calibration import (
     TEMPERATURES,
     HeldOutLabels,
     best_temperature,

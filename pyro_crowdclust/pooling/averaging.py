@@ -27,8 +27,8 @@ from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
-from pyro_crowdclust.results.calibration import TEMPERATURES, temper
-from pyro_crowdclust.results.comparison import is_clearly_better
+from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
+from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: held-out answers may be few, and they choose the models that predict answers, not classes.

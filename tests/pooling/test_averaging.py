@@ -12,9 +12,9 @@ from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import average_classes, stacking_weights
-from pyro_crowdclust.results.averaging import hold_out_answers
-from pyro_crowdclust.results.calibration import TEMPERATURES, temper
+from pyro_crowdclust.pooling import average_classes, stacking_weights
+from pyro_crowdclust.pooling.averaging import hold_out_answers
+from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
 
 
 def answers(seed: int) -> pd.DataFrame:

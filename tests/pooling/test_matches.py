@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import log_loss
 
-from pyro_crowdclust.results import match_records
-from pyro_crowdclust.results.matches import (
+from pyro_crowdclust.pooling import match_records
+from pyro_crowdclust.pooling.matches import (
     _lost_to_factors,
     _messages,
     _standardized,

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import bernoulli, multivariate_normal, norm
 
-from pyro_crowdclust.results import combine_soft_answers, soft_answers
+from pyro_crowdclust.pooling import combine_soft_answers, soft_answers
 
 
 def judged(num_items: int, num_judges: int, seed: int) -> tuple[np.ndarray, ...]:

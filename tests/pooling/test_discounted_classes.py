@@ -17,14 +17,14 @@ from pyro_crowdclust.interface.class_labels import averaging
 from pyro_crowdclust.interface.class_labels.copies import worth_of_copies
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.models import MomResp
-from pyro_crowdclust.results import (
+from pyro_crowdclust.pooling import (
     AveragedClasses,
     discount_copies,
     discounted_class_probabilities,
     weight_of_copies,
 )
-from pyro_crowdclust.results.discounted_classes import gain_by_features
-from pyro_crowdclust.results.labels_together import LabelsTogether
+from pyro_crowdclust.pooling.discounted_classes import gain_by_features
+from pyro_crowdclust.pooling.labels_together import LabelsTogether
 
 
 def table(says: np.ndarray) -> pd.DataFrame:

@@ -11,8 +11,9 @@ from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import MultinomialComponents
 from pyro_crowdclust.models import MomResp
-from pyro_crowdclust.results import Fitted, held_out_log_probability
-from pyro_crowdclust.results.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.pooling import held_out_log_probability
+from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
+from pyro_crowdclust.results import Fitted
 
 from ..control_c import press_in_start
 

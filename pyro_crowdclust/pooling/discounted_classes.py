@@ -41,10 +41,10 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.pooling.labels_together import LabelsTogether, log_shares_of
 from pyro_crowdclust.protocols import SupportsTrait, SupportsTrusted
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
-from pyro_crowdclust.results.labels_together import LabelsTogether, log_shares_of
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
 # Agreement of fewer workers can always be explained by independent workers.

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from pyro_crowdclust.results.comparison import (
+from pyro_crowdclust.pooling.comparison import (
     dyadic_error,
     error_of,
     error_of_mean,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from pyro_crowdclust.results import choose_positives
+from pyro_crowdclust.pooling import choose_positives
 
 
 def exact(p: np.ndarray, chosen: np.ndarray) -> float:

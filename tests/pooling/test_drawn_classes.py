@@ -25,7 +25,7 @@ from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.models import DawidSkene, MomResp
-from pyro_crowdclust.results import draw_classes
+from pyro_crowdclust.pooling import draw_classes
 
 ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 2, 0), (2, 1, 1), (2, 2, 0), (3, 0, 1), (3, 1, 1)]
 
