@@ -40,7 +40,7 @@ _FIT = 3
 _IN_USE = 1e-6
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Beliefs:
     """Probabilities of clusters, and the information in an answer about one item on others.
 
@@ -137,17 +137,17 @@ class Beliefs:
         discount = 1 + (weight * alone).sum(0) / _HALF_AFTER
         unasked = (wanted * (1 - answered)) @ (alone * purity)
         return cls(
-            probabilities,
-            entropy(probabilities),
-            answered,
-            wanted,
-            components,
-            bound,
-            np.stack([(roots == one[:, None]).mean(0) for one in roots.T]),
-            mutual_information(roots),
-            roots,
-            unasked,
-            unasked / discount,
+            probabilities=probabilities,
+            entropies=entropy(probabilities),
+            answered=answered,
+            wanted=wanted,
+            components=components,
+            bound=bound,
+            together=np.stack([(roots == one[:, None]).mean(0) for one in roots.T]),
+            information=mutual_information(roots),
+            roots=roots,
+            unasked=unasked,
+            remaining=unasked / discount,
         )
 
     @classmethod
@@ -162,10 +162,10 @@ class Beliefs:
         used = found.sum(0) > _IN_USE
         found = found[:, used] / found[:, used].sum(1, keepdims=True)
         return cls(
-            found,
-            entropy(found),
-            answered,
-            wanted,
+            probabilities=found,
+            entropies=entropy(found),
+            answered=answered,
+            wanted=wanted,
             components=np.empty((len(found), 0)),
             bound=np.zeros(len(found)),
             together=np.empty((0, 0)),

@@ -36,7 +36,7 @@ _SAMPLES = 256
 _FEW_ANSWERS = 10
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Crowd:
     """The workers who can be asked.
 
@@ -118,17 +118,17 @@ class Crowd:
         if is_placing:
             drawn[:, 1] = drawn[:, 0]
         return cls(
-            ids,
-            codes,
-            counts,
-            drawn,
-            confusion,
-            _by_worker(ids, data.worker_ids, prices, 1.0, "prices"),
-            _by_worker(ids, data.worker_ids, loads, np.inf, "loads"),
-            num_answers,
-            is_placing,
-            grades,
-            None if grades is None else _shares(generator.standard_gamma(grades)),
+            ids=ids,
+            codes=codes,
+            counts=counts,
+            drawn=drawn,
+            confusion=confusion,
+            prices=_by_worker(ids, data.worker_ids, prices, 1.0, "prices"),
+            loads=_by_worker(ids, data.worker_ids, loads, np.inf, "loads"),
+            num_answers=num_answers,
+            is_placing=is_placing,
+            grades=grades,
+            drawn_grades=None if grades is None else _shares(generator.standard_gamma(grades)),
         )
 
     def names(self, workers: Sequence[int | None]) -> list[Hashable | None]:

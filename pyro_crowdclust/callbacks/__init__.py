@@ -8,7 +8,7 @@ from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.callbacks.nearby_owners import NearbyOwners
 from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
-from pyro_crowdclust.callbacks.structural_moves import Judge, StructuralMoves
+from pyro_crowdclust.callbacks.structural_moves import Judge, Proposal, StructuralMoves
 from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "MergeMoves",
     "NearbyOwners",
     "OwnershipMoves",
+    "Proposal",
     "RateMoves",
     "StructuralMoves",
     "WholeElbo",

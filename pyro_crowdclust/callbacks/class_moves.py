@@ -27,10 +27,11 @@ class ClassMoves(StructuralMoves):
     cluster for good, and the whole cluster has the wrong class. With q_n(k) by the features of a
     labelled item alone, two changes of the table are proposed:
 
-    - two clusters exchange their classes, ``argmax_k q_n(k)`` and
-      ``argmax_k q_n(k) exp E[log rho_{k y_n}]`` where these differ, those first that most log-odds
-      speak for;
-    - of two classes in one cluster the smaller goes to the cluster that its items suit next best.
+    - two clusters exchange their classes: ``argmax_k q_n(k)`` and
+      ``argmax_k q_n(k) exp E[log rho_{k y_n}]``, if these differ. The pair of clusters between
+      which ``log q_n`` of the labelled items differs most, in total, is tried first;
+    - of several classes in one cluster, each but the largest goes to the cluster that its items
+      suit next best.
 
     A change is made where the whole objective gains by it. Labels that differ from what their
     features show propose the same change after every epoch, and it is refused, so epochs are few.
@@ -63,7 +64,10 @@ class ClassMoves(StructuralMoves):
 
     @torch.no_grad()
     def proposals(self, trainer: Trainer) -> list[Proposal]:
-        """Pairs of clusters, those first that the features of labelled items say most for."""
+        """Exchanges of classes, those with most evidence in the features first; then partings.
+
+        A proposal exchanges its two clusters' counts of all classes, or of its ``label`` alone.
+        """
         guide: Any = trainer.guide
         known, posteriors = trainer.data.known, posteriors_of(guide)
         if int(trainer.history[-1]["epoch"]).bit_count() != 1:
@@ -83,13 +87,13 @@ class ClassMoves(StructuralMoves):
         held = pulled.argmax(1)
         return _exchanges(log_odds, held) + _partings(log_odds, held, labels)
 
-    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+    def change(self, guide: MovableGuide, proposal: Proposal) -> tuple[int, ...]:
         """Exchange what two rows of the class table know, of all classes or of one."""
         posteriors = posteriors_of(guide)
         assert posteriors is not None  # as it was proposed by these
         rows = posteriors["class_table"].natural_parameters
-        first, second, *label = proposal
-        part = [~one for one in label] or slice(None)
+        first, second = proposal.clusters
+        part = slice(None) if proposal.label is None else [proposal.label]
         rows[[first], part], rows[[second], part] = rows[[second], part], rows[[first], part]
         return first, second
 
@@ -97,14 +101,14 @@ class ClassMoves(StructuralMoves):
 def _exchanges(
     log_odds: Float[Tensor, "item cluster"], held: Int[Tensor, " item"]
 ) -> list[Proposal]:
-    """Pairs of clusters, those first from which labels pull items most against the features."""
+    """Pairs of clusters, sorted by the log-odds by features that the labels of items outweigh."""
     wanted = log_odds.argmax(1)
     lost = log_odds.amax(1) - log_odds.gather(1, held.unsqueeze(1)).squeeze(1)
-    total: Counter[Proposal] = Counter()
+    total: Counter[tuple[int, int]] = Counter()
     for one, other, loss in zip(wanted.tolist(), held.tolist(), lost.tolist(), strict=True):
         if one != other:
             total[min(one, other), max(one, other)] += loss
-    return [pair for pair, _ in total.most_common()]
+    return [Proposal(pair) for pair, _ in total.most_common()]
 
 
 def _partings(
@@ -112,10 +116,7 @@ def _partings(
     held: Int[Tensor, " item"],
     labels: Int[Tensor, " item"],
 ) -> list[Proposal]:
-    """``(cluster, next best cluster, ~class)`` for all classes but the largest of a cluster.
-
-    A class is inverted, bit by bit, so that it is not mistaken for a cluster.
-    """
+    """Every class but the largest of a cluster goes to the cluster that suits it next best."""
     found: list[Proposal] = []
     for cluster in held.unique().tolist():
         inside = held == cluster
@@ -123,5 +124,5 @@ def _partings(
         for label in counts.argsort(descending=True)[1 : int((counts > 0).sum())].tolist():
             next_best = log_odds[inside & (labels == label)].sum(0)
             next_best[cluster] = -math.inf
-            found.append((cluster, int(next_best.argmax()), ~label))
+            found.append(Proposal((cluster, int(next_best.argmax())), label))
     return found

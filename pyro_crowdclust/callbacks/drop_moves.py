@@ -82,14 +82,15 @@ class DropMoves(StructuralMoves):
         # features alone its answered items are still assigned correctly.
         verdict = unsupported(observed, expected, self.support) & (alone < expected / 2)
         shortfall = expected - observed
-        return sorted(
-            map(tuple, verdict.nonzero().tolist()), key=lambda cluster: -shortfall[cluster]
+        clusters = sorted(
+            verdict.nonzero().squeeze(1).tolist(), key=lambda cluster: -shortfall[cluster]
         )
+        return [Proposal((cluster,)) for cluster in clusters]
 
-    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+    def change(self, guide: MovableGuide, proposal: Proposal) -> tuple[int, ...]:
         """Empty the cluster."""
-        guide.empty(*proposal)
-        return proposal
+        guide.empty(*proposal.clusters)
+        return proposal.clusters
 
 
 def _assignments_by_features(

@@ -62,9 +62,10 @@ class MergeMoves(StructuralMoves):
         gain = sites.merge_gain(guide.rate_statistics(), answered, batch)
         held = answered.sum(0) >= 1
         proposed = ((gain > 0) & held & held.unsqueeze(-1)).triu(1)
-        return sorted(map(tuple, proposed.nonzero().tolist()), key=lambda pair: -gain[pair])
+        pairs = sorted(map(tuple, proposed.nonzero().tolist()), key=lambda pair: -gain[pair])
+        return [Proposal(pair) for pair in pairs]
 
-    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+    def change(self, guide: MovableGuide, proposal: Proposal) -> tuple[int, ...]:
         """Join the two."""
-        emptied = guide.merge(*proposal)
-        return sum(proposal) - emptied, emptied
+        emptied = guide.merge(*proposal.clusters)
+        return sum(proposal.clusters) - emptied, emptied

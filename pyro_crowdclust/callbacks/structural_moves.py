@@ -12,6 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -26,8 +27,21 @@ from pyro_crowdclust.training.trainer import Trainer
 # After this many rejected proposals the others wait for the next epoch.
 _MAX_REJECTIONS = 5
 
-# The clusters that a proposal is about: two to merge, one to empty.
-Proposal = tuple[int, ...]
+
+class Proposal(NamedTuple):
+    """A change of clusters, and of one known class where it concerns only that.
+
+    Attributes
+    ----------
+    clusters
+        The clusters that would change: two to merge, one to empty. Once a cluster is empty, no
+        proposal about it is tried in the same epoch.
+    label
+        Code of the only class that changes its cluster; None: all classes, or none.
+    """
+
+    clusters: tuple[int, ...]
+    label: int | None = None
 
 
 def _is_higher(gains: Float[Tensor, " batch"]) -> bool:
@@ -146,7 +160,7 @@ class StructuralMoves(ABC):
         """Changes that may raise the objective, the most promising first."""
 
     @abstractmethod
-    def change(self, guide: MovableGuide, proposal: Proposal) -> Proposal:
+    def change(self, guide: MovableGuide, proposal: Proposal) -> tuple[int, ...]:
         """Make a change; returns the clusters for ``moves``, the emptied one last."""
 
     def state_dict(self) -> dict[str, list]:
@@ -187,12 +201,14 @@ class StructuralMoves(ABC):
         emptied: set[int] = set()
         proposals = self.proposals(trainer)
         while len(rejected) < _MAX_REJECTIONS:
-            left = (p for p in proposals if p not in rejected and emptied.isdisjoint(p))
+            left = (
+                one for one in proposals if one not in rejected and emptied.isdisjoint(one.clusters)
+            )
             proposal = next(left, None)
             if proposal is None:
                 return
             judge = judge or Judge(trainer, self.sample_size)
-            record: Proposal = ()
+            record: tuple[int, ...] = ()
 
             def change(proposal: Proposal = proposal) -> None:
                 nonlocal record

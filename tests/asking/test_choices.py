@@ -128,14 +128,30 @@ def situation_of(q, confusion=None):
     items, number = len(q), 0 if confusion is None else len(confusion)
     nothing, left, ones = np.empty((0, 0)), np.empty(0), np.ones(items)
     beliefs = Beliefs(
-        *(q, entropy(q), 0 * ones, ones, np.empty((items, 0)), 0 * ones, nothing, nothing),
-        *(np.empty((1, 0), dtype=int), left, left),
+        probabilities=q,
+        entropies=entropy(q),
+        answered=0 * ones,
+        wanted=ones,
+        components=np.empty((items, 0)),
+        bound=0 * ones,
+        together=nothing,
+        information=nothing,
+        roots=np.empty((1, 0), dtype=int),
+        unasked=left,
+        remaining=left,
     )
     counts = np.array([[[8.0, 2.0], [6.0, 3.0]], [[5.0, 4.0], [3.0, 1.0]]])[:number]
     each, nobody = np.ones(number), np.zeros(number, dtype=int)
     crowd = Crowd(
-        *(pd.RangeIndex(number), np.arange(number), counts, counts[..., 0] / counts.sum(-1)),
-        *(confusion, each, each * np.inf, nobody, False),
+        ids=pd.RangeIndex(number),
+        codes=np.arange(number),
+        counts=counts,
+        drawn=counts[..., 0] / counts.sum(-1),
+        confusion=confusion,
+        prices=each,
+        loads=each * np.inf,
+        num_answers=nobody,
+        is_placing=False,
     )
     asked = Asked(CrowdData(np.zeros((items, 1))))
     chance = np.random.default_rng(0)

@@ -55,8 +55,15 @@ def crowd_of(counts=COUNTS, confusion=None, num_answers=(9, 10)):
     rates = counts[..., 0] / counts.sum(-1)
     everybody = np.ones(len(counts))
     return Crowd(
-        *(pd.Index(["ann", "bob"]), np.arange(2), counts, rates, confusion),
-        *(everybody, everybody, np.array(num_answers), True),
+        ids=pd.Index(["ann", "bob"]),
+        codes=np.arange(2),
+        counts=counts,
+        drawn=rates,
+        confusion=confusion,
+        prices=everybody,
+        loads=everybody,
+        num_answers=np.array(num_answers),
+        is_placing=True,
     )
 
 

@@ -39,8 +39,17 @@ def beliefs_of(num_known: int = 0) -> Beliefs:
     components, bound = rng.dirichlet(np.full(4, 0.2), NUM_ITEMS), rng.uniform(0.5, 1, NUM_ITEMS)
     unasked = np.array([0.3, 0.4, 0.2, 0.6])
     return Beliefs(
-        *(q, entropy(q), heard, wanted, components, bound, together),
-        *(mutual_information(roots), roots, unasked, unasked),
+        probabilities=q,
+        entropies=entropy(q),
+        answered=heard,
+        wanted=wanted,
+        components=components,
+        bound=bound,
+        together=together,
+        information=mutual_information(roots),
+        roots=roots,
+        unasked=unasked,
+        remaining=unasked,
     )
 
 
@@ -57,9 +66,15 @@ def situation_of(
     counts = 40 * np.array([[[rate, 1 - rate]] * 2 for rate in accuracy]).reshape(number, 2, 2)
     each = np.ones(number)
     crowd = Crowd(
-        *(pd.RangeIndex(number), np.arange(number), counts, counts[..., 0] / 40, None),
-        *(each if prices is None else np.array(prices), np.array(loads or each * np.inf)),
-        *(np.full(number, num_answers), True),
+        ids=pd.RangeIndex(number),
+        codes=np.arange(number),
+        counts=counts,
+        drawn=counts[..., 0] / 40,
+        confusion=None,
+        prices=each if prices is None else np.array(prices),
+        loads=np.array(loads or each * np.inf),
+        num_answers=np.full(number, num_answers),
+        is_placing=True,
     )
     asked = Asked(CrowdData(np.zeros((NUM_ITEMS, 1)), placements=placed))
     return Situation(
@@ -119,8 +134,17 @@ def test_what_a_page_is_expected_to_tell_is_what_its_partition_tells(concentrati
         q = np.random.default_rng(seed).dirichlet(np.full(3, concentration), NUM_ITEMS)
         nothing, none = np.zeros(NUM_ITEMS), np.empty(0)
         beliefs = Beliefs(
-            *(q, entropy(q), nothing, nothing + 1, np.empty((NUM_ITEMS, 0)), nothing),
-            *(np.empty((0, 0)), np.empty((0, 0)), np.empty((1, 0), dtype=int), none, none),
+            probabilities=q,
+            entropies=entropy(q),
+            answered=nothing,
+            wanted=nothing + 1,
+            components=np.empty((NUM_ITEMS, 0)),
+            bound=nothing,
+            together=np.empty((0, 0)),
+            information=np.empty((0, 0)),
+            roots=np.empty((1, 0), dtype=int),
+            unasked=none,
+            remaining=none,
         )
         found = Pages(5).compose(situation_of(beliefs, [1.0]), 1)
         shown = {}

@@ -156,8 +156,17 @@ def test_items_one_by_one_teach_a_share_of_what_knowing_them_tells():
     items = np.array([[0, 1], [3, 2]])
     nothing = np.zeros(4)
     beliefs = Beliefs(
-        *(np.ones((4, 1)), nothing, nothing, nothing, components, bound, np.eye(3)),
-        *(information, np.arange(3)[None], untold, untold),
+        probabilities=np.ones((4, 1)),
+        entropies=nothing,
+        answered=nothing,
+        wanted=nothing,
+        components=components,
+        bound=bound,
+        together=np.eye(3),
+        information=information,
+        roots=np.arange(3)[None],
+        unasked=untold,
+        remaining=untold,
     )
     found = ItemTeaching(beliefs, items, share)
 

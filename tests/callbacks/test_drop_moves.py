@@ -11,7 +11,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.callbacks import DropMoves
+from pyro_crowdclust.callbacks import DropMoves, Proposal
 from pyro_crowdclust.callbacks.drop_moves import unsupported
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -54,7 +54,8 @@ class FixedGuide:
 
 def proposals(alone: torch.Tensor, heard: torch.Tensor, data: CrowdData) -> list[tuple[int, ...]]:
     guide = FixedGuide(alone, heard)
-    return DropMoves().proposals(SimpleNamespace(data=data, guide=guide, device=None, dtype=None))
+    trainer = SimpleNamespace(data=data, guide=guide, device=None, dtype=None)
+    return [proposal.clusters for proposal in DropMoves().proposals(trainer)]
 
 
 def test_a_component_without_answered_items_is_proposed():
@@ -118,8 +119,8 @@ class Always(DropMoves):
 
     told: tuple[tuple[int, ...], ...] = ()
 
-    def proposals(self, trainer: object) -> list[tuple[int, ...]]:
-        return list(self.told)
+    def proposals(self, trainer: object) -> list[Proposal]:
+        return [Proposal(clusters) for clusters in self.told]
 
 
 def crowded(told: tuple[tuple[int, ...], ...], **options: int) -> tuple[Fitted, Always]:

@@ -11,7 +11,7 @@ import torch
 from pyro.infer import Trace_ELBO
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.callbacks import Judge, StructuralMoves
+from pyro_crowdclust.callbacks import Judge, Proposal, StructuralMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.fitting import adam
 from pyro_crowdclust.guides import MessagePassingGuide
@@ -206,12 +206,12 @@ class Merges(StructuralMoves):
 
     def proposals(self, trainer):
         self.asked += 1
-        return list(self.told)
+        return [Proposal(clusters) for clusters in self.told]
 
     def change(self, guide, proposal):
-        self.tried.append(proposal)
-        emptied = guide.merge(*proposal)
-        return sum(proposal) - emptied, emptied
+        self.tried.append(proposal.clusters)
+        emptied = guide.merge(*proposal.clusters)
+        return sum(proposal.clusters) - emptied, emptied
 
 
 def test_a_cluster_is_emptied_once_an_epoch():
