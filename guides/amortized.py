@@ -17,12 +17,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
+    annotators_about,
     expected_counts,
     rate_statistics,
     sample_rates,
     sites_of,
     summarize_workers,
-    told_of_items,
 )
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
@@ -258,7 +258,7 @@ class AmortizedGuide(nn.Module):
         batch
             All answers.
         """
-        annotators = told_of_items(self.model.annotators, batch)
+        annotators = annotators_about(self.model.annotators, batch)
         counts = expected_counts(annotators, same, batch.worker, batch.needed_label)
         for name, prior in annotators.priors().items():
             eta = prior.natural_parameters + counts[name]

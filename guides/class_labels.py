@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence, unheard_evidence
+from pyro_crowdclust.annotators import LabelLikelihood, leave_one_out_evidence, sample_evidence
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -160,7 +160,7 @@ class ClassLabelGuide(nn.Module):
             evidence = LabelLikelihood(annotators, values).evidence(labels)
             if self.moderated:
                 counted = (trained + evidence.to(trained)).softmax(-1)
-                evidence = unheard_evidence(annotators, self.posteriors, labels, counted)
+                evidence = leave_one_out_evidence(annotators, self.posteriors, labels, counted)
             logits = logits + evidence.to(logits)
         return LocalPosterior(logits, None)
 

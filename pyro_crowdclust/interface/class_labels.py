@@ -41,7 +41,7 @@ from pyro_crowdclust.results import (
 )
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.results.soft_answers import vote_share
-from pyro_crowdclust.training import Stopping, whole
+from pyro_crowdclust.training import Stopping, completed
 from pyro_crowdclust.training.given import check_class_labels
 
 # There are few learned priors with exact gradients, so that large steps converge in about 100.
@@ -70,7 +70,7 @@ def infer_classes(
     dependent: bool = False,
     share: float | None = None,
     trusted: Iterable[Hashable] = (),
-    worth: Sequence[float] | None = None,
+    worker_weights: Sequence[float] | None = None,
     **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
@@ -105,9 +105,10 @@ def infer_classes(
         Workers who are always right, such as an expert; not allowed if dependent. Only priors that
         are learned are then tried, if any number of communities is above 0: the trusted labels show
         what the other workers have in common.
-    worth
-        The number of independent workers that each of ``data.worker_ids`` counts as, such as the
-        ``worth`` of ``results.discount_copies``; 1 each by default. Not allowed if dependent.
+    worker_weights
+        The number of independent workers that each of ``data.worker_ids`` counts as, such as
+        ``results.discount_copies(data).worker_weights``; 1 each by default. Not allowed if
+        dependent.
     options
         Options of ``fit``. Defaults: the full batch, 200 epochs, a step size of 0.5 and a tolerance
         of 1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
@@ -119,8 +120,8 @@ def infer_classes(
     ValueError
         If there are no class labels, or known ones; if ``num_communities`` is empty, or a
         checkpoint is given with several numbers; if ``share`` is given without ``dependent``; if
-        ``dependent`` is given with other than two classes, ``trusted`` or ``worth``; and if a
-        trusted worker gave no label.
+        ``dependent`` is given with other than two classes, ``trusted`` or ``worker_weights``; and
+        if a trusted worker gave no label.
 
     Examples
     --------
@@ -141,9 +142,10 @@ def infer_classes(
     else:
         warn_of_guesses(data)
     if dependent:
-        if worth is not None:
+        if worker_weights is not None:
             raise ValueError(
-                "worth requires workers who err independently: leave out worth, or dependent=True"
+                "worker_weights requires workers who err independently: leave out worker_weights, "
+                "or dependent=True"
             )
         if codes:
             raise ValueError(
@@ -171,7 +173,7 @@ def infer_classes(
     if codes and any(num_communities):  # trusted labels suffice to learn how the others err
         num_communities = [number for number in num_communities if number]
     return best_first(
-        partial(_fit_workers, data, Workers(number, worth, codes), _DEFAULTS | options)
+        partial(_fit_workers, data, Workers(number, worker_weights, codes), _DEFAULTS | options)
         for number in num_communities
     )[0]
 
@@ -298,7 +300,7 @@ def _fit_and_draw(
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = _DEFAULTS | (_TO_DRAW if drawn else {}) | options
-    result = whole(fit(model, ClassLabelGuide(model), data, **options))
+    result = completed(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
