@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 # The weight of an emptied cluster: a point estimate of weights cannot be zero.
 _MIN_WEIGHT = 1e-6
+# Sensitivity and specificity of every worker before training.
+_INITIAL_RATE = 0.8
 
 
 @described
@@ -73,8 +75,6 @@ class AmortizedGuide(nn.Module):
     maximum_a_posteriori
         Keep the priors of components and workers in the objective. The weights stay at maximum
         likelihood: their sparse prior has no mode.
-    initial_rate
-        Sensitivity and specificity of every worker before training.
     recognition_term
         A further loss by which q(z | o) learns from the answers, beyond their term in the bound;
         see ``RecognitionTerm``.
@@ -113,7 +113,6 @@ class AmortizedGuide(nn.Module):
         recognition: AmortizedRecognition,
         *,
         maximum_a_posteriori: bool = True,
-        initial_rate: float = 0.8,
         recognition_term: RecognitionTerm | None = None,
         consistency_term: ConsistencyTerm | None = None,
         assignments: AssignmentSum = AtMean(),  # noqa: B008, frozen
@@ -147,7 +146,7 @@ class AmortizedGuide(nn.Module):
         )
         self.outputs = AssignmentOutputs(model.num_clusters)
         if model.annotators is not None:
-            for name, value in sites_of(model.annotators).first_points(initial_rate).items():
+            for name, value in sites_of(model.annotators).first_points(_INITIAL_RATE).items():
                 point: Any = self.points[name]
                 point.set_value(value)
 

@@ -259,8 +259,6 @@ class CommunityConfusion(ConfusionMatrices):
         M and K.
     num_communities
         C. Communities begin at different accuracies, from good to bad.
-    concentration_prior
-        Shape and rate of the Gamma prior.
     worker_weights
         As in ``ConfusionMatrices``.
     """
@@ -270,7 +268,6 @@ class CommunityConfusion(ConfusionMatrices):
         num_workers: int,
         num_classes: int,
         num_communities: int = 3,
-        concentration_prior: tuple[float, float] = (1.1, 0.1),
         worker_weights: Sequence[float] | None = None,
     ) -> None:
         super().__init__(num_workers, num_classes, worker_weights=worker_weights)
@@ -281,7 +278,7 @@ class CommunityConfusion(ConfusionMatrices):
         identity = torch.eye(num_classes, dtype=torch.float64)
         spread = (1 - accuracy)[:, None, None] / num_classes
         start = 0.5 + 3 * (accuracy[:, None, None] * identity + spread)
-        self.rows = LearnedRows(start, concentration_prior)
+        self.rows = LearnedRows(start)
         family = Dirichlet(num_communities)
         ones = torch.ones(num_communities, dtype=torch.float64)
         dims = "worker", "community_number"

@@ -292,11 +292,12 @@ def test_training_starts_at_the_majority_vote():
     assert all(parameter.grad is None for parameter in guide.parameters())
 
 
-def test_a_start_from_some_items_counts_for_all():
+def test_a_start_from_some_items_counts_for_all(monkeypatch):
     """Half of the labelled items, and the posteriors of twice as many."""
     data = CrowdData(None, labels=simulated(40, 6, 3, seed=1), item_ids=range(45))
     labelled = len(data.class_labels.labelled_items)
-    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(6, 3, 2.0, 1.5)), start_items=20)
+    monkeypatch.setattr("pyro_crowdclust.guides.class_labels._START_ITEMS", 20)
+    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(6, 3, 2.0, 1.5)))
     guide.start(data, torch.Generator().manual_seed(0))
     weights = natural(guide, "weights") + 1
     assert weights.sum() == pytest.approx(3 + labelled)
