@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import (
+    annotators_about,
     expected_counts,
     rate_statistics,
     sample_rates,
     sites_in,
     sites_of,
     summarize_workers,
-    told_of_items,
 )
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 # The weight of an emptied cluster: a point estimate of weights cannot be zero.
 _MIN_WEIGHT = 1e-6
+# Sensitivity and specificity of every worker before training.
+_INITIAL_RATE = 0.8
 
 
 @described
@@ -74,8 +76,6 @@ class AmortizedGuide(nn.Module):
     maximum_a_posteriori
         Keep the priors of components and workers in the objective. The weights stay at maximum
         likelihood: their sparse prior has no mode.
-    initial_rate
-        Sensitivity and specificity of every worker before training.
     recognition_term
         A further loss by which q(z | o) learns from the answers, beyond their term in the bound;
         see ``RecognitionTerm``.
@@ -114,7 +114,6 @@ class AmortizedGuide(nn.Module):
         recognition: AmortizedRecognition,
         *,
         maximum_a_posteriori: bool = True,
-        initial_rate: float = 0.8,
         recognition_term: RecognitionTerm | None = None,
         consistency_term: ConsistencyTerm | None = None,
         assignments: AssignmentSum = AtMean(),  # noqa: B008, frozen
@@ -148,7 +147,7 @@ class AmortizedGuide(nn.Module):
         )
         self.outputs = AssignmentOutputs(model.num_clusters)
         if model.annotators is not None:
-            for name, value in sites_of(model.annotators).first_points(initial_rate).items():
+            for name, value in sites_of(model.annotators).first_points(_INITIAL_RATE).items():
                 point: Any = self.points[name]
                 point.set_value(value)
 
@@ -259,7 +258,7 @@ class AmortizedGuide(nn.Module):
         batch
             All answers.
         """
-        annotators = told_of_items(self.model.annotators, batch)
+        annotators = annotators_about(self.model.annotators, batch)
         counts = expected_counts(annotators, same, batch.worker, batch.needed_label)
         for name, prior in annotators.priors().items():
             eta = prior.natural_parameters + counts[name]

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence, unheard_evidence
+from pyro_crowdclust.annotators import LabelLikelihood, leave_one_out_evidence, sample_evidence
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -36,6 +36,9 @@ from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsVotes
 from pyro_crowdclust.training import held_steps
+
+# The vote of at most this many labelled items is the start of training.
+_START_ITEMS = 10_000
 
 
 class ClassLabelModel(Protocol):
@@ -58,11 +61,10 @@ class ClassLabelGuide(nn.Module):
     ----------
     model
         The model whose posterior this approximates.
-    start_items
-        The majority vote of at most this many labelled items is the start of training.
     start_steps
-        If the model has priors to learn, q(y) is held at the vote for this many steps. Training
-        would end in worse optima if q(y) were free before the priors fit the workers.
+        Training starts at the majority vote. If the model has priors to learn, q(y) is held at the
+        vote for this many steps: training would end in worse optima if q(y) were free before the
+        priors fit the workers.
     points
         Names of global sites that get a point estimate (maximum a posteriori) instead of a
         posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
@@ -100,7 +102,6 @@ class ClassLabelGuide(nn.Module):
     def __init__(
         self,
         model: ClassLabelModel,
-        start_items: int = 10_000,
         start_steps: int = 50,
         points: Sequence[str] = (),
         sharpness: float = 1.0,
@@ -116,7 +117,7 @@ class ClassLabelGuide(nn.Module):
                 "moderated"
             )
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
-        self.start_items, self.start_steps, self.points = start_items, start_steps, points
+        self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
         if unknown := set(points) - estimable:
@@ -160,7 +161,7 @@ class ClassLabelGuide(nn.Module):
             evidence = LabelLikelihood(annotators, values).evidence(labels)
             if self.moderated:
                 counted = (trained + evidence.to(trained)).softmax(-1)
-                evidence = unheard_evidence(annotators, self.posteriors, labels, counted)
+                evidence = leave_one_out_evidence(annotators, self.posteriors, labels, counted)
             logits = logits + evidence.to(logits)
         return LocalPosterior(logits, None)
 
@@ -193,7 +194,7 @@ class ClassLabelGuide(nn.Module):
         """
         assert data.class_labels is not None  # as the model has checked
         labelled = data.class_labels.labelled_items
-        chosen = torch.randperm(len(labelled), generator=generator)[: self.start_items]
+        chosen = torch.randperm(len(labelled), generator=generator)[:_START_ITEMS]
         items = labelled[chosen.sort().values]
         (batch,) = item_batches(data, len(items), items, class_labels=True)
         batch.item_weight.mul_(len(labelled) / len(items))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import Heard
+from pyro_crowdclust.partitions import LearnedWorkers
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
 _FIRST_ROUNDS = 30
@@ -65,7 +65,7 @@ class PairEvidence:
     @property
     def likeness(self) -> Float[Tensor, "pair look"]:
         """``log p(x | y)`` of every pair, up to a constant."""
-        return self.model.said_by_likeness(self.batch, self.pairs)
+        return self.model.log_likeness(self.batch, self.pairs)
 
     def counts(
         self,
@@ -129,7 +129,7 @@ class FirstWorkers(PairEvidence):
         common = common + self.likeness[:, -1]
         return torch.stack([common.clamp(-_SURE, _SURE), same - different])
 
-    def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
+    def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> LearnedWorkers:
         """Update the workers, given the probabilities that pairs are in one cluster."""
         for _ in range(rounds):
             rows, rates = self.means()
@@ -141,7 +141,7 @@ class FirstWorkers(PairEvidence):
             self.move_workers(looks, rates)
         names = self.model.annotators.priors()
         state = {name: self.posteriors[name].natural_parameters.clone() for name in names}
-        return Heard(*self.relations(), self._divergence(), state)
+        return LearnedWorkers(*self.relations(), self._divergence(), state)
 
     def _divergence(self) -> float:
         """The KL divergence of the workers' posterior from their prior."""

@@ -103,7 +103,7 @@ class PairRegressionGuide(ConjugateGuide):
     model: PairRegression
     shares: Tensor
     locations: Tensor
-    heard: Tensor
+    item_logits: Tensor
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class PairRegressionGuide(ConjugateGuide):
         self.register_buffer("shares", torch.full(size[:1], 1 / size[0], dtype=torch.float64))
         self.register_buffer("locations", torch.zeros(size, dtype=torch.float64))
         # log q(z) of the last step; NaN for items without answers.
-        self.register_buffer("heard", self.shares.new_full((num_items, size[0]), torch.nan))
+        self.register_buffer("item_logits", self.shares.new_full((num_items, size[0]), torch.nan))
         self.held: Tensor | None = None
 
     def forward(self, batch: Batch) -> None:
@@ -168,20 +168,20 @@ class PairRegressionGuide(ConjugateGuide):
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) of the step before, or ``alone`` for items that have none."""
         before = alone.clone()
-        is_known = items < len(self.heard)
-        before[is_known] = self.heard[items[is_known]].to(alone)
+        is_known = items < len(self.item_logits)
+        before[is_known] = self.item_logits[items[is_known]].to(alone)
         return torch.where(before.isnan(), alone, before)
 
     def make_room(self, num_items: int) -> None:
         """Extend the stored q(z) to ``num_items`` items, with the new ones last."""
-        more = num_items - len(self.heard)
-        if len(self.heard):
-            self.heard = nn.functional.pad(self.heard, (0, 0, 0, more), value=torch.nan)
+        more = num_items - len(self.item_logits)
+        if len(self.item_logits):
+            self.item_logits = nn.functional.pad(self.item_logits, (0, 0, 0, more), value=torch.nan)
 
     def _note(self, logits: Float[Tensor, "item cluster"], batch: Batch) -> None:
-        if len(self.heard):
+        if len(self.item_logits):
             rows = self.model.has_evidence(batch)
-            self.heard[batch.items[rows]] = logits[rows]
+            self.item_logits[batch.items[rows]] = logits[rows]
         counts = batch.item_weight.unsqueeze(1) * logits.softmax(-1)
         total = counts.sum(0)
         self.shares.copy_(total / total.sum())

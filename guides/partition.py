@@ -46,7 +46,7 @@ from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import AskedPairs, Start
+from pyro_crowdclust.partitions import AskedPairs, ChainStart
 
 # The prior that was given counts as this many workers when the prior of workers is learned.
 _PSEUDO_WORKERS = 30.0
@@ -156,7 +156,7 @@ class PartitionGuide(nn.Module):
         workers = FirstWorkers(self.model, self.posteriors, self._all)
         self._begin(self.model.prior.start(workers, workers.pairs, generator))
 
-    def _begin(self, starts: Sequence[Start]) -> None:
+    def _begin(self, starts: Sequence[ChainStart]) -> None:
         """Set the replicas to these starts, which are ordered with the best last."""
         for name, natural_parameters in starts[-1].workers.items():
             self.posteriors[name].set_natural_parameters(natural_parameters)
@@ -280,7 +280,7 @@ class PartitionGuide(nn.Module):
         evidence = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
         answers = self.model.log_answers(rates, batch.worker, batch.label)
         evidence = evidence.index_add(0, asked.pair[len(items) :], answers)
-        evidence = evidence + self.model.said_by_likeness(batch, asked)
+        evidence = evidence + self.model.log_likeness(batch, asked)
         by_relation = torch.stack([(evidence + row).softmax(1) for row in looks], 1)
         shares = self._relation_shares(asked).unsqueeze(2)
         look = (shares * by_relation).sum(1)[asked.pair[: len(items)]].log()

@@ -185,7 +185,7 @@ class AnsweredPartition(nn.Module):
         """The place of every look on the scale from different, 0, to the same, 1."""
         return torch.linspace(0, 1, self.num_looks, dtype=torch.float64)
 
-    def said_by_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, "pair look"]:
+    def log_likeness(self, batch: Batch, pairs: AskedPairs) -> Float[Tensor, "pair look"]:
         """``log p(x | y)`` of every pair, up to a constant; 0 of pairs without numbers."""
         found = torch.zeros(pairs.num_pairs, dtype=torch.float64)
         if self.likeness is not None and batch.likeness is not None:
@@ -218,7 +218,7 @@ class AnsweredPartition(nn.Module):
         with FullPlate("asked_pairs", pairs.num_pairs, pairs.weights(batch.pair_weight)):
             look = pyro.sample("look", Assignment(looks[self.relations(z, hard, pairs)]))
             if self.likeness is not None:
-                pyro.factor("likeness", (look * self.said_by_likeness(batch, pairs)).sum(1))
+                pyro.factor("likeness", (look * self.log_likeness(batch, pairs)).sum(1))
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             answer = self.answer(look[pairs.pair], rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)

@@ -132,7 +132,7 @@ class TwoWayMixture(nn.Module):
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data fit the model; ``fit`` asks first."""
         if data.features is None:
-            raise ValueError("the data have no features, which this model needs: pass features")
+            raise ValueError("the data have no features, but this model needs them: pass features")
         found = tuple(data.features.shape[1:])
         if found != (self.num_features,):
             raise ValueError(

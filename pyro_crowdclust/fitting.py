@@ -210,7 +210,7 @@ def fit(
             if keeper is not None:
                 keeper.begin(run, callbacks)
                 started = keeper.started
-            run.meet()
+            run.synchronize()
         stop_reason = train(
             run,
             math.inf if epochs is None else epochs * run.steps_per_epoch,
@@ -219,7 +219,7 @@ def fit(
             progress=progress and run.ranks.is_first,
             callbacks=callbacks,
             keeper=keeper,
-            interrupted=interrupt.heard,
+            interrupted=interrupt.received,
         )
         return Fitted(
             model=model,

@@ -111,7 +111,7 @@ def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
             result = attempt()
             with WaitingInterrupt() as interrupt:
                 found.append((_rank(result.elbo), result))
-            interrupted = interrupt.heard or is_interrupted(result)
+            interrupted = interrupt.received or is_interrupted(result)
             if interrupted:
                 break
     except KeyboardInterrupt:

@@ -161,7 +161,7 @@ PAIR_ANNOTATORS: dict[str, Callable[[int], Any]] = {
 CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {
     "confusion": lambda workers, classes: ConfusionMatrices(workers, classes, 2.0, 1.5),
     "confusion, in part": lambda workers, classes: ConfusionMatrices(
-        workers, classes, worth=[0.5] * workers
+        workers, classes, worker_weights=[0.5] * workers
     ),
     "one coin": lambda workers, classes: OneCoin(workers, classes, (2.5, 1.2)),
     "two coins": lambda workers, _: TwoCoinClasses(workers, (2.0, 1.0), (3.0, 1.5)),

@@ -11,15 +11,15 @@ from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
     describe_annotators,
+    leave_one_out_evidence,
     sample_evidence,
     sample_labels,
-    unheard_evidence,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_looks import CoinLooks, PairLooks, looks_of
-from pyro_crowdclust.annotators.pair_sites import told_of_items
+from pyro_crowdclust.annotators.pair_sites import annotators_about
 from pyro_crowdclust.annotators.sites import (
     check_annotators,
     rate_statistics,
@@ -62,6 +62,7 @@ __all__ = [
     "Truth",
     "TwoCoin",
     "TwoCoinClasses",
+    "annotators_about",
     "annotators_for",
     "annotators_of_looks",
     "annotators_on_pages",
@@ -69,6 +70,7 @@ __all__ = [
     "check_class_labels",
     "describe_annotators",
     "expected_counts",
+    "leave_one_out_evidence",
     "looks_of",
     "pair_rates",
     "rate_statistics",
@@ -79,7 +81,5 @@ __all__ = [
     "sites_in",
     "sites_of",
     "summarize_workers",
-    "told_of_items",
-    "unheard_evidence",
     "weight_of",
 ]

@@ -84,15 +84,16 @@ def summary_of_mixed_rows(
     return summary_of_moments(mean, second - mean**2, interval)
 
 
-def _checked_worth(
-    worth: Sequence[float] | None, num_workers: int
+def _checked_weights(
+    worker_weights: Sequence[float] | None, num_workers: int
 ) -> Float[Tensor, " worker"] | None:
-    if worth is None:
+    if worker_weights is None:
         return None
-    numbers = torch.tensor([*worth], dtype=torch.float64)
+    numbers = torch.tensor([*worker_weights], dtype=torch.float64)
     if len(numbers) != num_workers or not (numbers > 0).all():
         raise ValueError(
-            f"worth is {[*worth]}, but must be one number above 0 for each of {num_workers} workers"
+            f"worker_weights is {[*worker_weights]}, but must be one number above 0 for each of "
+            f"{num_workers} workers"
         )
     return numbers
 
@@ -109,16 +110,16 @@ class ConfusionMatrices(nn.Module):
         The prior of every row counts as ``right`` answers that name the class and ``wrong`` that
         name another, evenly. The default, four and two, expects two thirds of the answers to be
         right, is outweighed by some ten answers, and keeps the classes from being swapped.
-    worth
-        w, the number of independent workers that each worker counts as, such as the ``worth`` of
-        ``discount_copies``: an answer adds ``w_j log gamma_jk(a)``. By default every answer counts
-        in full. Bounds (ELBO) with different w cannot be compared.
+    worker_weights
+        w, the number of independent workers that each worker counts as, such as
+        ``discount_copies(data).worker_weights``: an answer adds ``w_j log gamma_jk(a)``. By default
+        every answer counts in full. Bounds (ELBO) with different w cannot be compared.
 
     Raises
     ------
     ValueError
-        If there is no worker, there are fewer than two classes, or ``worth`` is not one number
-        above 0 for each worker.
+        If there is no worker, there are fewer than two classes, or ``worker_weights`` is not one
+        number above 0 for each worker.
 
     Examples
     --------
@@ -127,7 +128,7 @@ class ConfusionMatrices(nn.Module):
     tensor([True, True, True])
     """
 
-    _worth: Tensor | None
+    _worker_weights: Tensor | None
 
     def __init__(
         self,
@@ -135,28 +136,28 @@ class ConfusionMatrices(nn.Module):
         num_classes: int,
         right: float = 4.0,
         wrong: float = 2.0,
-        worth: Sequence[float] | None = None,
+        worker_weights: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
-        self.register_buffer("_worth", _checked_worth(worth, num_workers))
+        self.register_buffer("_worker_weights", _checked_weights(worker_weights, num_workers))
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
         self.confusion = ConjugatePrior(family, family.natural(rows), num_workers * num_classes)
 
     @property
-    def worth(self) -> Float[Tensor, " worker"] | None:
+    def worker_weights(self) -> Float[Tensor, " worker"] | None:
         """The number of independent workers that each counts as; None if all count in full."""
-        return self._worth
+        return self._worker_weights
 
     def with_workers(self, rows: Int[Tensor, " before"], number: int) -> ConfusionMatrices:
         """The same for ``number`` workers, the earlier ones in ``rows``; new ones count as one."""
-        if self._worth is None:
+        if self._worker_weights is None:
             return rebuilt(self, num_workers=number)
-        worth = torch.ones(number, dtype=torch.float64)
-        worth[rows] = self._worth.cpu()
-        return rebuilt(self, num_workers=number, worth=tuple(worth.tolist()))
+        worker_weights = torch.ones(number, dtype=torch.float64)
+        worker_weights[rows] = self._worker_weights.cpu()
+        return rebuilt(self, num_workers=number, worker_weights=tuple(worker_weights.tolist()))
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global site ``confusion``: a Dirichlet for every worker and class."""
@@ -179,7 +180,7 @@ class ConfusionMatrices(nn.Module):
         eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
 
-    def unheard(
+    def leave_one_out_counts(
         self,
         posteriors: Mapping[str, ConjugatePosterior],
         labels: LabelMatrix,
@@ -204,22 +205,22 @@ class ConfusionMatrices(nn.Module):
         counted = posteriors["confusion"].standard().concentration.reshape(shape)
         prior = self._prior_rows(posteriors).to(counted)
         own = classes.to(counted)[labels.item]
-        if self.worth is not None:
-            own = self.worth.to(counted)[labels.worker, None] * own
+        if self.worker_weights is not None:
+            own = self.worker_weights.to(counted)[labels.worker, None] * own
         # Never less than the prior: some answers may not have been counted at all.
         least = prior[labels.worker, :, labels.label]
         named = torch.maximum(counted[labels.worker, :, labels.label] - own, least)
         least = prior.sum(-1)[labels.worker]
         return named, torch.maximum(counted.sum(-1)[labels.worker] - own, least)
 
-    def log_unheard(
+    def log_leave_one_out(
         self,
         posteriors: Mapping[str, ConjugatePosterior],
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
         """``log E_-i[gamma_jka]``: the share of such answers, without the answer itself."""
-        named, total = self.unheard(posteriors, labels, classes)
+        named, total = self.leave_one_out_counts(posteriors, labels, classes)
         return (named / total).log()
 
     def _prior_rows(
@@ -258,9 +259,7 @@ class CommunityConfusion(ConfusionMatrices):
         M and K.
     num_communities
         C. Communities begin at different accuracies, from good to bad.
-    concentration_prior
-        Shape and rate of the Gamma prior.
-    worth
+    worker_weights
         As in ``ConfusionMatrices``.
     """
 
@@ -269,10 +268,9 @@ class CommunityConfusion(ConfusionMatrices):
         num_workers: int,
         num_classes: int,
         num_communities: int = 3,
-        concentration_prior: tuple[float, float] = (1.1, 0.1),
-        worth: Sequence[float] | None = None,
+        worker_weights: Sequence[float] | None = None,
     ) -> None:
-        super().__init__(num_workers, num_classes, worth=worth)
+        super().__init__(num_workers, num_classes, worker_weights=worker_weights)
         self.num_communities = num_communities
         accuracy = torch.linspace(0.9, 0.2, num_communities, dtype=torch.float64)
         if num_communities == 1:
@@ -280,7 +278,7 @@ class CommunityConfusion(ConfusionMatrices):
         identity = torch.eye(num_classes, dtype=torch.float64)
         spread = (1 - accuracy)[:, None, None] / num_classes
         start = 0.5 + 3 * (accuracy[:, None, None] * identity + spread)
-        self.rows = LearnedRows(start, concentration_prior)
+        self.rows = LearnedRows(start)
         family = Dirichlet(num_communities)
         ones = torch.ones(num_communities, dtype=torch.float64)
         dims = "worker", "community_number"

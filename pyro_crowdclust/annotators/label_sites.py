@@ -19,9 +19,9 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import (
     ClassAnnotators,
+    SupportsLeaveOneOut,
     SupportsStates,
-    SupportsUnheard,
-    SupportsWorth,
+    SupportsWorkerWeights,
 )
 
 
@@ -52,10 +52,10 @@ class LabelLikelihood:
         return self._annotators.log_answers(self._values)
 
     def evidence(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """``log p(a_i | y_i = k)`` of all labels of every item, weighted by ``worth``."""
-        log_answers, worth = self._log_answers, worth_of(self._annotators)
-        if worth is not None:
-            log_answers = worth.view(-1, 1, 1) * log_answers
+        """``log p(a_i | y_i = k)`` of all labels of every item, weighted by ``worker_weights``."""
+        log_answers, worker_weights = self._log_answers, worker_weights_of(self._annotators)
+        if worker_weights is not None:
+            log_answers = worker_weights.view(-1, 1, 1) * log_answers
         return self._of_classes(labels.evidence(log_answers))
 
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
@@ -77,12 +77,12 @@ class LabelLikelihood:
         return of_states
 
 
-def worth_of(annotators: ClassAnnotators) -> Float[Tensor, " worker"] | None:
+def worker_weights_of(annotators: ClassAnnotators) -> Float[Tensor, " worker"] | None:
     """The number of independent workers that each counts as; None if all count in full."""
-    return annotators.worth if isinstance(annotators, SupportsWorth) else None
+    return annotators.worker_weights if isinstance(annotators, SupportsWorkerWeights) else None
 
 
-def unheard_evidence(
+def leave_one_out_evidence(
     annotators: ClassAnnotators,
     posteriors: Mapping[str, ConjugatePosterior],
     labels: LabelMatrix,
@@ -91,7 +91,7 @@ def unheard_evidence(
     """``sum_j w_j log E_-i[p(a_ij | y_i = k)]`` of all labels of every item.
 
     E_-i is the expectation under the posterior of the workers without their answers about the item
-    itself, if these can be removed (``SupportsUnheard``), otherwise under the whole posterior.
+    itself, if these can be removed (``SupportsLeaveOneOut``), otherwise under the whole posterior.
 
     Parameters
     ----------
@@ -104,23 +104,23 @@ def unheard_evidence(
     classes
         q(y), which weighted the labels in these posteriors.
     """
-    log_answers = log_unheard(annotators, posteriors, labels, classes)
-    worth = worth_of(annotators)
-    if worth is not None:
-        log_answers = worth.to(log_answers)[labels.worker, None] * log_answers
+    log_answers = log_leave_one_out(annotators, posteriors, labels, classes)
+    worker_weights = worker_weights_of(annotators)
+    if worker_weights is not None:
+        log_answers = worker_weights.to(log_answers)[labels.worker, None] * log_answers
     shape = labels.num_items, annotators.num_classes
     return log_answers.new_zeros(shape).index_add(0, labels.item, log_answers)
 
 
-def log_unheard(
+def log_leave_one_out(
     annotators: ClassAnnotators,
     posteriors: Mapping[str, ConjugatePosterior],
     labels: LabelMatrix,
     classes: Float[Tensor, "item class"],
 ) -> Float[Tensor, "answer class"]:
-    """``log E_-i[p(label | class)]`` of every answer; ``log E`` without ``SupportsUnheard``."""
-    if isinstance(annotators, SupportsUnheard):
-        return annotators.log_unheard(posteriors, labels, classes)
+    """``log E_-i[p(label | class)]`` of every answer; ``log E`` without ``SupportsLeaveOneOut``."""
+    if isinstance(annotators, SupportsLeaveOneOut):
+        return annotators.log_leave_one_out(posteriors, labels, classes)
     rows = torch.tensor(annotators.summary(posteriors, 0.0).mean, device=labels.cell.device)
     # Finite, so that 0 times it is 0.
     return rows[labels.worker, :, labels.label].clamp_min(SMALLEST_PROBABILITY).log()

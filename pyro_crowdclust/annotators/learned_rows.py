@@ -30,18 +30,14 @@ class LearnedRows(nn.Module):
     ----------
     start
         a at the beginning, ``[community, row, share]``.
-    concentration_prior
-        Shape and rate of the Gamma prior.
     """
 
-    def __init__(
-        self,
-        start: Float[Tensor, "community row share"],
-        concentration_prior: tuple[float, float] = (1.1, 0.1),
-    ) -> None:
+    # Shape and rate of the Gamma prior.
+    concentration_prior = (1.1, 0.1)
+
+    def __init__(self, start: Float[Tensor, "community row share"]) -> None:
         super().__init__()
         self.log_concentration = nn.Parameter(start.double().log())
-        self.concentration_prior = concentration_prior
 
     def concentration(self) -> Float[Tensor, "community row share"]:
         """The Dirichlet parameters a."""

@@ -30,8 +30,8 @@ def with_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> 
     --------
     >>> import torch
     >>> from pyro_crowdclust.annotators import ConfusionMatrices
-    >>> annotators = ConfusionMatrices(2, 3, worth=[0.5, 2.0])
-    >>> with_workers(annotators, torch.tensor([2, 0]), 3).worth.tolist()
+    >>> annotators = ConfusionMatrices(2, 3, worker_weights=[0.5, 2.0])
+    >>> with_workers(annotators, torch.tensor([2, 0]), 3).worker_weights.tolist()
     [2.0, 1.0, 0.5]
     """
     if "constructor_arguments" not in vars(annotators):  # user-defined

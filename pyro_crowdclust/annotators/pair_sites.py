@@ -26,7 +26,7 @@ from pyro_crowdclust.protocols import (
 )
 
 
-def told_of_items(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
+def annotators_about(annotators: PairAnnotators, batch: Batch) -> PairAnnotators:
     """The annotators for the items that the answers of a batch are about, if they need these."""
     if isinstance(annotators, SupportsItems):
         return annotators.about(batch.asked_items)
@@ -67,7 +67,7 @@ class PairSites:
     def sample(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         with FullPlate("pairs", batch.num_pairs, batch.pair_weight):
             same = pyro.sample("same", self._same(z, batch))
-            answer = told_of_items(self._annotators, batch).answer(same, rates, batch.worker)
+            answer = annotators_about(self._annotators, batch).answer(same, rates, batch.worker)
             pyro.sample("label", answer, obs=batch.label)
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
@@ -80,14 +80,14 @@ class PairSites:
     def coupling(
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> AnswerCoupling:
-        annotators = told_of_items(self._annotators, batch)
+        annotators = annotators_about(self._annotators, batch)
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.needed_label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
         ends = batch.left, batch.right
         return PairCoupling(*ends, weight, batch.num_paired, self._together)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
-        annotators = told_of_items(self._annotators, batch)
+        annotators = annotators_about(self._annotators, batch)
         weight = annotators.log_likelihood_ratio(rates, batch.worker, batch.needed_label)
         return answer_gain(assignments, batch.left, batch.right, weight)
 

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling, PagePosterior
 from pyro_crowdclust.annotators.page_sites import PageSites
 from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Beta, Dirichlet
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.pages import BatchPages
@@ -68,8 +69,7 @@ class SortedPages(nn.Module):
         overlap: float = 0.01,
     ) -> None:
         super().__init__()
-        if not 0 < overlap < 1:
-            raise ValueError(f"overlap is {overlap}, but must lie between 0 and 1")
+        check_share("overlap", overlap)
         if min(habits) < 1:
             raise ValueError(f"habits are {habits}, but must be pseudo-counts of at least 1")
         self.num_workers = num_workers

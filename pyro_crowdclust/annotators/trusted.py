@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators.label_sites import log_unheard, worth_of
+from pyro_crowdclust.annotators.label_sites import log_leave_one_out, worker_weights_of
 from pyro_crowdclust.annotators.more_workers import with_workers
 from pyro_crowdclust.annotators.sources import Truth
 from pyro_crowdclust.data.label_matrix import LabelMatrix
@@ -76,9 +76,9 @@ class TrustedWorkers(nn.Module):
         self.register_buffer("is_trusted", is_trusted)
 
     @property
-    def worth(self) -> Float[Tensor, " worker"] | None:
+    def worker_weights(self) -> Float[Tensor, " worker"] | None:
         """The number of independent workers that each of the others counts as."""
-        return worth_of(self.others)
+        return worker_weights_of(self.others)
 
     def trusted_workers(self) -> Bool[np.ndarray, " worker"]:
         """Which workers are always right."""
@@ -115,15 +115,15 @@ class TrustedWorkers(nn.Module):
         both = zip(*parts, strict=True)
         return PosteriorSummary(*(np.where(mask, known, found) for known, found in both))
 
-    def log_unheard(
+    def log_leave_one_out(
         self,
         posteriors: Mapping[str, ConjugatePosterior],
         labels: LabelMatrix,
         classes: Float[Tensor, "item class"],
     ) -> Float[Tensor, "answer class"]:
         """That of ``others``; nothing was learned about trusted workers."""
-        found = log_unheard(self.others, posteriors, labels, classes)
-        known = log_unheard(self.truth, posteriors, labels, classes).to(found)
+        found = log_leave_one_out(self.others, posteriors, labels, classes)
+        known = log_leave_one_out(self.truth, posteriors, labels, classes).to(found)
         return torch.where(self.is_trusted[labels.worker, None], known, found)
 
     def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:

@@ -216,7 +216,7 @@ class Beliefs:
         wanted[items] *= 1 - shares
         return replace(self, answered=answered, wanted=wanted)
 
-    def surest(self, per_cluster: int) -> Int[np.ndarray, " item"]:
+    def most_certain(self, per_cluster: int) -> Int[np.ndarray, " item"]:
         """The items with the most certain clusters, ``per_cluster`` of every cluster."""
         number = min(per_cluster, len(self.probabilities))
         return np.unique(np.argpartition(-self.probabilities, number - 1, axis=0)[:number])

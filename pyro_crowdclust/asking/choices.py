@@ -70,8 +70,8 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
         gain = share * (remaining * own)[place].sum(1)
         gain = gain + questions.teaching.values()
         prospects = Prospects(gain, questions.outcomes)
-        worth = situation.criterion.worth(prospects, situation.generator)
-        best = situation.best(worth, is_open)
+        scores = situation.criterion.scores(prospects, situation.generator)
+        best = situation.best(scores, is_open)
         if best is None:
             break
         is_open[best] = False
@@ -106,11 +106,11 @@ def information_share(
 def _worker(
     situation: Situation, questions: Questions, best: int, able: Bool[np.ndarray, " worker"]
 ) -> int | None:
-    """The worker whose answer to the question is worth most for its price."""
+    """The worker whose answer to the question has the largest score for its price."""
     crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
-    worth = np.full(len(able), -np.inf)
+    scores = np.full(len(able), -np.inf)
     for worker in np.flatnonzero(able):
         information = channel_information(outcomes, questions.channels[worker])
         prospects = Prospects(information, outcomes, crowd.pseudo_counts(int(worker)))
-        worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
-    return situation.best(worth / crowd.prices, able)
+        scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
+    return situation.best(scores / crowd.prices, able)

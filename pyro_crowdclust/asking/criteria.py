@@ -1,4 +1,4 @@
-"""Criteria by which questions are chosen: objects with a method ``worth``."""
+"""Criteria by which questions are chosen: objects with a method ``scores``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Prospects:
 class Criterion(Protocol):
     """A criterion by which ``suggest`` ranks questions, and workers for a question."""
 
-    def worth(
+    def scores(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """A number per question: larger ones are asked first, equal ones in random order."""
@@ -58,7 +58,7 @@ class InformationGain:
     ``docs/asking.md`` derives both.
     """
 
-    def worth(
+    def scores(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """``I(L; z)``, plus the information about similar items."""
@@ -69,7 +69,7 @@ class InformationGain:
 class WorkerInformation:
     """Expected information about workers' rates, in nats: prefers questions with known answers."""
 
-    def worth(
+    def scores(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """``I(R; a)``, with R whether the answer is the expected one."""
@@ -80,7 +80,7 @@ class WorkerInformation:
 class Margin:
     """One minus the lead of the most probable outcome over the second; the same for all workers."""
 
-    def worth(
+    def scores(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """``1 - (p_1 - p_2)``."""
@@ -94,7 +94,7 @@ class Margin:
 class Random:
     """Random questions and random workers, as a baseline for other criteria."""
 
-    def worth(
+    def scores(
         self, prospects: Prospects, generator: np.random.Generator
     ) -> Float[np.ndarray, " question"]:
         """A random number."""

@@ -101,19 +101,19 @@ class Pages:
         return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
     def _worker(self, situation: Situation, loads: Float[np.ndarray, " worker"]) -> int | None:
-        """The worker whose placements of typical items are worth most for their price."""
+        """The worker whose placements of typical items have the largest score for their price."""
         crowd = situation.crowd
         if not len(crowd.ids):
             return None
         num_clusters = situation.beliefs.probabilities.shape[1]
         reliability = crowd.reliability(crowd.drawn, num_clusters)
         typical = np.full((1, 2), 0.5)
-        worth = np.empty(len(crowd.ids))
-        for worker in range(len(worth)):
+        scores = np.empty(len(crowd.ids))
+        for worker in range(len(scores)):
             information = placement_information(typical, reliability[worker])
             prospects = Prospects(information, typical, crowd.pseudo_counts(worker))
-            worth[worker] = situation.criterion.worth(prospects, situation.generator)[0]
-        return situation.best(worth / crowd.prices, loads >= 1)
+            scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
+        return situation.best(scores / crowd.prices, loads >= 1)
 
     def _page(
         self,
@@ -156,8 +156,8 @@ class Pages:
             candidates = eligible
             if len(gains) < measured and (known & eligible).any():
                 criterion, candidates = Random(), known & eligible
-            worth = criterion.worth(prospects, situation.generator)
-            best = situation.best(worth, candidates)
+            scores = criterion.scores(prospects, situation.generator)
+            best = situation.best(scores, candidates)
             assert best is not None  # since at least one item is eligible
             # Information that repeats that of earlier placements is used for the choice, since
             # these may be wrong, but it is no gain.

@@ -16,7 +16,7 @@ from pyro_crowdclust.asking.criteria import Random, SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
-from pyro_crowdclust.data.tables import item_positions, read_table, reject
+from pyro_crowdclust.data.tables import item_positions, read_table, reject_self_pairs
 
 # Candidate pairs are made for at least this many items, each paired with one of the most certain
 # items of its most probable clusters.
@@ -100,7 +100,7 @@ class Pairs:
             item_positions("among", table[side], situation.item_ids).numpy()
             for side in ("left", "right")
         )
-        reject("among", table["left"], left == right, "paired with itself; drop the row")
+        reject_self_pairs("among", table["left"], left == right)
         is_open = ~situation.asked.is_settled(left, right)
         table, items = table[is_open], np.stack([left, right], 1)[is_open]
         keys = situation.asked.pair_keys(*items.T)

@@ -66,14 +66,14 @@ class Situation:
             return every
         values = self.beliefs.own(every) + self.beliefs.others(every)
         prospects = Prospects(values, self.beliefs.probabilities[every])
-        worth = self.criterion.worth(prospects, self.generator)
-        best = every[np.argpartition(-worth, _MAX_ITEMS // 2)[: _MAX_ITEMS // 2]]
+        scores = self.criterion.scores(prospects, self.generator)
+        best = every[np.argpartition(-scores, _MAX_ITEMS // 2)[: _MAX_ITEMS // 2]]
         others = self.generator.choice(every, _MAX_ITEMS // 4, replace=False)
-        surest = np.intersect1d(self.beliefs.surest(_SUREST), every)
+        surest = np.intersect1d(self.beliefs.most_certain(_SUREST), every)
         return np.unique(np.concatenate([best, surest, others]))
 
     def best(
-        self, worth: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]
+        self, scores: Float[np.ndarray, " question"], eligible: Bool[np.ndarray, " question"]
     ) -> int | None:
         """One of the best eligible questions, or a random one to explore; None if none is left."""
         places = np.flatnonzero(eligible)
@@ -81,8 +81,8 @@ class Situation:
             return None
         if self.explores():
             return int(self.generator.choice(places))
-        top = worth[places].max()
-        return int(self.generator.choice(places[worth[places] >= top]))
+        top = scores[places].max()
+        return int(self.generator.choice(places[scores[places] >= top]))
 
 
 def check_among(among: Any) -> None:

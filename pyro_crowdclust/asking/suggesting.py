@@ -256,7 +256,7 @@ def _check(
     check_fit(result)
     if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
         raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
-    if isinstance(criterion, type) or not callable(getattr(criterion, "worth", None)):
+    if isinstance(criterion, type) or not callable(getattr(criterion, "scores", None)):
         raise ValueError(
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "
             "Margin() or Random()"

@@ -13,6 +13,9 @@ from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
+# A supported component contains at least this fraction of the answered items expected in it.
+_SUPPORT = 0.25
+
 
 def unsupported(
     observed: Float[Tensor, " cluster"], expected: Float[Tensor, " cluster"], support: float
@@ -53,14 +56,11 @@ class DropMoves(StructuralMoves):
     sample_size
         Approximate number of items from which the share of every component, and, where steps use
         minibatches, the gain of a move is estimated.
-    support
-        A supported component contains at least this fraction of the answered items expected in it.
     moves
         ``(epoch, emptied component, gain)`` of every move made.
     """
 
     first_epoch: int = 2
-    support: float = 0.25
 
     column = "drops"
     refits = 2
@@ -80,7 +80,7 @@ class DropMoves(StructuralMoves):
         expected = len(paired) * share
         # Messages can temporarily move a whole human cluster from one component to another; by
         # features alone its answered items are still assigned correctly.
-        verdict = unsupported(observed, expected, self.support) & (alone < expected / 2)
+        verdict = unsupported(observed, expected, _SUPPORT) & (alone < expected / 2)
         shortfall = expected - observed
         clusters = sorted(
             verdict.nonzero().squeeze(1).tolist(), key=lambda cluster: -shortfall[cluster]

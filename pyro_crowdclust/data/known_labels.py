@@ -24,6 +24,7 @@ from pyro_crowdclust.data.tables import (
     numbers_of,
     read_table,
     reject,
+    reject_self_pairs,
     show,
     to_index,
     unknown,
@@ -242,7 +243,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
     Raises
     ------
     ValueError
-        Naming the row: an item that is unknown or linked with itself, and what ``read_table``
+        Naming the row: an item that is unknown or paired with itself, and what ``read_table``
         refuses.
     """
     parts = []
@@ -251,7 +252,7 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
             continue
         frame = read_table(table_of_pairs(table), name, ["left", "right"])
         left, right = (item_positions(name, frame[end], item_ids) for end in ("left", "right"))
-        reject(name, frame["left"], left == right, "an item linked with itself; drop the row")
+        reject_self_pairs(name, frame["left"], left == right)
         repeated = pd.DataFrame(torch.stack([left, right], 1).sort(1).values.numpy())
         if repeated.duplicated().any():
             warnings.warn(

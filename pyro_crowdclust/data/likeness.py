@@ -11,7 +11,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.tables import as_frame, item_positions, read_table, reject, show, where
+from pyro_crowdclust.data.tables import (
+    as_frame,
+    item_positions,
+    read_table,
+    reject,
+    reject_self_pairs,
+    show,
+    where,
+)
 
 _ENDS = ["left", "right"]
 
@@ -97,7 +105,7 @@ def likeness_of(table: pd.DataFrame, item_ids: pd.Index) -> tuple[Likeness, pd.I
         For an unknown item, an item paired with itself, and a pair that is there twice.
     """
     left, right = (item_positions("likeness", table[end], item_ids) for end in _ENDS)
-    reject("likeness", table["left"], left == right, "an item paired with itself; drop the row")
+    reject_self_pairs("likeness", table["left"], left == right)
     ends = torch.stack([left, right], 1).sort(dim=1).values
     again = pd.DataFrame(ends.numpy()).duplicated().to_numpy()
     if again.any():

@@ -21,6 +21,7 @@ from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
     reject,
+    reject_self_pairs,
     says_cannot_tell,
     show,
     where,
@@ -94,7 +95,7 @@ def read_answers(
 ) -> tuple[Answers, pd.Index]:
     """The answers in codes, and the page ids; labels are grades if ``grades`` is not empty."""
     left, right = (item_positions("pairs", table[name], item_ids) for name in ("left", "right"))
-    reject("pairs", table["left"], left == right, "an item paired with itself; drop the row")
+    reject_self_pairs("pairs", table["left"], left == right)
 
     labels = _fractions(table["label"], grades) if len(grades) else yes_or_no(table["label"])
     page: Tensor | None = None

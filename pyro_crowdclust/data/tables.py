@@ -187,6 +187,11 @@ def reject(name: str, column: pd.Series, bad: ArrayLike, reason: str) -> None:
         raise ValueError(f"{where(name, column.index, rows)}: {column.name} is {value}, {reason}")
 
 
+def reject_self_pairs(name: str, left: pd.Series, is_one_item: ArrayLike) -> None:
+    """Raise a ``ValueError`` about the first pair whose two items are one."""
+    reject(name, left, is_one_item, "an item paired with itself; drop the row")
+
+
 def where(name: str, index: pd.Index, bad: np.ndarray) -> str:
     """The beginning of a message: the first of the ``bad`` rows, and how many there are."""
     row, number = int(bad.argmax()), int(bad.sum())

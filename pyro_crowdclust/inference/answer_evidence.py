@@ -15,6 +15,9 @@ from pyro_crowdclust.inference.workers import owned_together, same_cluster
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import PairAnnotators
 
+# Level of the test whether a partition explains the answers.
+_LEVEL = 0.05
+
 
 def log_marginal_likelihood(
     labels: Int[Tensor, " item"], annotators: PairAnnotators, answers: Answers
@@ -59,13 +62,12 @@ def explains(
     draws: Int[Tensor, "draw item"],
     annotators: PairAnnotators,
     answers: Answers,
-    level: float = 0.05,
 ) -> bool:
     """Whether a partition explains the answers as well as draws from the answers alone do.
 
     A partition z* from the same distribution as the draws z_1, ..., z_S has a uniform rank among
-    them by ``log p(L | z)``. True if more than a share ``level`` of the draws is at most as likely
-    as z*.
+    them by ``log p(L | z)``. True if more than one in twenty of the draws is at most as likely as
+    z*.
 
     Parameters
     ----------
@@ -77,12 +79,10 @@ def explains(
         The prior of the workers.
     answers
         Answers about these items.
-    level
-        In (0, 1).
     """
     by_draws = torch.stack([log_marginal_likelihood(draw, annotators, answers) for draw in draws])
     as_bad = int((by_draws <= log_marginal_likelihood(labels, annotators, answers)).sum())
-    return as_bad > level * len(draws)
+    return as_bad > _LEVEL * len(draws)
 
 
 @torch.no_grad()

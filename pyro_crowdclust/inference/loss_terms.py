@@ -129,7 +129,7 @@ class LabelTerm:
     def loss(
         self,
         alone: Float[Tensor, "labelled cluster"],
-        heard: Float[Tensor, "labelled cluster"],
+        with_labels: Float[Tensor, "labelled cluster"],
         item_weight: Float[Tensor, " labelled"],
     ) -> Float[Tensor, ""]:
         """The term for the labelled items of a batch, scaled to all data.
@@ -138,12 +138,12 @@ class LabelTerm:
         ----------
         alone
             Unnormalized log q(z | o) without the labels.
-        heard
+        with_labels
             The same plus the log probability of the item's label in every cluster.
         item_weight
             Inverse inclusion rates.
         """
-        log_loss = alone.logsumexp(-1) - heard.logsumexp(-1)
+        log_loss = alone.logsumexp(-1) - with_labels.logsumexp(-1)
         return _at(self.weight, self.epoch) * torch.dot(item_weight.to(log_loss.dtype), log_loss)
 
 

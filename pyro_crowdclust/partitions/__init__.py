@@ -8,7 +8,7 @@ from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard
 from pyro_crowdclust.partitions.likeness_regression import LikenessRegression, logistic_regression
 from pyro_crowdclust.partitions.memberships import Memberships, share_together
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
-from pyro_crowdclust.partitions.protocols import Heard, PartitionPrior, Start
+from pyro_crowdclust.partitions.protocols import ChainStart, LearnedWorkers, PartitionPrior
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep, sweep_chains
@@ -20,17 +20,17 @@ __all__ = [
     "NUM_KINDS",
     "AskedPairs",
     "AskedPartition",
+    "ChainStart",
     "Choices",
     "FewClusters",
     "HardItems",
-    "Heard",
+    "LearnedWorkers",
     "LikenessRegression",
     "ManySmall",
     "Memberships",
     "PagedItems",
     "PartitionPrior",
     "PitmanYor",
-    "Start",
     "UrnGroups",
     "anneal",
     "closes_triangles",

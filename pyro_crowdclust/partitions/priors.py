@@ -19,7 +19,7 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
-from pyro_crowdclust.partitions.protocols import Start, StartingWorkers
+from pyro_crowdclust.partitions.protocols import ChainStart, StartingWorkers
 from pyro_crowdclust.partitions.settling import annealed, settled
 from pyro_crowdclust.partitions.starts import spectral_partitions
 
@@ -104,7 +104,7 @@ class PitmanYor(nn.Module):
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> list[Start]:
+    ) -> list[ChainStart]:
         """The best partition by the spectrum of the shares of "same"."""
         candidates = spectral_partitions(workers.shares, pairs, generator)
         return [settled(self, candidates, workers, pairs)]
@@ -172,7 +172,7 @@ class FewClusters(nn.Module):
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> list[Start]:
+    ) -> list[ChainStart]:
         """The best of annealed chains with several numbers of clusters."""
         return annealed(self.concentration, workers, pairs, generator)
 
@@ -328,7 +328,7 @@ class ManySmall(nn.Module):
     @torch.no_grad()
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> list[Start]:
+    ) -> list[ChainStart]:
         """From items that are all alone, with rho from ``workers.same``."""
         same = workers.same
         self.log_odds.fill_(math.log(same / (1 - same)) if 0 < same < 1 else self._mean)

@@ -12,7 +12,7 @@ from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
 
 
-class Heard(NamedTuple):
+class LearnedWorkers(NamedTuple):
     """The evidence of the answers, after the workers have learned from a partition.
 
     Attributes
@@ -48,11 +48,11 @@ class StartingWorkers(Protocol):
     def evidence(self) -> Float[Tensor, "kind pair"]:
         """The evidence of the answers for "same", in nats, by each of several ways to begin."""
 
-    def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> Heard:
+    def learn(self, together: Float[Tensor, " pair"], rounds: int = 1) -> LearnedWorkers:
         """Learn from pairs whose items are in one cluster with these probabilities."""
 
 
-class Start(NamedTuple):
+class ChainStart(NamedTuple):
     """Where a chain begins: a partition, and the workers who learned from it."""
 
     labels: Int[Tensor, " item"]
@@ -86,7 +86,7 @@ class PartitionPrior(Protocol):
 
     def start(
         self, workers: StartingWorkers, pairs: AskedPairs, generator: torch.Generator
-    ) -> list[Start]:
+    ) -> list[ChainStart]:
         """The starts of the chains. The parameters of the prior may be changed to fit them, too."""
 
     def log_join(self, num_items: int) -> list[float]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
-from pyro_crowdclust.partitions.protocols import PartitionPrior, Start, StartingWorkers
+from pyro_crowdclust.partitions.protocols import ChainStart, PartitionPrior, StartingWorkers
 from pyro_crowdclust.partitions.sweeps import sweep
 
 # Rounds of learning by the workers, each with a sweep, for every partition to begin with.
@@ -26,7 +26,7 @@ def settled(
     candidates: Iterable[Int[Tensor, " item"]],
     workers: StartingWorkers,
     pairs: AskedPairs,
-) -> Start:
+) -> ChainStart:
     """The partition with the best bound after some sweeps.
 
     Parameters
@@ -48,7 +48,7 @@ def settled(
         bound = float(torch.where(pairs.together(labels), heard.same, heard.different).sum())
         bound += float(prior.log_prob(labels, pairs)) - heard.divergence
         if best is None or bound > largest:
-            best, largest = Start(labels, heard.state), bound
+            best, largest = ChainStart(labels, heard.state), bound
     assert best is not None  # there is always a candidate
     return best
 
@@ -58,7 +58,7 @@ def annealed(
     workers: StartingWorkers,
     pairs: AskedPairs,
     generator: torch.Generator,
-) -> list[Start]:
+) -> list[ChainStart]:
     """Where draws begin: the best of annealed chains, and the best of those with many clusters.
 
     Chains with every number of clusters are annealed with each kind of evidence, and then again
@@ -96,4 +96,4 @@ def annealed(
     order = bounds.argsort(descending=True).tolist()
     many = [chain for chain in order if chains[chain] >= _MANY] or order
     chosen = [*many[:_REPLICAS], order[0]]
-    return [Start(pairs.split(found.labels[chain]), heard[chain].state) for chain in chosen]
+    return [ChainStart(pairs.split(found.labels[chain]), heard[chain].state) for chain in chosen]

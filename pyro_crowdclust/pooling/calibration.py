@@ -74,24 +74,26 @@ class HeldOutLabels(NamedTuple):
         annotators = result.model.annotators
         counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]
-        named, total = (part.cpu() for part in annotators.unheard(posteriors, labels, of_bound))
+        named, total = (
+            part.cpu() for part in annotators.leave_one_out_counts(posteriors, labels, of_bound)
+        )
         item, worker, label = labels.item, labels.worker, labels.label
         # The weight of every answer, with which it was counted.
-        worth = annotators.worth
-        counts = torch.ones(len(item)) if worth is None else worth[worker].cpu()
+        worker_weights = annotators.worker_weights
+        counts = torch.ones(len(item)) if worker_weights is None else worker_weights[worker].cpu()
         counts = counts.double().unsqueeze(-1)
         if result.guide.moderated:
-            log_unheard = (named / total).log()
+            log_leave_one_out = (named / total).log()
             of_items = torch.tensor(result.probabilities)[batch.items]
             log_item = of_items.clamp_min(SMALLEST_PROBABILITY).log()
         else:
             values = {name: posterior.mean() for name, posterior in posteriors.items()}
             heard = annotators.log_answers(values)[worker, label].cpu()
-            log_unheard = named.digamma() - total.digamma()
+            log_leave_one_out = named.digamma() - total.digamma()
             log_item = of_bound.clamp_min(SMALLEST_PROBABILITY).log()
-            log_item = log_item.index_add(0, item, counts * (log_unheard - heard))
+            log_item = log_item.index_add(0, item, counts * (log_leave_one_out - heard))
         has_others = labels.counts[item] > 1
-        log_others = log_item[item] - counts * log_unheard
+        log_others = log_item[item] - counts * log_leave_one_out
         return cls(log_others[has_others], (named / total).log()[has_others])
 
     def log_likelihood(self, temperature: float) -> float:

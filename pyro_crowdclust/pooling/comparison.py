@@ -107,15 +107,15 @@ def is_clear(
     >>> is_clear(gain, np.arange(200).reshape(2, 100) % 4, 20)  # about few items
     False
     """
-    return bool(gain.mean() > errors_of_the_luckiest(num_candidates) * dyadic_error(gain, ends))
+    return bool(gain.mean() > critical_value(num_candidates) * dyadic_error(gain, ends))
 
 
-def errors_of_the_luckiest(num_candidates: int) -> float:
+def critical_value(num_candidates: int) -> float:
     """``Phi^-1(1 - .05 / C)``: standard errors that the best of C seldom exceeds by chance.
 
     Examples
     --------
-    >>> round(errors_of_the_luckiest(1), 2), round(errors_of_the_luckiest(6), 2)
+    >>> round(critical_value(1), 2), round(critical_value(6), 2)
     (1.64, 2.39)
     """
     return float(-ndtri(0.05 / num_candidates))

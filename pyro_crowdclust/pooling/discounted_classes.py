@@ -64,14 +64,14 @@ class DiscountedClasses:
         q(y_i = k).
     rows
         ``p(label | class)``.
-    worth
+    worker_weights
         w: as how many independent workers each worker counts.
     """
 
     answers: LabelsTogether
     probabilities: Float[np.ndarray, "item class"]
     rows: Float[np.ndarray, "worker class label"]
-    worth: Float[np.ndarray, " worker"]
+    worker_weights: Float[np.ndarray, " worker"]
 
     @property
     def data(self) -> CrowdData:
@@ -104,7 +104,7 @@ class DiscountedClasses:
     @cached_property
     def unexplained(self) -> float:
         """D: standard errors of the agreement that classes do not explain, summed over pairs."""
-        return self.answers.unexplained(self.probabilities, self.rows, self.worth)
+        return self.answers.unexplained(self.probabilities, self.rows, self.worker_weights)
 
 
 def discount_copies(
@@ -135,18 +135,18 @@ def discount_copies(
     >>> says[:, 1] = says[:, 0]
     >>> item, worker = np.indices(says.shape)
     >>> labels = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
-    >>> discount_copies(CrowdData(None, labels=labels)).worth.round(1).tolist()
+    >>> discount_copies(CrowdData(None, labels=labels)).worker_weights.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
     check_class_labels(data)
     answers = LabelsTogether(data, by_features)
-    worth = np.ones(data.num_workers)
+    worker_weights = np.ones(data.num_workers)
     q = answers.majority()
     rows = answers.rows(q)
     for _ in range(_DISCOUNTS):
-        worth = answers.worth(q, rows, worth)
-        q, rows = answers.classes(q, worth)
-    return DiscountedClasses(answers, q, rows, worth)
+        worker_weights = answers.worker_weights(q, rows, worker_weights)
+        q, rows = answers.classes(q, worker_weights)
+    return DiscountedClasses(answers, q, rows, worker_weights)
 
 
 def weight_of_copies(
@@ -165,7 +165,7 @@ def weight_of_copies(
     classes have seven parameters, as many as the eight triples of answers have free frequencies, so
     that copies cannot be distinguished.
     """
-    answers, alone = discounted.answers, np.ones(len(discounted.worth))
+    answers, alone = discounted.answers, np.ones(len(discounted.worker_weights))
     if answers.num_who_vary() < _MIN_WORKERS:
         return 0.0
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
@@ -198,20 +198,20 @@ def gain_by_features(
     by_features
         ``p(k | x_i)``.
     """
-    answers, alone = discounted.answers, np.ones(len(discounted.worth))
+    answers, alone = discounted.answers, np.ones(len(discounted.worker_weights))
     asked = np.unique(answers.item)
 
     def log_ratios(
         q: Float[np.ndarray, "item class"],
         rows: Float[np.ndarray, "worker class label"],
-        worth: Float[np.ndarray, " worker"],
+        worker_weights: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " asked"]:
         log_shares = log_shares_of(q)
-        named = answers.states(log_shares, worth[:, None, None] * np.log(rows))
+        named = answers.states(log_shares, worker_weights[:, None, None] * np.log(rows))
         ratios = (by_features / np.exp(log_shares) * named).sum(1)[asked]
         return np.log(ratios.clip(SMALLEST_PROBABILITY))
 
-    found = log_ratios(discounted.probabilities, discounted.rows, discounted.worth)
+    found = log_ratios(discounted.probabilities, discounted.rows, discounted.worker_weights)
     return float((found - log_ratios(*answers.classes(probabilities, alone), alone)).sum())
 
 

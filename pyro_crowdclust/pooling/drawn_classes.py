@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.label_sites import worth_of
+from pyro_crowdclust.annotators.label_sites import worker_weights_of
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
@@ -156,7 +156,7 @@ def draw_classes(
             f"{type(annotators).__name__} cannot be drawn, since it has no method draw(): use the "
             "probabilities of the fit itself"
         )
-    if worth_of(annotators) is not None:
+    if worker_weights_of(annotators) is not None:
         raise ValueError(
             "answers count in part where workers copy each other, and then classes cannot be "
             "drawn: use the probabilities of the fit itself, or a fit of infer_classes"

@@ -132,7 +132,7 @@ class LabelsTogether:
         return counts / counts.sum(-1, keepdims=True)
 
     def classes(
-        self, q: Float[np.ndarray, "item class"], worth: Float[np.ndarray, " worker"]
+        self, q: Float[np.ndarray, "item class"], worker_weights: Float[np.ndarray, " worker"]
     ) -> tuple[Float[np.ndarray, "item class"], Float[np.ndarray, "worker class label"]]:
         """q and rows, updated from this q, with answers weighted by w of their workers."""
         rows = self.rows(q)
@@ -140,7 +140,7 @@ class LabelsTogether:
             log_shares = self.log_prior
             if log_shares is None:
                 log_shares = log_shares_of(q)
-            q = self.states(log_shares, worth[:, None, None] * np.log(rows))
+            q = self.states(log_shares, worker_weights[:, None, None] * np.log(rows))
             rows = self.rows(q)
         return q, rows
 
@@ -157,7 +157,7 @@ class LabelsTogether:
         self,
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
-        worth: Float[np.ndarray, " worker"],
+        worker_weights: Float[np.ndarray, " worker"],
         expected_rows: Float[np.ndarray, "worker state label"],
     ) -> Float[np.ndarray, "4 pair"]:
         """How much more often than expected the workers of every pair agree.
@@ -168,7 +168,7 @@ class LabelsTogether:
         """
         answers, pair, workers, common = self.together
         # States first, since sums over a long last axis are the fast ones.
-        named = (worth[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
+        named = (worker_weights[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
         log_q = np.log(q.clip(SMALLEST_PROBABILITY)).T[:, self.item]
         spread = (1 - np.square(expected_rows).sum(-1)).T[:, self.worker]
         both = (expected_rows[workers[0]] * expected_rows[workers[1]]).sum(-1).T
@@ -190,30 +190,32 @@ class LabelsTogether:
             sums += np.stack([np.bincount(of_pair, x, len(common)) for x in of_answer])
         return sums
 
-    def worth(
+    def worker_weights(
         self,
         q: Float[np.ndarray, "item class"],
         rows: Float[np.ndarray, "worker class label"],
-        worth: Float[np.ndarray, " worker"],
+        worker_weights: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " worker"]:
-        """w of every worker, updated from the previous ``worth``."""
-        beyond, _, own, others = self._agreement(q, rows, worth, self.rows(q, _EXPECTED))
+        """w of every worker, updated from the previous ``worker_weights``."""
+        beyond, _, own, others = self._agreement(q, rows, worker_weights, self.rows(q, _EXPECTED))
         rho = beyond / np.sqrt(own * others).clip(1e-12)
-        chance = 2 * math.log(max(len(worth) - 1, 1))
+        chance = 2 * math.log(max(len(worker_weights) - 1, 1))
         noise = chance / np.maximum(np.square(rho) * self.together.common, 1e-12)
         shrunk = (rho * (1 - noise).clip(0)).clip(0, 1)
-        of_worker = [np.bincount(worker, shrunk, len(worth)) for worker in self.together.workers]
+        of_worker = [
+            np.bincount(worker, shrunk, len(worker_weights)) for worker in self.together.workers
+        ]
         return 1 / (1 + np.sum(of_worker, axis=0))
 
     def unexplained(
         self,
         q: Float[np.ndarray, "item state"],
         rows: Float[np.ndarray, "worker state label"],
-        worth: Float[np.ndarray, " worker"],
+        worker_weights: Float[np.ndarray, " worker"],
         expected_rows: Float[np.ndarray, "worker state label"] | None = None,
     ) -> float:
         """D; if the states are not classes, ``expected_rows`` are p(label | state)."""
         if expected_rows is None:
             expected_rows = self.rows(q, _EXPECTED)
-        beyond, variance, *_ = self._agreement(q, rows, worth, expected_rows)
+        beyond, variance, *_ = self._agreement(q, rows, worker_weights, expected_rows)
         return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MAX_ERRORS).sum())

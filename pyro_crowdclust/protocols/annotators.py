@@ -197,11 +197,11 @@ class SupportsVotes(Protocol):
 
 
 @runtime_checkable
-class SupportsWorth(Protocol):
+class SupportsWorkerWeights(Protocol):
     """Class annotators each of whom may count as less than one independent worker."""
 
     @property
-    def worth(self) -> Float[Tensor, " worker"] | None:
+    def worker_weights(self) -> Float[Tensor, " worker"] | None:
         """The number of independent workers that each counts as; None if all count as one."""
 
 
@@ -224,10 +224,10 @@ class SupportsTrait(ClassAnnotators, Protocol):
 
 
 @runtime_checkable
-class SupportsUnheard(ClassAnnotators, Protocol):
+class SupportsLeaveOneOut(ClassAnnotators, Protocol):
     """Class annotators with leave-one-out evidence: rates without the answer in question."""
 
-    def log_unheard(
+    def log_leave_one_out(
         self,
         posteriors: Mapping[str, ConjugatePosterior],
         labels: LabelMatrix,

@@ -29,9 +29,9 @@ class Chosen:
         - ``held_out``: mean log-probability, in nats, of the answers, placements, known labels or
           links that were kept out of the fit; NaN if there were none;
         - ``feature_weight``: how much features count relative to answers, from 0 to 1;
-        - ``clusters`` in use; ``seconds``; ``hears``, whether its fit uses the answers (candidates
-          without them are tried if answers do not help to predict answers about other items);
-          ``chosen``, whether it was chosen.
+        - ``clusters`` in use; ``seconds``; ``uses_answers``, whether its fit uses the answers
+          (candidates without them are tried if answers do not help to predict answers about other
+          items); ``chosen``, whether it was chosen.
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
         ``seconds``, ``chosen``. For ``classify``: ``features``, ``kind``, ``components`` (one per
@@ -63,11 +63,11 @@ class Chosen:
         return f"{row['kind']} on {row['features']}, {number}"
 
     @property
-    def hears(self) -> bool:
+    def uses_answers(self) -> bool:
         """Whether the clusters of the chosen candidate depend on the answers, if there are any."""
-        if "hears" not in self.table:
+        if "uses_answers" not in self.table:
             return True
-        return bool(self.table.loc[self.table["chosen"], "hears"].iloc[0])
+        return bool(self.table.loc[self.table["chosen"], "uses_answers"].iloc[0])
 
     @property
     def held_out(self) -> float:

@@ -34,7 +34,7 @@ def three_lines(result: FittedModel) -> str:
         data += ", loaded without its features"
     lines = [data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
-        lines.append(whom_to_believe(weight_with_lapses(result.workers)))
+        lines.append(most_and_least_reliable(weight_with_lapses(result.workers)))
     else:
         elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
         lines.append(f"ELBO {elbo:,.1f} nats in {result.seconds:.1f} s, seed {result.seed}")
@@ -61,14 +61,14 @@ def weight_with_lapses(workers: pd.DataFrame) -> pd.Series:
     return (workers["weight"] * attention).rename("weight with lapses")
 
 
-def whom_to_believe(reliability: pd.Series) -> str:
+def most_and_least_reliable(reliability: pd.Series) -> str:
     """The most and the least reliable worker, by a column of the workers' table.
 
     Examples
     --------
-    >>> whom_to_believe(pd.Series([0.9, 0.5], ["ann", "ben"], name="accuracy"))
+    >>> most_and_least_reliable(pd.Series([0.9, 0.5], ["ann", "ben"], name="accuracy"))
     'most reliable worker ann (accuracy 0.90), least ben (0.50)'
-    >>> whom_to_believe(pd.Series([0.9], ["ann"], name="accuracy"))
+    >>> most_and_least_reliable(pd.Series([0.9], ["ann"], name="accuracy"))
     'one worker, ann (accuracy 0.90)'
     """
     most = f"{reliability.idxmax()} ({reliability.name} {reliability.max():.2f})"

@@ -130,7 +130,7 @@ def check_answers(
                     "the fit: pass it as labels="
                 )
             raise ValueError(
-                f"{name} are given, but the fit was of other answers, and has no model of these: "
+                f"{name} are given, but the fit used other answers, and has no model of these: "
                 "pass answers of the type that the fit had, or make a new fit"
             )
 

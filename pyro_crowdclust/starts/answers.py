@@ -173,7 +173,7 @@ class TrustingStart:
             raise ValueError(
                 "TrustingStart sets the posteriors of the workers' rates, but "
                 f"{type(guide).__name__} has none: use PrincipalComponentStart, or another guide; "
-                "the point estimates of an AmortizedGuide start at its initial_rate"
+                "the point estimates of an AmortizedGuide start at reliable rates without it"
             )
         if isinstance(model.annotators, SupportsTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():

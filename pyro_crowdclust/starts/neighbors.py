@@ -18,6 +18,8 @@ from pyro_crowdclust.starts.descent import random_views
 _MIN_PROBABILITY = 1e-12
 # Number of items per forward pass of the classifier after training.
 _ROWS = 4096
+# b, above 1: surplus clusters are joined afterwards, but clusters are never split.
+_BALANCE = 3.0
 
 
 def nearest_neighbors(
@@ -154,9 +156,9 @@ class NeighborPartition:
 
         - mean_ij log sum_k p(k | v(o_i)) p(k | v(o_j)) - b H(mean_i p(. | v(o_i)))
 
-    (Van Gansbeke et al. 2020, eq. 2, whose neighbours are those of a pretrained network). The K
-    clusters are then joined while ``neighbor_information`` grows, so the final number need not be
-    given. Neither labels nor answers are used.
+    with b = 3 (Van Gansbeke et al. 2020, eq. 2, whose neighbours are those of a pretrained
+    network). The K clusters are then joined while ``neighbor_information`` grows, so the final
+    number need not be given. Neither labels nor answers are used.
 
     Attributes
     ----------
@@ -172,8 +174,6 @@ class NeighborPartition:
         Number of training steps of the classifier.
     batch_size
         Pairs of neighbours in a step.
-    balance
-        b, above 1: surplus clusters are joined afterwards, but clusters are never split.
     chance_pairs
         r of ``neighbor_information``: larger values give finer clusters.
     learning_rate
@@ -193,7 +193,6 @@ class NeighborPartition:
     num_coordinates: int = 50
     steps: int = 800
     batch_size: int = 256
-    balance: float = 3.0
     chance_pairs: float = 5.0
     learning_rate: float = 2e-3
     device: str | None = None
@@ -242,7 +241,7 @@ class NeighborPartition:
             ends = pairs[drawn].mT.flatten()
             seen = features[ends].to(self.device)
             logits = network(random_views(self.view, seen, generator))
-            loss = neighbor_loss(logits.log_softmax(-1), self.balance)
+            loss = neighbor_loss(logits.log_softmax(-1), _BALANCE)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

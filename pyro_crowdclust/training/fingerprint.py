@@ -21,7 +21,7 @@ from pyro_crowdclust.files.description import NotDescribable, describe
 _ROWS = 65_536
 
 
-def portrait(value: Any) -> str:
+def canonical_text(value: Any) -> str:
     """A description of ``value`` as text: equal for equal parts of the library and plain values.
 
     For functions, and objects of classes outside the library, it is the name.
@@ -29,11 +29,13 @@ def portrait(value: Any) -> str:
     Examples
     --------
     >>> from pyro_crowdclust.minibatches import ConnectedBlocks
-    >>> portrait(0.5), portrait(ConnectedBlocks(9)) == portrait(ConnectedBlocks(9)), portrait(len)
-    ('0.5', True, 'builtins.len')
+    >>> canonical_text(0.5), canonical_text(len)
+    ('0.5', 'builtins.len')
+    >>> canonical_text(ConnectedBlocks(9)) == canonical_text(ConnectedBlocks(9))
+    True
     """
     if isinstance(value, functools.partial):
-        return f"{portrait(value.func)} {portrait([list(value.args), value.keywords])}"
+        return f"{canonical_text(value.func)} {canonical_text([list(value.args), value.keywords])}"
     tensors: dict[str, Tensor] = {}
     try:
         text = json.dumps(describe(value, tensors))
@@ -49,8 +51,8 @@ def fingerprint_of(
     """Texts that must be the same for a fit to resume from a checkpoint."""
     # The state of callbacks changes in training, so that only their kinds can be compared.
     kinds = [_kind(part) for part in callbacks]
-    texts = {name: portrait(value) for name, value in settings.items()}
-    return {"data": data_digest(data), "callbacks": ", ".join(map(portrait, kinds)), **texts}
+    texts = {name: canonical_text(value) for name, value in settings.items()}
+    return {"data": data_digest(data), "callbacks": ", ".join(map(canonical_text, kinds)), **texts}
 
 
 def _kind(part: Any) -> Any:

@@ -15,7 +15,7 @@ class WaitingInterrupt:
 
     Attributes
     ----------
-    heard
+    received
         Whether Ctrl-C was pressed.
 
     Examples
@@ -24,13 +24,13 @@ class WaitingInterrupt:
     >>> with WaitingInterrupt() as interrupt:
     ...     signal.raise_signal(signal.SIGINT)
     ...     done = "all of it"
-    >>> done, interrupt.heard
+    >>> done, interrupt.received
     ('all of it', True)
     >>> _ = signal.signal(signal.SIGINT, before)
     """
 
     def __init__(self) -> None:
-        self.heard = False
+        self.received = False
         self._is_active = False
 
     def __enter__(self) -> WaitingInterrupt:
@@ -51,7 +51,7 @@ class WaitingInterrupt:
         self._stop()
 
     def _record(self, number: int, frame: FrameType | None) -> None:
-        self.heard = True
+        self.received = True
         self._stop()
 
     def _stop(self) -> None:

@@ -50,7 +50,7 @@ def train(
                 trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)
-                trainer.meet()  # callbacks may draw random numbers
+                trainer.synchronize()  # callbacks may draw random numbers
                 if keeper is not None:
                     keeper.after_epoch()
             return end

@@ -39,7 +39,7 @@ def is_interrupted(result: FittedModel) -> bool:
     return Ending.INTERRUPTED.is_of(result.stop_reason)
 
 
-def whole(result: _Fit) -> _Fit:
+def completed(result: _Fit) -> _Fit:
     """The fit itself, if training was not interrupted: a part of a fit cannot be compared.
 
     Raises

@@ -302,7 +302,7 @@ class Trainer:
         if isinstance(self.guide, SupportsEpochs):
             self.guide.set_epoch(epoch)
 
-    def meet(self) -> None:
+    def synchronize(self) -> None:
         """Synchronize all processes with the state of the first one.
 
         Raises

@@ -61,24 +61,24 @@ def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypat
     "make", [ConfusionMatrices, partial(CommunityConfusion, num_communities=2)]
 )
 def test_answers_count_what_their_workers_are_worth(make):
-    rng, worth = np.random.default_rng(3), (1.0, 0.4, 0.25)
+    rng, worker_weights = np.random.default_rng(3), (1.0, 0.4, 0.25)
     cells = torch.from_numpy(rng.integers(0, 9, 20))
     labels = LabelMatrix(cells, torch.full((5,), 4), 3, 3)
     shares = torch.from_numpy(rng.dirichlet(np.ones(3), 9))
     values = {"confusion": shares.log()}
-    found = LabelLikelihood(make(3, 3, worth=worth), values)
+    found = LabelLikelihood(make(3, 3, worker_weights=worker_weights), values)
     expected = torch.zeros(5, 3, dtype=torch.float64)
     for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
-        expected[item] += worth[worker] * shares.view(3, 3, 3)[worker, :, label].log()
+        expected[item] += worker_weights[worker] * shares.view(3, 3, 3)[worker, :, label].log()
     torch.testing.assert_close(found.evidence(labels), expected)
     one = LabelLikelihood(make(3, 3), values)
     torch.testing.assert_close(found.log_confusion(), one.log_confusion())
 
 
-@pytest.mark.parametrize("worth", [(1.0, 0.5), (1.0, 0.0, 1.0), (1.0, float("nan"), 1.0)])
-def test_worth_is_a_number_above_zero_for_every_worker(worth):
+@pytest.mark.parametrize("worker_weights", [(1.0, 0.5), (1.0, 0.0, 1.0), (1.0, float("nan"), 1.0)])
+def test_a_weight_is_a_number_above_zero_for_every_worker(worker_weights):
     with pytest.raises(ValueError, match="must be one number above 0 for each of 3 workers"):
-        ConfusionMatrices(3, 2, worth=worth)
+        ConfusionMatrices(3, 2, worker_weights=worker_weights)
 
 
 @pytest.mark.parametrize("accuracies", [[0.6], [0.9, 0.55, 0.2]])
@@ -107,7 +107,7 @@ def test_what_was_not_counted_is_not_taken_out(num_communities):
     posteriors["confusion"].set_natural_parameters(family.natural(rows.reshape(12, 4)))
     labels = LabelMatrix(torch.tensor([1, 6, 11]), torch.tensor([2, 1]), 3, 4)
     classes = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
-    named, total = annotators.unheard(posteriors, labels, classes)
+    named, total = annotators.leave_one_out_counts(posteriors, labels, classes)
     worker, label = [0, 1, 2], [1, 2, 3]
     torch.testing.assert_close(named, rows[worker, :, label])
     torch.testing.assert_close(total, rows.sum(-1)[worker])

@@ -41,11 +41,11 @@ def test_the_others_answer_as_they_do_alone_and_the_trusted_say_what_is_so():
     rng = np.random.default_rng(3)
     labels = LabelMatrix(torch.from_numpy(rng.integers(0, 9, 20)), torch.full((5,), 4), 3, 3)
     values = {"confusion": torch.from_numpy(rng.dirichlet(np.ones(3), 9)).log()}
-    others = ConfusionMatrices(3, 3, worth=(0.5, 1.0, 0.25))
+    others = ConfusionMatrices(3, 3, worker_weights=(0.5, 1.0, 0.25))
     found = LabelLikelihood(TrustedWorkers(others, [1]), values)
     expected = torch.zeros(5, 3, dtype=torch.float64)
     for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
-        log_answers = others.worth[worker] * others.log_answers(values)[worker, label]
+        log_answers = others.worker_weights[worker] * others.log_answers(values)[worker, label]
         is_other = (torch.arange(3) != label).double()
         expected[item] += -800.0 * is_other if worker == 1 else log_answers
     torch.testing.assert_close(found.evidence(labels), expected)

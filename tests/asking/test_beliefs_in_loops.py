@@ -167,8 +167,8 @@ def check_items(found: Beliefs) -> None:
     np.testing.assert_allclose(found.own(left), found.wanted[left] * found.entropies[left])
     for number in (1, 2, 6):
         surest = {i for column in q.T for i in np.argsort(-column)[:number]}
-        assert set(found.surest(number)) == surest
-    assert len(found.surest(1000)) == NUM_ITEMS
+        assert set(found.most_certain(number)) == surest
+    assert len(found.most_certain(1000)) == NUM_ITEMS
     every = np.arange(NUM_ITEMS)
     known = [found.answered[i] > 0.5 and max(q[i]) > 0.9 for i in every]
     assert found.is_known(every).tolist() == known

@@ -58,13 +58,13 @@ def greedy(count):
         }
         best = max(gains, key=gains.__getitem__)
         left.remove(best)
-        worth = {
+        scores = {
             worker: channel_information(OUTCOMES[[best]], CHANNELS[worker])[0] / PRICES[worker]
             for worker in range(3)
             if ALLOWED[best, worker] and loads[worker] >= 1 and (worker, best) not in ASKED
         }
-        if worth:
-            worker = max(worth, key=worth.__getitem__)
+        if scores:
+            worker = max(scores, key=scores.__getitem__)
             loads[worker] -= 1
             count -= 1
             yield best, worker, gains[best]
@@ -115,10 +115,10 @@ def test_what_makes_a_question_worth_asking():
     outcomes = np.random.default_rng(0).dirichlet(np.ones(3), 6)
     prospects, generator = Prospects(np.arange(6.0), outcomes, (4.0, 2.0)), None
     lead = [p[0] - p[1] for p in np.sort(outcomes, axis=1)[:, ::-1]]
-    np.testing.assert_allclose(Margin().worth(prospects, generator), 1 - np.array(lead))
+    np.testing.assert_allclose(Margin().scores(prospects, generator), 1 - np.array(lead))
     alone = Prospects(np.ones(2), np.ones((2, 1)))
-    assert Margin().worth(alone, generator).tolist() == [0.0, 0.0]
-    of_rate = WorkerInformation().worth(prospects, generator)
+    assert Margin().scores(alone, generator).tolist() == [0.0, 0.0]
+    of_rate = WorkerInformation().scores(prospects, generator)
     expected = [rate_information(np.array([max(p)]), 4.0, 2.0)[0] for p in outcomes]
     np.testing.assert_allclose(of_rate, expected)
 

@@ -105,5 +105,7 @@ def test_of_very_many_pairs_more_are_drawn_where_most_are_answered(monkeypatch):
 def test_an_item_is_not_compared_with_itself():
     situation = all_but([], ["ann"], InformationGain())
     among = pd.DataFrame({"left": [0, 3], "right": [1, 3]})
-    with pytest.raises(ValueError, match="among row 1 .*: left is 3, paired with itself; drop"):
+    with pytest.raises(
+        ValueError, match="among row 1 .*: left is 3, an item paired with itself; drop"
+    ):
         Pairs(among=among)._askable(situation, 3)

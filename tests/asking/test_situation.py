@@ -25,7 +25,7 @@ def test_of_many_items_the_promising_ones_the_surest_and_some_others_are_taken()
         probabilities=np.ones((9000, 1)),
         own=lambda items: own[items],
         others=lambda items: others[items],
-        surest=lambda number: surest[: 3 * number],
+        most_certain=lambda number: surest[: 3 * number],
     )
     pool = situation(beliefs, 9000, 0.0).pool()
     promising = {*np.argsort(-(own + others))[:2000].tolist(), *surest.tolist()}
@@ -42,17 +42,17 @@ def test_of_many_items_the_promising_ones_the_surest_and_some_others_are_taken()
 
 
 def test_the_best_question_is_taken_and_now_and_then_any():
-    worth, eligible = (
+    scores, eligible = (
         np.array([3.0, 1.0, 2.0, 2.0, 0.0]),
         np.array([False, True, True, True, False]),
     )
     found = {}
     for exploration in (0.0, 0.3, 1.0):
         one = situation(None, 5, exploration)
-        taken = [one.best(worth, eligible) for _ in range(600)]
+        taken = [one.best(scores, eligible) for _ in range(600)]
         found[exploration] = np.bincount(taken, minlength=5) / 600
     np.testing.assert_allclose(found[0.0], [0, 0, 1 / 2, 1 / 2, 0], atol=0.08)
     np.testing.assert_allclose(found[0.3], [0, 0.1, 0.45, 0.45, 0], atol=0.08)
     np.testing.assert_allclose(found[1.0], [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.08)
     assert (found[0.0] > 0).tolist() == [False, False, True, True, False]
-    assert one.best(worth, np.zeros(5, dtype=bool)) is None
+    assert one.best(scores, np.zeros(5, dtype=bool)) is None

@@ -252,7 +252,7 @@ def test_of_a_loaded_fit_features_are_asked_for(by_pairs, tmp_path):
 class FromOne:
     """A criterion of one's own, which wants every item beside the first one."""
 
-    def worth(self, prospects, generator):
+    def scores(self, prospects, generator):
         return prospects.gain
 
     def draw_pairs(self, num_items, number, generator):

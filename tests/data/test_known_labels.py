@@ -103,7 +103,7 @@ def test_links_may_be_pairs(make):
     ("left", "right", "message"),
     [
         (["cow"], ["ant"], "row 0 .*: left is 'cow', not among"),
-        (["ant"], ["ant"], "row 0 .*: left is 'ant', an item linked with itself"),
+        (["ant"], ["ant"], "row 0 .*: left is 'ant', an item paired with itself"),
         ([None], ["ant"], "row 0 .*: left is None, which is missing"),
         ([], [], "have no rows"),
     ],

@@ -19,12 +19,12 @@ from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import (
+    ChainStart,
     FewClusters,
     HardItems,
     LikenessRegression,
     ManySmall,
     PitmanYor,
-    Start,
 )
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -261,7 +261,7 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
         guide = PartitionGuide(model, 15, num_draws=60)
         batch = full_batch(data)
         # The true partition is a draw of the posterior.
-        guide._begin([Start(trace.nodes["z"]["value"], {})])
+        guide._begin([ChainStart(trace.nodes["z"]["value"], {})])
         for _ in range(60):
             guide(batch)
         found = guide.workers().rates

@@ -15,9 +15,9 @@ from pyro_crowdclust.guides.replicas import run_replicas
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import (
+    ChainStart,
     FewClusters,
     PitmanYor,
-    Start,
     sweep_chains,
 )
 
@@ -37,7 +37,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
     for _ in range(2):
         workers = {name: 5 + torch.rand(4, 2).double() for name in model.annotators.priors()}
         with torch.no_grad():
-            guide._begin([Start(first, workers)])
+            guide._begin([ChainStart(first, workers)])
         assert guide.partition_draws().tolist() == [first.tolist()]
         assert not guide.hard_draws.any()
         for name, natural_parameters in workers.items():
@@ -74,7 +74,7 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(mon
     guide, names = PartitionGuide(model, 60, 3, num_chains=2), [*model.annotators.priors()]
     states = [{name: k + torch.rand(4, 2).double() for name in names} for k in (2, 3, 4)]
     first = [torch.arange(60) % k for k in (2, 3, 4)]
-    guide._begin([Start(*start) for start in zip(first, states, strict=True)])
+    guide._begin([ChainStart(*start) for start in zip(first, states, strict=True)])
     assert torch.equal(guide.labels, first[-1])
     assert guide.partition_draws().tolist() == [first[-1].tolist()] * 2
     for step in range(1, 5):

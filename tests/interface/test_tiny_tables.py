@@ -51,7 +51,7 @@ def test_few_answers_part_the_one_cluster_that_features_show():
     cloud, answers, halves = halves_of_a_cloud()
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) == 1.0
-    assert result.chosen.hears
+    assert result.chosen.uses_answers
     assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")
 
 
@@ -87,7 +87,7 @@ def test_three_items_and_what_is_said_of_them():
 def test_few_answers_leave_clusters_that_features_show_alone():
     result = quick(FEATURES, said((0, 1), (0, 2)), 2, 3)
     assert clustering_accuracy(KINDS, result.assignments) == 1.0
-    assert not result.chosen.hears
+    assert not result.chosen.uses_answers
     assert result.chosen.reason.startswith("there are too few answers to hold some out")
 
 
@@ -106,7 +106,7 @@ def test_ctrl_c_while_few_answers_are_heard_keeps_what_features_show(monkeypatch
     press_in_start(monkeypatch, 3)  # after a trial and the fit without answers
     result = quick(cloud, answers, 2)
     assert is_interrupted(result)
-    assert not result.chosen.hears
+    assert not result.chosen.uses_answers
 
 
 @pytest.mark.long

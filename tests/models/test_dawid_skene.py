@@ -292,11 +292,12 @@ def test_training_starts_at_the_majority_vote():
     assert all(parameter.grad is None for parameter in guide.parameters())
 
 
-def test_a_start_from_some_items_counts_for_all():
+def test_a_start_from_some_items_counts_for_all(monkeypatch):
     """Half of the labelled items, and the posteriors of twice as many."""
     data = CrowdData(None, labels=simulated(40, 6, 3, seed=1), item_ids=range(45))
     labelled = len(data.class_labels.labelled_items)
-    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(6, 3, 2.0, 1.5)), start_items=20)
+    monkeypatch.setattr("pyro_crowdclust.guides.class_labels._START_ITEMS", 20)
+    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(6, 3, 2.0, 1.5)))
     guide.start(data, torch.Generator().manual_seed(0))
     weights = natural(guide, "weights") + 1
     assert weights.sum() == pytest.approx(3 + labelled)
@@ -458,15 +459,18 @@ def test_classes_are_read_with_the_rates_of_other_items_integrated_out():
 
 def test_moderated_labels_count_what_their_workers_are_worth():
     said = {"item": [0, 0, 1], "worker": list("aba"), "label": [0, 1, 1]}
-    data, worth = CrowdData(None, labels=said), torch.tensor([1.0, 0.5], dtype=torch.float64)
-    model = DawidSkene(ConfusionMatrices(2, 2, worth=worth.tolist()))
+    data, worker_weights = (
+        CrowdData(None, labels=said),
+        torch.tensor([1.0, 0.5], dtype=torch.float64),
+    )
+    model = DawidSkene(ConfusionMatrices(2, 2, worker_weights=worker_weights.tolist()))
     result = fit_plain(model, ClassLabelGuide(model, moderated=True), data, epochs=30)
     plain = dataclasses.replace(result, guide=result.guide.read_at(1.0, moderated=False))
     alpha = result.guide.posteriors["confusion"].standard().concentration.view(2, 2, 2)
     evidence = 0.0
     for who, label in ((0, 0), (1, 1)):
-        own = worth[who] * torch.tensor(plain.probabilities[0])
+        own = worker_weights[who] * torch.tensor(plain.probabilities[0])
         share = (alpha[who, :, label] - own) / (alpha[who].sum(-1) - own)
-        evidence = evidence + worth[who] * share.log()
+        evidence = evidence + worker_weights[who] * share.log()
     weights = model.weights.log_weights(result.guide.posteriors["weights"].mean())
     np.testing.assert_allclose(result.probabilities[0], (weights + evidence).softmax(-1))

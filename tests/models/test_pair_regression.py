@@ -435,7 +435,7 @@ def test_what_messages_begin_at_is_saved_and_grows(of_answers_alone, tmp_path):
     said = {"left": [90] * 30, "right": range(30), "worker": ["w"] * 30}
     said["label"] = [int(kinds[item] == kinds[0]) for item in range(30)]
     more = result.update(said, features=[[0.0, 0.0]], item_ids=[90])
-    assert len(more.guide.heard) == 91
+    assert len(more.guide.item_logits) == 91
     assert more.assignments[90] == more.assignments[0]
     more.save(tmp_path / "more")
     loaded = load(tmp_path / "more", data=more.data)
@@ -445,6 +445,6 @@ def test_what_messages_begin_at_is_saved_and_grows(of_answers_alone, tmp_path):
 def test_messages_begin_where_the_step_before_ended(of_answers_alone):
     """What is read is settled, and so is what the last step of training saw."""
     result, _ = of_answers_alone
-    heard = result.guide.heard[:60].softmax(1)
+    heard = result.guide.item_logits[:60].softmax(1)
     np.testing.assert_allclose(heard, result.component_probabilities[:60], atol=0.02)
-    assert bool(result.guide.heard[60:].isnan().all())
+    assert bool(result.guide.item_logits[60:].isnan().all())

@@ -9,7 +9,7 @@ import torch
 
 from pyro_crowdclust.partitions import AskedPairs, FewClusters, settling
 from pyro_crowdclust.partitions.annealing import Annealed
-from pyro_crowdclust.partitions.protocols import Heard
+from pyro_crowdclust.partitions.protocols import LearnedWorkers
 
 from .partitions import complete_pairs
 
@@ -27,12 +27,12 @@ class Workers:
     def evidence(self) -> torch.Tensor:
         return torch.randn(2, FIVE.num_pairs, generator=torch.Generator().manual_seed(self.seed))
 
-    def learn(self, together: torch.Tensor, rounds: int = 1) -> Heard:
+    def learn(self, together: torch.Tensor, rounds: int = 1) -> LearnedWorkers:
         place = int((together * 2 ** torch.arange(len(together))).sum()) + self.seed
         generator = torch.Generator().manual_seed(place)
         different, same = 3 * torch.randn(2, FIVE.num_pairs, generator=generator).double() - 4
         divergence = self.divergence * float(torch.rand((), generator=generator))
-        return Heard(different, same, divergence, {"seed": torch.tensor(place)})
+        return LearnedWorkers(different, same, divergence, {"seed": torch.tensor(place)})
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,4 +1,4 @@
-"""Workers who copy each other, and what their answers are worth."""
+"""Workers who copy each other, and how much their answers count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models, cluster, infer_classes
 from pyro_crowdclust.interface.class_labels import averaging
-from pyro_crowdclust.interface.class_labels.copies import worth_of_copies
+from pyro_crowdclust.interface.class_labels.copies import copy_discounts
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.models import MomResp
 from pyro_crowdclust.pooling import (
@@ -73,8 +73,8 @@ def sparse_answers() -> CrowdData:
 def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
     data = sparse_answers()
     answers = LabelsTogether(data)
-    worth = np.array([1.0, 0.9, 0.6, 0.5])
-    q, rows = answers.classes(answers.majority(), worth)
+    worker_weights = np.array([1.0, 0.9, 0.6, 0.5])
+    q, rows = answers.classes(answers.majority(), worker_weights)
     says = np.full((4, 3, 3), 1 / 6) + np.eye(3) / 2
     for i, j, a in zip(answers.item, answers.worker, answers.label, strict=True):
         says[j, :, a] += q[i]
@@ -87,7 +87,11 @@ def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
         pairs = [(i, a, b) for i, j, a in given for k, m, b in given if (i, j, m) == (k, one, two)]
         beyond = variance = own = others = 0.0
         for i, a, b in pairs:
-            without = q[i] / rows[one, :, a] ** worth[one] / rows[two, :, b] ** worth[two]
+            without = (
+                q[i]
+                / rows[one, :, a] ** worker_weights[one]
+                / rows[two, :, b] ** worker_weights[two]
+            )
             without = without / without.sum()
             agree = sum(without[k] * says[one, k] @ says[two, k] for k in range(3))
             beyond += (a == b) - agree
@@ -99,8 +103,10 @@ def test_what_answers_are_worth_is_that_of_a_loop_over_pairs_of_answers():
         rho[one, two] = np.clip(r * max(0, 1 - 2 * np.log(3) / (len(pairs) * r**2)), 0, 1)
         cost += np.clip(beyond / np.sqrt(variance), 0, 2.5) / 2
     assert rho[2, 3] > 0.3
-    np.testing.assert_allclose(answers.worth(q, rows, worth), 1 / (1 + rho.sum(1)))
-    assert answers.unexplained(q, rows, worth) == pytest.approx(cost)
+    np.testing.assert_allclose(
+        answers.worker_weights(q, rows, worker_weights), 1 / (1 + rho.sum(1))
+    )
+    assert answers.unexplained(q, rows, worker_weights) == pytest.approx(cost)
 
 
 def test_classes_are_those_of_confusion_matrices_with_answers_that_count_in_part():
@@ -112,7 +118,7 @@ def test_classes_are_those_of_confusion_matrices_with_answers_that_count_in_part
     log_q = np.tile(np.log(found.probabilities.sum(0) + 1), (90, 1))
     for i, j, a in zip(labels.item, labels.worker, labels.label, strict=True):
         counts[j, :, a] += found.probabilities[i]
-        log_q[i] += found.worth[j] * np.log(found.rows[j, :, a])
+        log_q[i] += found.worker_weights[j] * np.log(found.rows[j, :, a])
     np.testing.assert_allclose(found.rows, counts / counts.sum(-1, keepdims=True), atol=1e-12)
     q = np.exp(log_q) / np.exp(log_q).sum(1, keepdims=True)
     np.testing.assert_allclose(found.probabilities, q, atol=0.02)
@@ -132,8 +138,8 @@ def test_of_exact_copies_each_counts_its_part(num_copies):
     says = (truth[:, None] ^ (rng.random((600, 8)) < 0.2)).astype(int)
     says[:, :num_copies] = says[:, :1]
     found = discount_copies(CrowdData(None, labels=table(says)))
-    np.testing.assert_allclose(found.worth[:num_copies], 1 / num_copies, atol=0.04)
-    assert (found.worth[num_copies:] > 0.9).all()
+    np.testing.assert_allclose(found.worker_weights[:num_copies], 1 / num_copies, atol=0.04)
+    assert (found.worker_weights[num_copies:] > 0.9).all()
 
 
 @pytest.mark.parametrize(("share", "seed"), [(0.05, 1), (0.2, 1)])
@@ -232,8 +238,8 @@ def test_features_tell_a_copy_from_a_second_good_worker():
     data = CrowdData(None, labels=table(np.column_stack([one, copy, others])))
     sure = 0.5 + 0.4 * np.eye(2)[truth] - 0.4 * np.eye(2)[1 - truth]
     found = discount_copies(data, sure)
-    assert found.worth[:2] == pytest.approx(0.55, abs=0.1)
-    assert found.worth[2:] == pytest.approx(1, abs=0.1)
+    assert found.worker_weights[:2] == pytest.approx(0.55, abs=0.1)
+    assert found.worker_weights[2:] == pytest.approx(1, abs=0.1)
     assert gain_by_features(found, np.eye(2)[one], sure) > 3
     swapped = discount_copies(data, sure[:, ::-1])
     assert accuracy(swapped.class_probabilities, truth) < accuracy(found.class_probabilities, truth)
@@ -269,16 +275,16 @@ def test_what_features_gain_is_a_ratio_of_their_densities():
     start = np.full((data.num_items, 3), 1 / 3)
     expected = 0.0
     readings = [
-        (found.probabilities, found.rows, found.worth, 1),
+        (found.probabilities, found.rows, found.worker_weights, 1),
         (*answers.classes(start, alone), alone, -1),
     ]
-    for q, rows, worth, sign in readings:
+    for q, rows, worker_weights, sign in readings:
         shares = (q.sum(0) + 1) / (len(q) + 3)
         for item in np.unique(answers.item):
             named = shares.copy()
             for row in np.flatnonzero(answers.item == item):
                 worker = answers.worker[row]
-                named *= rows[worker, :, answers.label[row]] ** worth[worker]
+                named *= rows[worker, :, answers.label[row]] ** worker_weights[worker]
             expected += sign * np.log(by_features[item] / shares @ named / named.sum())
     assert gain_by_features(found, start, by_features) == pytest.approx(expected, abs=1e-9)
 
@@ -286,13 +292,13 @@ def test_what_features_gain_is_a_ratio_of_their_densities():
 def test_features_stand_in_place_of_the_shares():
     data = sparse_answers()
     shares = np.random.default_rng(0).dirichlet(np.ones(3), data.num_items)
-    answers, worth = LabelsTogether(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
-    q, rows = answers.classes(answers.majority(), worth)
+    answers, worker_weights = LabelsTogether(data, shares), np.array([0.5, 1.0, 0.7, 1.0])
+    q, rows = answers.classes(answers.majority(), worker_weights)
     before = answers.rows(q)
     expected = np.log(shares)
     labels = answers.labels
     for item, worker, label in zip(labels.item, labels.worker, labels.label, strict=True):
-        expected[item] += worth[worker] * np.log(before[worker, :, label])
+        expected[item] += worker_weights[worker] * np.log(before[worker, :, label])
     expected = np.exp(expected - expected.max(1, keepdims=True))
     np.testing.assert_allclose(q, expected / expected.sum(1, keepdims=True), atol=0.01)
 
@@ -316,7 +322,7 @@ def test_workers_without_common_items_are_taken_as_they_are():
     says[:20, 0] = says[20:, 1] = says[::2, 2] = 1
     says[5:9] = np.where(says[5:9] == 1, 0, -1)
     found = discount_copies(CrowdData(None, labels=table(says)))
-    assert (found.worth == 1).all()
+    assert (found.worker_weights == 1).all()
     assert found.unexplained == 0
 
 
@@ -348,10 +354,10 @@ def test_copies_are_told_from_others_by_what_is_known_for_sure():
     assert accuracy(found, truth) > 0.85
     # What is known stays so.
     assert found.to_numpy()[range(40), truth[:40]].min() > 0.999
-    worth = worth_of_copies(result)
-    assert worth is not None
-    assert max(worth[1:5]) < 0.35  # by their names, of which "expert" is the first
-    assert worth[0] == 1.0
+    worker_weights = copy_discounts(result)
+    assert worker_weights is not None
+    assert max(worker_weights[1:5]) < 0.35  # by their names, of which "expert" is the first
+    assert worker_weights[0] == 1.0
 
 
 def test_of_workers_who_are_all_trusted_none_is_a_copy():

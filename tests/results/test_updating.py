@@ -392,11 +392,11 @@ def test_an_update_hears_what_the_fit_heard_alone():
     said = {"item": [0, 1, 2], "worker": ["a"] * 3, "label": ["x", "y", "x"]}
     pair = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
     of_pairs = fitted(CrowdData(FEATURES, crowd("pairs", ["b", "d"], 0)), epochs=1)
-    with pytest.raises(ValueError, match="labels are given, but the fit was of other answers"):
+    with pytest.raises(ValueError, match="labels are given, but the fit used other answers"):
         of_pairs.update(labels=said)
     model = DawidSkene(ConfusionMatrices(1, 2))
     of_labels = fit(model, ClassLabelGuide(model), CrowdData(None, labels=said), **OPTIONS)
-    with pytest.raises(ValueError, match="pairs are given, but the fit was of other answers"):
+    with pytest.raises(ValueError, match="pairs are given, but the fit used other answers"):
         of_labels.update(pair)
     with pytest.raises(ValueError, match="pairs are given, but .* pass it as labels=$"):
         of_labels.update(pd.DataFrame(said))

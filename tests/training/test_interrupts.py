@@ -20,7 +20,7 @@ from ..same_fits import equal, parameters
 def test_the_second_one_does_not_wait():
     with WaitingInterrupt() as interrupt:
         signal.raise_signal(signal.SIGINT)
-        assert interrupt.heard
+        assert interrupt.received
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -33,7 +33,7 @@ def test_whoever_else_handles_it_is_called():
         with WaitingInterrupt() as interrupt:
             signal.raise_signal(signal.SIGINT)
             assert heard == [1]
-        assert not interrupt.heard
+        assert not interrupt.received
     finally:
         signal.signal(signal.SIGINT, before)
 

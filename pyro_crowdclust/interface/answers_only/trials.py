@@ -17,7 +17,7 @@ from pyro_crowdclust.data import Answers
 from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.pooling.comparison import is_clearly_better
-from pyro_crowdclust.training import is_interrupted, whole
+from pyro_crowdclust.training import completed, is_interrupted
 
 # Held-out answers are clearly likelier under one prior than another by this many standard errors,
 # as the best of several looks better than it is.
@@ -174,7 +174,9 @@ def most_agreeing(
     """
     found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
-        result = whole(answers.for_trials().recipe(answers.priors[trial.prior]()).fit(**options))
+        result = completed(
+            answers.for_trials().recipe(answers.priors[trial.prior]()).fit(**options)
+        )
         if not found and len(np.unique(result.assignments)) == 1:
             return tried[0]
         assert result.data.answers is not None  # about pairs

@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
 from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
-from pyro_crowdclust.training import whole
+from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.isolation import generator_of
 
 # Answers that are guesses are recognized after this many parts; the others are then skipped.
@@ -179,7 +179,7 @@ def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair
     data, ends = _asked_about(one)
     answers = PairsOnly(data, near_items=True).about(data).for_trials()
     recipe = answers.recipe(answers.priors[prior]())
-    fitted = whole(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
+    fitted = completed(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
     return _log_probability(fitted, one, ends)
 
 

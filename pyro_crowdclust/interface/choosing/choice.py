@@ -154,7 +154,7 @@ class Choice(Plan):
         with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
             fitted = source._read(best, fitted)
             shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
-            if not best.hears:
+            if not best.uses_answers:
                 fitted = with_answers_added(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
@@ -177,7 +177,7 @@ class Choice(Plan):
                 self._with_near_copies(),
                 "without near-copies there is one cluster, so they are kept",
             )
-        if best.hears:
+        if best.uses_answers:
             return None
         # Only answers can split a single cluster, and they cannot make it worse.
         why = "the features alone show one cluster, so the answers are used"
@@ -190,7 +190,7 @@ class Choice(Plan):
 
     def _source(self, best: Trial) -> Choice:
         """The choice to which the candidate belongs: this one, or the one without answers."""
-        return self if best.hears or self.by_features is None else self.by_features
+        return self if best.uses_answers or self.by_features is None else self.by_features
 
     def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
         """Fit a candidate to all data."""
@@ -206,7 +206,7 @@ class Choice(Plan):
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
         """The fit with the chosen weight of the features, and components joined to clusters."""
         # Overlap of components is measured at the full weight of features, before answers are used.
-        fitted = with_feature_weight(fitted, best.feature_weight if best.hears else 1.0)
+        fitted = with_feature_weight(fitted, best.feature_weight if best.uses_answers else 1.0)
         fitted = replace(fitted, data=self.data)
         if labels_alone(self.data):
             return with_classes_joined(fitted)

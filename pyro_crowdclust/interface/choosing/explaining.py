@@ -85,7 +85,7 @@ def with_answers_explained(result: Fitted) -> Fitted:
     drawn = drawn_partitions(without_features(asked), seed=result.seed)
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
-    count_less = worth_of_answers(result) < _MIN_RATIO * worth_of_answers(drawn)
+    count_less = evidence_per_answer(result) < _MIN_RATIO * evidence_per_answer(drawn)
     draws = drawn.guide.partition_draws()
     if not count_less or explains(found, draws, annotators, asked.answers):
         return result
@@ -105,10 +105,10 @@ def with_answers_explained(result: Fitted) -> Fitted:
     return best
 
 
-def worth_of_answers(result: Fitted) -> float:
+def evidence_per_answer(result: Fitted) -> float:
     """What an answer counts on average, in nats: the mean of ``|E[weight]|`` over the answers."""
-    worth, answers = (result.workers[name].to_numpy() for name in ("weight", "answers"))
-    return float(np.average(np.abs(worth), weights=answers))
+    weight, answers = (result.workers[name].to_numpy() for name in ("weight", "answers"))
+    return float(np.average(np.abs(weight), weights=answers))
 
 
 def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:

@@ -42,7 +42,7 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.training import Stopping, is_interrupted, whole
+from pyro_crowdclust.training import Stopping, completed, is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 
 # The end of the reason why clusters were not learned from answers.
@@ -198,12 +198,12 @@ class Search:
         search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
-        trial = replace(best, by_item=None, hears=False)
+        trial = replace(best, by_item=None, uses_answers=False)
         if self.splits and not search.interrupted:
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
             trial = replace(trial, by_weight=self.scores_at_fixed_components(fitted))
         self.trials += [
-            trial if one is best else replace(one, hears=False) for one in search.trials
+            trial if one is best else replace(one, uses_answers=False) for one in search.trials
         ]
         return trial, fitted
 
@@ -324,7 +324,7 @@ class Search:
 
     def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
-        return whole(self.fit_of(trial.form, trial.num_components, data))
+        return completed(self.fit_of(trial.form, trial.num_components, data))
 
     def coordinates_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and the term that makes its ELBO comparable."""

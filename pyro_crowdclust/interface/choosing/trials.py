@@ -39,7 +39,7 @@ class Trial:
     by_item
         Log-density of every item, up to constants that do not depend on the number of components;
         None if there is any supervision.
-    hears
+    uses_answers
         Whether it was fitted to the answers, too, if there are any, and not to the features alone.
     """
 
@@ -50,7 +50,7 @@ class Trial:
     clusters: int
     seconds: float
     by_item: np.ndarray | None = None
-    hears: bool = True
+    uses_answers: bool = True
 
     @property
     def feature_weight(self) -> float:
@@ -87,7 +87,7 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
             "feature_weight": [trial.feature_weight for trial in trials],
             "clusters": [trial.clusters for trial in trials],
             "seconds": [trial.seconds for trial in trials],
-            "hears": [trial.hears for trial in trials],
+            "uses_answers": [trial.uses_answers for trial in trials],
             "chosen": [trial is best for trial in trials],
         }
     )

@@ -32,7 +32,7 @@ from pyro_crowdclust.pooling import (
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
-from pyro_crowdclust.training import whole
+from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
 # Fewer workers do not determine a prior of workers: under one that is learned from three, one of
@@ -77,7 +77,7 @@ def average_annotator_models(
     ------
     ValueError
         If there are no class labels, if ``share`` is given and there are not two classes, if
-        ``num_draws`` is no whole number, and for a checkpoint, as several fits are averaged.
+        ``num_draws`` is no completed number, and for a checkpoint, as several fits are averaged.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def _fit_and_draw(
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = DEFAULTS | (_TO_DRAW if drawn else {}) | options
-    result = whole(fit(model, ClassLabelGuide(model), data, **options))
+    result = completed(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 

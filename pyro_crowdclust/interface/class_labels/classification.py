@@ -25,7 +25,7 @@ from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
-from pyro_crowdclust.interface.class_labels.copies import in_words, worth_of_copies
+from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_classes
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -153,10 +153,10 @@ def classify(
 
     fitted = partial(_best_fit, winner, data, options | {"progress": progress})
     result = fitted(given)
-    worth = None if is_interrupted(result) else worth_of_copies(result)
-    if worth is not None:
-        result = fitted(given._replace(worth=worth))
-        reason += f"; {in_words(worth, data)}"
+    worker_weights = None if is_interrupted(result) else copy_discounts(result)
+    if worker_weights is not None:
+        result = fitted(given._replace(worker_weights=worker_weights))
+        reason += f"; {in_words(worker_weights, data)}"
     reason += about_deviating(result.model, data)
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
@@ -207,10 +207,10 @@ def _best_fit(
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
-    worth = None if is_interrupted(result) else worth_of_copies(result)
-    if worth is None:
+    worker_weights = None if is_interrupted(result) else copy_discounts(result)
+    if worker_weights is None:
         return result
-    again = infer_classes(data, worth=worth, **options)
+    again = infer_classes(data, worker_weights=worker_weights, **options)
     row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
     table = pd.DataFrame(
         [
@@ -218,7 +218,7 @@ def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
             row | {"kind": "copies discounted", "seconds": again.seconds, "chosen": True},
         ]
     )
-    return replace(again, chosen=Chosen(table, in_words(worth, data)))
+    return replace(again, chosen=Chosen(table, in_words(worker_weights, data)))
 
 
 def _are_rows(labels: list[Any]) -> bool:

@@ -20,7 +20,7 @@ _MIN_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
 _LESS, _MAX_NAMED = 0.9, 5
 
 
-def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
+def copy_discounts(result: Fitted) -> tuple[float, ...] | None:
     """The number of independent workers that each worker counts as; None if nobody copies.
 
     Discounted answers must explain the features better than full ones, by strong evidence
@@ -33,21 +33,23 @@ def worth_of_copies(result: Fitted) -> tuple[float, ...] | None:
         A fit to class labels with independent workers.
     """
     discounted, by_features, _ = discounts_of(result)
-    if (discounted.worth > _LESS).all():
+    if (discounted.worker_weights > _LESS).all():
         return None
     q = np.asarray(result.probabilities)
     if by_features is None:
         is_better = weight_of_copies(discounted, q) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
-    return tuple(discounted.worth.tolist()) if is_better else None
+    return tuple(discounted.worker_weights.tolist()) if is_better else None
 
 
-def in_words(worth: tuple[float, ...], data: CrowdData) -> str:
+def in_words(worker_weights: tuple[float, ...], data: CrowdData) -> str:
     """A sentence about the workers who count less than one, in ascending order."""
-    order = np.argsort(worth)
-    copies = [who for who in order if worth[who] <= _LESS][:_MAX_NAMED]
-    named = ", ".join(f"{show(data.worker_ids[who])} as {worth[who]:.2f}" for who in copies)
+    order = np.argsort(worker_weights)
+    copies = [who for who in order if worker_weights[who] <= _LESS][:_MAX_NAMED]
+    named = ", ".join(
+        f"{show(data.worker_ids[who])} as {worker_weights[who]:.2f}" for who in copies
+    )
     return (
         "some workers agree more often than the classes explain, as copies do, and count as less "
         "than one worker: "

@@ -45,7 +45,7 @@ def infer_classes(
     dependent: bool = False,
     share: float | None = None,
     trusted: Iterable[Hashable] = (),
-    worth: Sequence[float] | None = None,
+    worker_weights: Sequence[float] | None = None,
     **options: Any,
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
@@ -80,9 +80,10 @@ def infer_classes(
         Workers who are always right, such as an expert; not allowed if dependent. Only priors that
         are learned are then tried, if any number of communities is above 0: the trusted labels show
         what the other workers have in common.
-    worth
+    worker_weights
         The number of independent workers that each of ``data.worker_ids`` counts as, such as the
-        ``worth`` of ``pooling.discount_copies``; 1 each by default. Not allowed if dependent.
+        ``worker_weights`` of ``pooling.discount_copies``; 1 each by default. Not allowed if
+        dependent.
     options
         Options of ``fit``. Defaults: the full batch, 200 epochs, a step size of 0.5 and a tolerance
         of 1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
@@ -94,8 +95,8 @@ def infer_classes(
     ValueError
         If there are no class labels, or known ones; if ``num_communities`` is empty, or a
         checkpoint is given with several numbers; if ``share`` is given without ``dependent``; if
-        ``dependent`` is given with other than two classes, ``trusted`` or ``worth``; and if a
-        trusted worker gave no label.
+        ``dependent`` is given with other than two classes, ``trusted`` or ``worker_weights``; and
+        if a trusted worker gave no label.
 
     Examples
     --------
@@ -116,9 +117,10 @@ def infer_classes(
     else:
         warn_of_guesses(data)
     if dependent:
-        if worth is not None:
+        if worker_weights is not None:
             raise ValueError(
-                "worth requires workers who err independently: leave out worth, or dependent=True"
+                "worker_weights requires workers who err independently: leave out worker_weights, "
+                "or dependent=True"
             )
         if codes:
             raise ValueError(
@@ -146,7 +148,7 @@ def infer_classes(
     if codes and any(num_communities):  # trusted labels suffice to learn how the others err
         num_communities = [number for number in num_communities if number]
     return best_first(
-        partial(_fit_workers, data, Workers(number, worth, codes), DEFAULTS | options)
+        partial(_fit_workers, data, Workers(number, worker_weights, codes), DEFAULTS | options)
         for number in num_communities
     )[0]
 

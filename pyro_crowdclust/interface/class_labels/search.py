@@ -19,13 +19,13 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling.comparison import (
-    errors_of_the_luckiest,
+    critical_value,
     gain_by_a_part,
     is_clearly_better,
 )
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.results import Chosen, read_at
-from pyro_crowdclust.training import whole
+from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -159,7 +159,7 @@ class ClassSearch:
             with WaitingInterrupt() as interrupt:
                 seed = self._options["seed"]
                 starts = [WorkersStart(seen, self._workers, seed) for seen, _ in self._parts]
-            if interrupt.heard:
+            if interrupt.received:
                 raise KeyboardInterrupt
             bar = tqdm(self._candidates, disable=not progress, unit="candidate")
             for candidate in bar:
@@ -176,7 +176,7 @@ class ClassSearch:
         own, of_others = [], []
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
-            result = whole(candidate.fit(seen, options, self._workers))
+            result = completed(candidate.fit(seen, options, self._workers))
             read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
@@ -186,7 +186,7 @@ class ClassSearch:
 
     def _winner(self) -> tuple[ClassTrial, str]:
         alone, *others = self.trials
-        telling = [one for one in others if self._tells(one, alone)]
+        telling = [one for one in others if self._exceeds_chance(one, alone)]
         best = max(telling, key=lambda trial: trial.score, default=alone)
         reason = "no candidate with features predicts held-out labels clearly better than chance"
         if not others:
@@ -201,12 +201,12 @@ class ClassSearch:
             reason += f"; {tried} had been tried when this was interrupted"
         return best, reason
 
-    def _tells(self, trial: ClassTrial, alone: ClassTrial) -> bool:
+    def _exceeds_chance(self, trial: ClassTrial, alone: ClassTrial) -> bool:
         """Whether a candidate predicts held-out labels better than the labels alone do."""
         number = len(alone.by_item)
         if number < _MIN_ITEMS:
             return (trial.score - alone.score) * (number + _MISLED) > _MIN_GAIN
-        return tells(trial.as_fitted, alone.by_item, len(self.trials) - 1)
+        return exceeds_chance(trial.as_fitted, alone.by_item, len(self.trials) - 1)
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
         """The table of trials, with the reason and the score of the labels alone."""
@@ -236,13 +236,13 @@ def _of_others(
     return (found.sum(2) - own) / (number - 1) if number > 1 else own
 
 
-def tells(
+def exceeds_chance(
     found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"], num_candidates: int
 ) -> bool:
-    """Whether a candidate tells of held-out labels what chance does not.
+    """Whether a candidate predicts held-out labels better than chance.
 
     With ``d_i = p(labels of i) / p_0(labels of i) - 1``, where p_0 knows the labels of others
-    alone, the mean of d is above ``errors_of_the_luckiest(C)`` standard errors, C the number of
+    alone, the mean of d is above ``critical_value(C)`` standard errors, C the number of
     candidates. Where features tell nothing the expectation of d is 0 however sure a candidate is of
     itself, while ``log p / p_0`` is below 0 also where it is right oftener than chance, but too
     sure (``gain_by_a_part``). The largest d, a fiftieth of them, count as the largest of the
@@ -260,14 +260,14 @@ def tells(
     Examples
     --------
     >>> even, surely = np.full(80, np.log(0.5)), np.log([0.99] * 60 + [0.01] * 20)
-    >>> bool(surely.mean() < even.mean()), tells(surely, even, 1)  # right three times in four
+    >>> bool(surely.mean() < even.mean()), exceeds_chance(surely, even, 1)  # right in 3 of 4
     (True, True)
-    >>> tells(surely[40:], even[40:], 1)  # every other time
+    >>> exceeds_chance(surely[40:], even[40:], 1)  # every other time
     False
     """
     gain = gain_by_a_part(found, alone)
     gain = np.minimum(gain, np.quantile(gain, 1 - _LARGEST, method="lower"))
-    return is_clearly_better(gain, np.zeros_like(gain), errors_of_the_luckiest(num_candidates))
+    return is_clearly_better(gain, np.zeros_like(gain), critical_value(num_candidates))
 
 
 class WorkersStart:

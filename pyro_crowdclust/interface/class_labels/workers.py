@@ -18,7 +18,7 @@ class Workers(NamedTuple):
     num_communities
         Number of communities of workers, whose confusion matrices are learned; 0: workers have a
         prior that is not learned.
-    worth
+    worker_weights
         The number of independent workers that each counts as; None: 1 each.
     trusted
         Codes of the workers who are always right.
@@ -32,13 +32,15 @@ class Workers(NamedTuple):
     """
 
     num_communities: int = 1
-    worth: Sequence[float] | None = None
+    worker_weights: Sequence[float] | None = None
     trusted: tuple[int, ...] = ()
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
-        found: ClassAnnotators = ConfusionMatrices(*size, worth=self.worth)
+        found: ClassAnnotators = ConfusionMatrices(*size, worker_weights=self.worker_weights)
         if self.num_communities:
-            found = CommunityConfusion(*size, self.num_communities, worth=self.worth)
+            found = CommunityConfusion(
+                *size, self.num_communities, worker_weights=self.worker_weights
+            )
         return TrustedWorkers(found, self.trusted) if self.trusted else found

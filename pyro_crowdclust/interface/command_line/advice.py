@@ -165,13 +165,13 @@ def _check_order(result: Fitted) -> str:
 
 def _answers_are_used(result: Fitted) -> bool:
     """Whether the clusters were learned from the answers, too, as the choice has decided."""
-    return result.chosen is None or result.chosen.hears
+    return result.chosen is None or result.chosen.uses_answers
 
 
 def _are_few(result: Fitted) -> bool:
     """Whether there are too few answers about pairs to hold some out in the choice of the model."""
     chosen, data = result.chosen, result.data
-    if chosen is None or "hears" not in chosen.table or chosen.chance is not None:
+    if chosen is None or "uses_answers" not in chosen.table or chosen.chance is not None:
         return False
     return data.answers is not None and data.known is None and data.links is None
 

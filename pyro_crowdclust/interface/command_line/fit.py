@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.command_line.fit_folder import FILES, RESULT, SET
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
 from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_features
 from pyro_crowdclust.interface.command_line.summary import TABLES, has_clusters, tables
-from pyro_crowdclust.results.text import whom_to_believe
+from pyro_crowdclust.results.text import most_and_least_reliable
 from pyro_crowdclust.training import Ending, is_interrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
@@ -55,7 +55,7 @@ def _fit(options: Namespace, model: CommandModel) -> int:
         _write(result, settings, options.out)
     if not options.quiet:
         print(_summary(result, options.out))
-    if interrupt.heard or is_interrupted(result):
+    if interrupt.received or is_interrupted(result):
         return 130
     return 3 if Ending.NOT_FINITE.is_of(result.stop_reason) else 0
 
@@ -134,7 +134,7 @@ def _absolute(path: Path | None) -> str | None:
 def _summary(result: Fitted, folder: Path) -> str:
     lines = [repr(result)]
     if not has_clusters(result):
-        lines.append(whom_to_believe(tables(result)["workers"]["accuracy"]))
+        lines.append(most_and_least_reliable(tables(result)["workers"]["accuracy"]))
     if result.chosen is not None:
         lines.append(f"model: {result.chosen.winner}; {result.chosen.reason}")
     lines += [f"advice: {sentence}" for sentence in advice(result)]

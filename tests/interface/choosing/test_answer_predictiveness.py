@@ -76,7 +76,7 @@ def test_answers_that_do_not_tell_each_other_either_change_no_cluster():
     guessed = torch.from_numpy(rng.integers(0, 2, data.num_pairs)).double()
     data = data.with_parts(answers=dataclasses.replace(data.answers, label=guessed))
     result = small(data, 2, forms=1).fit(progress=False)
-    assert not result.chosen.hears
+    assert not result.chosen.uses_answers
     assert not (result.chosen.table["features"] == "nothing").any()
 
 

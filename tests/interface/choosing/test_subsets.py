@@ -59,7 +59,7 @@ def test_all_copies_count_where_few_rows_are_different_and_people_were_asked():
     assert distinct_items(said) is said
     result = small(said, 3, forms=1).fit(num_starts=1, progress=False)
     assert clustering_accuracy(kinds, result.assignments) == 1
-    assert result.chosen.hears
+    assert result.chosen.uses_answers
     # Without answers, and among as many rows as can tell each other, each counts once.
     assert distinct_items(CrowdData(rows)).num_items == 3
     others = np.repeat(np.random.default_rng(0).normal(size=(20, 2)), 3, axis=0)

@@ -83,20 +83,22 @@ def test_workers_who_copy_count_less(monkeypatch, tmp_path):
     labels = pd.DataFrame({"item": item, "worker": named, "label": NAMES[says.ravel()]})
     result = classify(features, labels, **QUICK)
     assert "as copies do, and count as less than one worker: 'one' as 0." in result.chosen.reason
-    worth = result.model.annotators.worth
-    assert {name for name, one in zip(result.data.worker_ids, worth, strict=True) if one < 0.5} == {
-        *("one", *"xy")
-    }
+    worker_weights = result.model.annotators.worker_weights
+    assert {
+        name for name, one in zip(result.data.worker_ids, worker_weights, strict=True) if one < 0.5
+    } == {*("one", *"xy")}
     found = result.class_probabilities.idxmax(axis=1).to_numpy()
     assert np.mean(found == NAMES[kind]) > np.mean(NAMES[says[:, 0]] == NAMES[kind]) + 0.05
     result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit", data=result.data)
-    assert torch.equal(loaded.model.annotators.worth, worth)
+    assert torch.equal(loaded.model.annotators.worker_weights, worker_weights)
     more = pd.DataFrame({"item": [0, 1], "worker": ["new"] * 2, "label": NAMES[kind[:2]]})
     updated = result.update(labels=more, epochs=2)
-    after = dict(zip(updated.data.worker_ids, updated.model.annotators.worth.tolist(), strict=True))
+    after = dict(
+        zip(updated.data.worker_ids, updated.model.annotators.worker_weights.tolist(), strict=True)
+    )
     assert after.pop("new") == 1
-    assert after == dict(zip(result.data.worker_ids, worth.tolist(), strict=True))
+    assert after == dict(zip(result.data.worker_ids, worker_weights.tolist(), strict=True))
 
 
 def test_classes_may_have_any_shape():
@@ -436,7 +438,7 @@ def test_copies_are_discounted_without_features_too(num_copies, tmp_path):
     if num_copies == 1:
         assert result.chosen is None
         return
-    np.testing.assert_allclose(result.model.annotators.worth[:3], 1 / 3, atol=0.05)
+    np.testing.assert_allclose(result.model.annotators.worker_weights[:3], 1 / 3, atol=0.05)
     assert result.chosen.reason.startswith("some workers agree more often than the classes explain")
     assert result.chosen.winner == "copies discounted on none, 2 components"
     result.save(tmp_path / "fit")
@@ -448,7 +450,7 @@ def test_copies_are_discounted_without_features_too(num_copies, tmp_path):
     more = {"item": [0, 1], "worker": ["new", 0], "label": [0, 1]}
     labels["worker"] = labels["worker"].astype(object)
     updated = result.update(labels=more)
-    assert updated.model.annotators.worth[-1] == 1
+    assert updated.model.annotators.worker_weights[-1] == 1
     assert updated.chosen is result.chosen
 
 

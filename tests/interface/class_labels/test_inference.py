@@ -136,8 +136,10 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
         infer_classes(data, num_communities=2)
     with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
         infer_classes(data, dependent=True, share="10%")
-    with pytest.raises(ValueError, match="worth requires workers who err independently: leave out"):
-        infer_classes(data, dependent=True, worth=[1.0, 1.0])
+    with pytest.raises(
+        ValueError, match="worker_weights requires workers who err independently: leave out"
+    ):
+        infer_classes(data, dependent=True, worker_weights=[1.0, 1.0])
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [0, 1]}
@@ -166,7 +168,9 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     assert log_loss(calibrated.to_numpy(), truth) < log_loss(result.probabilities, truth)
 
 
-def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, log=digamma) -> float:
+def held_out_by_a_loop(
+    result: Fitted, worker_weights: np.ndarray, temperature: float, log=digamma
+) -> float:
     labels = full_batch(result.data).class_labels
     plain = dataclasses.replace(result, guide=result.guide.read_at(1.0, moderated=False))
     q = plain.probabilities
@@ -179,12 +183,12 @@ def held_out_by_a_loop(result: Fitted, worth: np.ndarray, temperature: float, lo
     for i, j, a in answers:
         log_q = np.log(q[i])
         for _, other, said in (answer for answer in answers if answer[0] == i):
-            log_q -= worth[other] * log_answers[other, said]
+            log_q -= worker_weights[other] * log_answers[other, said]
             if other != j:
-                counted = worth[other] * q[i]
+                counted = worker_weights[other] * q[i]
                 row = log(alpha[other].sum(1) - counted)  # of means where log is the logarithm
-                log_q += worth[other] * (log(alpha[other, :, said] - counted) - row)
-        others, counted = temper(np.exp(log_q)[None], temperature)[0], worth[j] * q[i]
+                log_q += worker_weights[other] * (log(alpha[other, :, said] - counted) - row)
+        others, counted = temper(np.exp(log_q)[None], temperature)[0], worker_weights[j] * q[i]
         share = (alpha[j, :, a] - counted) / (alpha[j].sum(1) - counted)
         total += np.log(others @ share)
     return total / len(labels)
@@ -204,13 +208,13 @@ def test_log_likelihood_of_held_out_labels_is_that_of_a_loop(correlated):
 def test_answers_that_count_in_part_are_left_out_by_that_part(
     correlated, temperature, moderated, log
 ):
-    worth = np.linspace(0.3, 1.0, 9)
-    model = DawidSkene(ConfusionMatrices(9, 2, worth=tuple(worth)))
+    worker_weights = np.linspace(0.3, 1.0, 9)
+    model = DawidSkene(ConfusionMatrices(9, 2, worker_weights=tuple(worker_weights)))
     found = fit(
         *(model, ClassLabelGuide(model, moderated=moderated), correlated[1].data),
         **{"epochs": 3, "batch_size": None, "progress": False, "dtype": torch.float64},
     )
-    expected = held_out_by_a_loop(found, worth, temperature, log)
+    expected = held_out_by_a_loop(found, worker_weights, temperature, log)
     assert HeldOutLabels.of(found).log_likelihood(temperature) == pytest.approx(expected, abs=1e-9)
     with pytest.raises(ValueError, match="answers count in part where workers copy each other"):
         draw_classes(found)

@@ -1,4 +1,4 @@
-"""Whether a candidate tells of labels that were held out."""
+"""Whether a candidate predicts held-out labels better than chance."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from pyro_crowdclust.interface.class_labels.search import (
     ClassSearch,
     ClassTrial,
     _of_others,
-    tells,
+    exceeds_chance,
 )
 
 EVEN = np.full(100, np.log(0.5))
@@ -22,17 +22,17 @@ def predictions(sureness, share_right, seed):
 
 @pytest.mark.parametrize("sureness", [0.6, 0.99])
 @pytest.mark.parametrize("num_candidates", [1, 6])
-def test_chance_seldom_tells(sureness, num_candidates):
+def test_chance_seldom_exceeds_itself(sureness, num_candidates):
     found = (predictions(sureness, 0.5, seed) for seed in range(1000))
-    told = [tells(one, EVEN, num_candidates) for one in found]
+    told = [exceeds_chance(one, EVEN, num_candidates) for one in found]
     level = 0.05 / num_candidates
     assert np.mean(told) < level + 3 * np.sqrt(level / 1000)
 
 
-def test_who_is_right_oftener_than_chance_tells_however_sure():
+def test_who_is_right_oftener_than_chance_exceeds_it_however_sure():
     found = predictions(0.999, 0.75, seed=0)
     assert found.mean() < EVEN.mean()
-    assert tells(found, EVEN, 6)
+    assert exceeds_chance(found, EVEN, 6)
 
 
 def test_one_item_of_many_labels_does_not_outweigh_all_others():
@@ -42,7 +42,7 @@ def test_one_item_of_many_labels_does_not_outweigh_all_others():
     found[0], several[0] = np.log(0.5), np.log(0.5) - 8  # 3,000 times as likely
     gain = np.expm1(found - several)
     assert gain.mean() < 2 * gain.std() / np.sqrt(100)
-    assert tells(found, several, 6)
+    assert exceeds_chance(found, several, 6)
 
 
 def sure(number, *sharpness, share_right=1.0):
@@ -101,7 +101,7 @@ def test_of_few_items_a_gain_is_enough():
     alone = ClassTrial(ClassCandidate("none", "labels alone", None), even, even, 0.0)
     right, guess = (sure(6, 1.0, 0.35, 0.2, share_right=share) for share in (0.8, 0.6))
     others = [guess] * 6
-    assert not tells(right.as_fitted, even[0], 7)
+    assert not exceeds_chance(right.as_fitted, even[0], 7)
     assert searched(alone, right, *others)[0] is right
     assert searched(alone, *others)[0] is alone
 

@@ -116,7 +116,7 @@ def test_features_that_do_not_show_what_the_crowd_sees():
     noise = np.random.default_rng(0).normal(size=(120, 2))
     result = chosen(noise, seen, 2, 4)
     sentences = advice(result)
-    assert result.chosen.hears
+    assert result.chosen.uses_answers
     assert any("show little of what the crowd sees" in sentence for sentence in sentences)
     assert not any("guess" in sentence or "alone" in sentence for sentence in sentences)
 
@@ -126,7 +126,7 @@ def test_answers_that_are_not_heard_are_always_spoken_of():
     """Whatever else there is to say: as the choice has decided, not as figures are compared."""
     few = simulate_pairs(FINE % 3, [0.9], [0.9], pairs_per_worker=100, items=range(30), seed=0)
     result = chosen(FEATURES, few, 2)
-    assert not result.chosen.hears
+    assert not result.chosen.uses_answers
     for chance in (-9.0, -0.7, 0.0):
         other = dataclasses.replace(result.chosen, chance=chance)
         sentences = advice(dataclasses.replace(result, chosen=other))
