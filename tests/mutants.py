@@ -56,6 +56,7 @@ CORE = {
     "pyro_crowdclust/inference": [_BOUNDS, "tests/inference", "tests/guides"],
     "pyro_crowdclust/inference/importance.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
+        "tests/guides/test_structured.py",
     ],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
     "pyro_crowdclust/inference/answer_evidence.py": [
@@ -67,8 +68,8 @@ CORE = {
     ],
     "pyro_crowdclust/distributions/plates.py": ["tests/training/test_elbo.py"],
     "pyro_crowdclust/distributions/priors.py": ["tests/callbacks/test_learned_prior.py"],
-    "pyro_crowdclust/distributions/row_sites.py": ["tests/models/test_deep_latent_mixture.py"],
-    "pyro_crowdclust/distributions/rows.py": ["tests/models/test_deep_latent_mixture.py"],
+    "pyro_crowdclust/distributions/row_sites.py": ["tests/guides/test_structured.py"],
+    "pyro_crowdclust/distributions/rows.py": ["tests/guides/test_structured.py"],
     "pyro_crowdclust/distributions/draws.py": ["tests/diagnostics"],
     "pyro_crowdclust/distributions/at_mean.py": [
         *(_BOUNDS, "tests/distributions", "tests/training/test_elbo.py"),
@@ -153,6 +154,7 @@ CORE = {
     ],
     "guides/amortized.py": [
         *("tests/guides/test_amortized.py", "tests/callbacks/test_merge_moves.py"),
+        "tests/callbacks/test_rate_moves.py",
         *("tests/inference/test_loss_terms.py", "tests/starts/test_taught.py"),
     ],
     "guides/assignment_sums.py": ["tests/distributions/test_assignments.py"],
@@ -160,6 +162,7 @@ CORE = {
     "guides/pair_evidence.py": ["tests/guides/test_pair_evidence.py"],
     "guides/structured.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
+        "tests/guides/test_structured.py",
     ],
     "guides/two_way.py": ["tests/models/test_two_way_mixture.py"],
     "guides/pair_regression.py": ["tests/models/test_pair_regression.py"],
@@ -179,6 +182,7 @@ CORE = {
     "models/dawid_skene.py": ["tests/models/test_dawid_skene.py"],
     "models/deep_latent_mixture.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
+        "tests/guides/test_structured.py",
     ],
     "models/latent_trait.py": ["tests/annotators/test_item_trait.py"],
     "models/logresp.py": ["tests/models/test_logresp.py"],
@@ -249,6 +253,7 @@ CORE = {
     "pyro_crowdclust/pooling/soft_answers.py": ["tests/pooling/test_soft_answers.py"],
     "pyro_crowdclust/mixture": [
         *("tests/mixture/test_components.py", "tests/callbacks/test_learned_prior.py"),
+        *("tests/mixture/test_gaussian.py", "tests/mixture/test_mixed.py"),
         "tests/mixture/test_tails.py",
     ],
     "pyro_crowdclust/mixture/checks.py": [
@@ -258,6 +263,7 @@ CORE = {
     "pyro_crowdclust/mixture/collapsed.py": ["tests/mixture/test_collapsed.py"],
     "pyro_crowdclust/mixture/components.py": [
         *("tests/mixture/test_components.py", "tests/mixture/test_gaps.py"),
+        *("tests/mixture/test_gaussian.py", "tests/mixture/test_mixed.py"),
     ],
     "pyro_crowdclust/mixture/memory.py": ["tests/mixture/test_memory.py"],
     "pyro_crowdclust/mixture/nearness.py": ["tests/callbacks/test_nearby_owners.py"],

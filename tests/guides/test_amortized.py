@@ -7,170 +7,46 @@ import itertools
 import math
 
 import numpy as np
-import pyro
 import pytest
-import scipy.stats
 import torch
 from pyro import poutine
-from pyro.infer import TraceEnum_ELBO
-from torch import Tensor, nn
+from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.callbacks import RateMoves
-from pyro_crowdclust.distributions import ConjugatePrior, PointEstimate
-from pyro_crowdclust.distributions.at_mean import Point
-from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
-from pyro_crowdclust.families import REGISTRY, Beta, GaussianParameters, Moments
+from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
 from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
-from pyro_crowdclust.minibatches import (
-    Batch,
-    MinibatchSampler,
-    SinglePairs,
-    answered_batch,
-    full_batch,
-)
+from pyro_crowdclust.minibatches import MinibatchSampler, SinglePairs, full_batch
 from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.starts import MixtureStart
 
-from ..crowds import added_to_loss, amortized_pair, crowd, message_passing_pair, quiet_fit
-from ..oracles import is_conjugate_prior, log_density, random_covariance, random_natural
+from ..amortized_twin import (
+    NUM_ITEMS,
+    STOCK,
+    answers,
+    answers_term,
+    bernoulli_emission,
+    elbo,
+    items_term,
+    latent,
+    log_answer,
+    log_prior,
+    normal_emission,
+    numpy_of,
+    probabilities,
+    problem,
+)
+from ..crowds import added_to_loss, crowd
 from ..problems import (
     DIM,
     NUM_CLUSTERS,
     NUM_FEATURES,
-    NUM_WORKERS,
     normal_problem,
     some_batch,
-    some_model,
     weighted,
     without_answers,
 )
-
-NUM_ITEMS = 5
-# At the mean of z no site is enumerated.
-STOCK = TraceEnum_ELBO(max_plate_nesting=1, strict_enumeration_warning=False)
-
-
-def normal_emission() -> Emission:
-    return NormalEmission(SkipMLP((DIM, 6, NUM_FEATURES)), NUM_FEATURES)
-
-
-def bernoulli_emission() -> Emission:
-    return BernoulliEmission(SkipMLP((DIM, 6, NUM_FEATURES)))
-
-
-def problem(
-    make_emission=normal_emission, scale: float = 0.4, **options: object
-) -> tuple[AmortizedGuide, Batch]:
-    """Points and networks anywhere; binary features, so that either emission takes them."""
-    model = some_model(make_emission())
-    recognition = AmortizedRecognition((NUM_FEATURES, 6, 5), DIM, NUM_CLUSTERS, scale)
-    guide = AmortizedGuide(model, recognition, **options)
-    for parameter in [*recognition.parameters(), *model.emission.parameters()]:
-        nn.init.normal_(parameter, std=0.4)
-    guide.points["weights"].set_value(torch.randn(NUM_CLUSTERS).softmax(-1))
-    means = torch.randn(NUM_CLUSTERS, DIM)
-    covariances = random_covariance(NUM_CLUSTERS, dim=DIM)
-    guide.points["components"].set_value(GaussianParameters(means, covariances))
-    for name in ("sensitivity", "specificity"):
-        guide.points[name].set_value(0.2 + 0.7 * torch.rand(NUM_WORKERS))
-    return guide, some_batch(torch.rand(NUM_ITEMS, NUM_FEATURES).round())
-
-
-def elbo(guide: AmortizedGuide, batch: Batch) -> float:
-    return -STOCK.loss(guide.model, guide, batch)
-
-
-def numpy_of(value: object) -> np.ndarray:
-    return np.asarray(value.detach())
-
-
-def probabilities(guide: AmortizedGuide, batch: Batch) -> np.ndarray:
-    """q(z | o) from the layers of the network."""
-    net = guide.recognition
-    return numpy_of(net.logits(net.trunk(batch.features)).softmax(-1))
-
-
-def latent(guide: AmortizedGuide, features: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviations of q(x | z = k, o), item by item from the layers."""
-    net = guide.recognition
-    hidden = net.hidden(net.trunk(features)) + net.assignment.weight[:, k]
-    shift, raw = net.moments(hidden.relu()).chunk(2, -1)
-    return numpy_of(net.skip(features) + shift), numpy_of(net.initial_scale * raw.exp())
-
-
-def log_emission(guide: AmortizedGuide, x: np.ndarray, features: Tensor) -> float:
-    """log p(o | x) of one item."""
-    emission, o = guide.model.emission, numpy_of(features)
-    output = numpy_of(emission.network(torch.tensor(x)))
-    if isinstance(emission, NormalEmission):
-        scale = numpy_of(emission.log_scale.exp()) + 1e-3
-        return scipy.stats.norm.logpdf(o, output, scale).sum()
-    return scipy.stats.bernoulli.logpmf(o, scipy.special.expit(output)).sum()
-
-
-def items_term(guide: AmortizedGuide, batch: Batch, noise: np.ndarray) -> float:
-    """sum_i w_i sum_k q_ik (log pi_k / q_ik + E[log N(x | k) / q(x | k, o)] + log p(o | x_ik))."""
-    q = probabilities(guide, batch)
-    weights = numpy_of(guide.points["weights"].value())
-    means, covariances = (numpy_of(part) for part in guide.points["components"].value())
-    total = 0.0
-    for k in range(NUM_CLUSTERS):
-        of_items = latent(guide, batch.features, k)
-        component = scipy.stats.multivariate_normal(means[k], covariances[k])
-        for i, weight in enumerate(batch.item_weight.tolist()):
-            mean, scale = (part[i] for part in of_items)
-            expected = component.logpdf(mean)
-            expected -= np.trace(np.linalg.solve(covariances[k], np.diag(scale**2))) / 2
-            entropy = np.log(scale).sum() + DIM * (1 + math.log(2 * math.pi)) / 2
-            score = math.log(weights[k]) - math.log(q[i, k]) + expected + entropy
-            score += log_emission(guide, mean + scale * noise[k, i], batch.features[i])
-            total += weight * q[i, k] * score
-    return total
-
-
-def log_answer(guide: AmortizedGuide, worker: int, label: float, same: bool) -> float:
-    name = "sensitivity" if same else "specificity"
-    right = guide.points[name].value()[worker].item()
-    return math.log(right if bool(label) == same else 1 - right)
-
-
-def answers(batch: Batch) -> list[tuple[int, int, int, float, float]]:
-    columns = (batch.left, batch.right, batch.worker, batch.label, batch.pair_weight)
-    return list(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def answers_term(guide: AmortizedGuide, batch: Batch) -> float:
-    """sum_ij w_ij E_q[log p(L_ij | z_i, z_j)]."""
-    q, total = probabilities(guide, batch), 0.0
-    for i, j, worker, label, weight in answers(batch):
-        agree = sum(q[i, k] * q[j, k] for k in range(NUM_CLUSTERS))
-        total += weight * agree * log_answer(guide, worker, label, same=True)
-        total += weight * (1 - agree) * log_answer(guide, worker, label, same=False)
-    return total
-
-
-def log_prior(guide: AmortizedGuide) -> float:
-    """Of everything but the weights, which stay at maximum likelihood; of rates in the logits."""
-    priors = guide.model.priors()
-    means, covariances = (part.detach() for part in guide.points["components"].value())
-    total = sum(
-        log_density(
-            priors["components"].family,
-            priors["components"].natural_parameters[k],
-            GaussianParameters(means[k], covariances[k]),
-        )
-        for k in range(NUM_CLUSTERS)
-    )
-    for name in ("sensitivity", "specificity"):
-        for eta, rate in zip(
-            priors[name].natural_parameters, guide.points[name].value().detach(), strict=True
-        ):
-            total += log_density(priors[name].family, eta, rate) + math.log(rate * (1 - rate))
-    return total
 
 
 @pytest.mark.parametrize("make_emission", [normal_emission, bernoulli_emission])
@@ -285,49 +161,6 @@ def test_minibatches_average_to_the_full_bound(blocks):
     assert average == pytest.approx(elbo(guide, whole), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", REGISTRY)
-def test_point_estimates_make_the_round_trip(name):
-    family = REGISTRY[name]
-    plate = 4
-    if not is_conjugate_prior(family):
-        return
-    size = family.unconstrained_size
-    prior = ConjugatePrior(family, random_natural(family, plate), plate)
-    point = PointEstimate(prior)
-    value = family.sample(prior.natural_parameters)
-    point.set_value(value)
-    assert point.unconstrained.shape == (plate, size)
-    torch.testing.assert_close(tuple(point.value()), tuple(value), rtol=1e-8, atol=1e-10)
-    torch.testing.assert_close(
-        point.statistics(), family.sufficient_statistics(value), rtol=1e-8, atol=1e-8
-    )
-    anywhere = nn.init.normal_(point.unconstrained)
-    again = family.to_unconstrained(point.value())
-    torch.testing.assert_close(
-        family.sufficient_statistics(family.from_unconstrained(again)),
-        family.sufficient_statistics(family.from_unconstrained(anywhere)),
-    )
-    assert point.statistics().isfinite().all()
-
-
-@pytest.mark.parametrize("maximum_a_posteriori", [True, False])
-def test_the_site_of_a_point_estimate(maximum_a_posteriori):
-    family = Beta()
-    prior = ConjugatePrior(family, family.natural(torch.tensor(3.0), torch.tensor(2.0)), 2)
-    point = PointEstimate(prior, maximum_a_posteriori)
-    rates = torch.tensor([0.9, 0.3])
-    point.set_value(rates)
-    with pyro.plate("workers", 2):
-        site = point.distribution()
-        assert isinstance(site, Point)
-        value = pyro.sample("rate", site)
-    torch.testing.assert_close(value, torch.stack([rates.log(), (1 - rates).log()], -1))
-    expected = -(rates * (1 - rates)).log()
-    if not maximum_a_posteriori:
-        expected = torch.tensor(scipy.stats.beta(3, 2).logpdf(rates.numpy()))
-    torch.testing.assert_close(site.log_prob(value), expected)
-
-
 def test_an_amortized_fit_learns():
     """On clear clouds, from a start that knows the partition, the bound goes up."""
     guide, batch = problem()
@@ -394,48 +227,6 @@ def test_an_emptied_cluster_has_no_weight_and_no_items():
     torch.testing.assert_close(guide.points["weights"].value().detach(), weights / weights.sum())
     for part, before in zip(guide.points["components"].value(), components, strict=True):
         assert torch.equal(part, before)
-
-
-def expected_rates(
-    same: np.ndarray, batch: Batch, prior: list[list[float]]
-) -> dict[str, np.ndarray]:
-    """Posterior means, answer by answer; the prior's pseudo-counts are those of each rate."""
-    num_workers = int(batch.worker.max()) + 1
-    right, wrong = (np.repeat(one, num_workers, 1) for one in np.array(prior).T[..., None])
-    all_of = right + wrong
-    for s, worker, label in zip(same, batch.worker.tolist(), batch.label.tolist(), strict=True):
-        right[:, worker] += s * label, (1 - s) * (1 - label)
-        all_of[:, worker] += s, 1 - s
-    return dict(zip(("sensitivity", "specificity"), right / all_of, strict=True))
-
-
-def test_rates_move_to_their_posterior_means():
-    guide, batch = problem()
-    same = torch.rand(batch.num_pairs)
-    guide.set_rates(same, batch)
-    for name, expected in expected_rates(same.numpy(), batch, [[2.0, 1.0], [1.5, 0.7]]).items():
-        np.testing.assert_allclose(guide.workers().rates[name].mean, expected, rtol=1e-12)
-
-
-def test_after_an_epoch_rates_follow_the_clusters():
-    data, guide = crowd(), amortized_pair()[1]
-    result = quiet_fit(guide.model, guide, data, epochs=2, callbacks=[RateMoves()])
-    batch = answered_batch(data).to(None, torch.float64)
-    q = result.guide.infer(batch).assignments.double()
-    same = (q[batch.left] * q[batch.right]).sum(-1)
-    for name, expected in expected_rates(same.numpy(), batch, [[1.0, 1.0], [1.0, 1.0]]).items():
-        np.testing.assert_allclose(result.workers[name], expected, rtol=1e-6)
-
-
-def test_without_answers_there_are_no_rates_to_move():
-    data = CrowdData(crowd().features)
-    result = quiet_fit(*amortized_pair(), data, epochs=1, callbacks=[RateMoves()])
-    np.testing.assert_allclose(result.guide.workers().rates["sensitivity"].mean, 0.8, atol=1e-3)
-
-
-def test_a_guide_without_rates_to_move_is_refused():
-    with pytest.raises(ValueError, match="MessagePassingGuide lacks one of them"):
-        quiet_fit(*message_passing_pair(), crowd(), epochs=1, callbacks=[RateMoves()])
 
 
 def has_gradient(*modules: nn.Module) -> bool:
