@@ -139,6 +139,7 @@ class PairRegressionGuide(ConjugateGuide):
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
                 logits = self._with_messages(prior, rates, labels, batch)
+            # Not before a step: the messages would be computed twice, and from another q(z).
             if is_training:
                 self._note(logits, batch)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):

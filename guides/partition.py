@@ -22,12 +22,11 @@ the ELBO are those of q.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyro
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_crowdclust.annotators import sample_rates
 from pyro_crowdclust.data import CrowdData
@@ -36,11 +35,11 @@ from pyro_crowdclust.distributions import (
     FullPlate,
     Point,
     WorkerSummary,
-    conjugate_posteriors,
     detached,
 )
 from pyro_crowdclust.families import Categorical, natural_at_mean
 from pyro_crowdclust.files import described
+from pyro_crowdclust.guides.gibbs import GibbsGuide
 from pyro_crowdclust.guides.named_buffers import NamedBuffers
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
@@ -65,7 +64,7 @@ def affordable_chains(num_pairs: int, max_chains: int) -> int:
 
 
 @described
-class PartitionGuide(nn.Module):
+class PartitionGuide(GibbsGuide):
     """q of the workers and of the looks of pairs, and posterior draws of the partition.
 
     Parameters
@@ -93,9 +92,9 @@ class PartitionGuide(nn.Module):
     torch.Size([20, 3])
     """
 
+    model: AnsweredPartition
     draws: Tensor
     hard_draws: Tensor
-    steps: Tensor
     replica_labels: Tensor
     replica_hard: Tensor
 
@@ -106,14 +105,11 @@ class PartitionGuide(nn.Module):
         num_draws: int = 100,
         num_chains: int = 1,
     ) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         priors = model.priors()
-        self.posteriors: Any = conjugate_posteriors(priors)
         self.num_chains, num_draws = num_chains, num_draws * num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(num_draws, 1))
         self.register_buffer("hard_draws", torch.zeros(num_draws, num_items, dtype=torch.int64))
-        self.register_buffer("steps", torch.tensor(0))
         number = num_chains * len(model.prior.powers)
         self.register_buffer("replica_labels", torch.arange(num_items).repeat(number, 1))
         self.register_buffer("replica_hard", torch.zeros(number, num_items, dtype=torch.int64))
@@ -124,7 +120,6 @@ class PartitionGuide(nn.Module):
             name: prior.family.expected_statistics(prior.natural_parameters)
             for name, prior in model.annotators.priors().items()
         }
-        self._all: Batch | None = None
 
     @property
     def _last(self) -> int:
@@ -149,11 +144,9 @@ class PartitionGuide(nn.Module):
         """The share of the draws in which each item is hard to recognize."""
         return self.hard_draws[: len(self.partition_draws())].double().mean(0)
 
-    @torch.no_grad()
-    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+    def _start(self, batch: Batch, generator: torch.Generator) -> None:
         """Begin with workers by Dawid and Skene's algorithm on pairs, and starts of the prior."""
-        self._all = full_batch(data)
-        workers = FirstWorkers(self.model, self.posteriors, self._all)
+        workers = FirstWorkers(self.model, self.posteriors, batch)
         self._begin(self.model.prior.start(workers, workers.pairs, generator))
 
     def _begin(self, starts: Sequence[ChainStart]) -> None:
@@ -190,7 +183,6 @@ class PartitionGuide(nn.Module):
         """Natural parameters of a site given each draw of the partition and of the looks."""
         return self.given[name]
 
-    @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
         """Sweeps of all replicas; the partition of the last replica of each chain is a draw."""
         evidence = PairEvidence(self.model, self.posteriors, batch)
@@ -233,9 +225,7 @@ class PartitionGuide(nn.Module):
             posterior.set_natural_parameters(posterior.natural_parameters + change)
 
     def forward(self, batch: Batch) -> None:
-        """Run the guide on a batch, as Pyro does; a step of training draws a partition first."""
-        if torch.is_grad_enabled():
-            self._draw(batch if self._all is None else self._all)
+        """Run the guide on a batch, as Pyro does, at the last draw of the partition."""
         with FullPlate("relations", len(self.model.looks.natural_parameters)):
             looks = pyro.sample("looks", self.posteriors["looks"].distribution())
         rates = detached(sample_rates(self.model.annotators, self.posteriors))

@@ -14,7 +14,6 @@ towards the draw.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pyro
 import torch
@@ -22,10 +21,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import DrawnShares, weight_of
-from pyro_crowdclust.data import CrowdData, Placements
-from pyro_crowdclust.distributions import Point, WorkerSummary, conjugate_posteriors
+from pyro_crowdclust.data import Placements
+from pyro_crowdclust.distributions import Point, WorkerSummary
 from pyro_crowdclust.files import described
-from pyro_crowdclust.minibatches import Batch, full_batch
+from pyro_crowdclust.guides.gibbs import GibbsGuide
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.models import SortedPartition
 from pyro_crowdclust.partitions import (
     Choices,
@@ -47,7 +47,7 @@ _POOLED = 5.0
 
 
 @described
-class SortedPartitionGuide(nn.Module):
+class SortedPartitionGuide(GibbsGuide):
     """q of the shares of spreads among workers, and posterior draws of the partition.
 
     Parameters
@@ -62,9 +62,9 @@ class SortedPartitionGuide(nn.Module):
         The number of chains.
     """
 
+    model: SortedPartition
     draws: Tensor
     rates: Tensor
-    steps: Tensor
     chain_labels: Tensor
     chain_spreads: Tensor
 
@@ -75,18 +75,14 @@ class SortedPartitionGuide(nn.Module):
         num_draws: int = 10,
         num_chains: int = 24,
     ) -> None:
-        super().__init__()
-        self.model = model
-        self.posteriors: Any = conjugate_posteriors(model.priors())
+        super().__init__(model)
         shape = num_draws, num_chains
         self.register_buffer("draws", torch.arange(num_items).repeat(*shape, 1))
         rates = torch.ones(*shape, model.annotators.num_workers, 2, 2, dtype=torch.float64)
         self.register_buffer("rates", rates)
-        self.register_buffer("steps", torch.tensor(0))
         self.register_buffer("chain_labels", self.draws[0].clone())
         spreads = torch.full((num_chains, model.annotators.num_workers), _CAREFUL)
         self.register_buffer("chain_spreads", spreads)
-        self._all: Batch | None = None
 
     @property
     def num_chains(self) -> int:
@@ -102,16 +98,14 @@ class SortedPartitionGuide(nn.Module):
         """Draws of the partition by all chains, those of the last steps."""
         return self.draws[: max(int(self.steps), 1)].flatten(0, 1)
 
-    @torch.no_grad()
-    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+    def _start(self, batch: Batch, generator: torch.Generator) -> None:
         """Run chains from random partitions until they have settled, and begin there."""
-        self._all = full_batch(data)
-        paged = self._all.paged_items
+        paged = batch.paged_items
         assert paged is not None  # as the model has checked
-        max_clusters = max(data.num_items // 2, 1)
+        max_clusters = max(batch.num_items // 2, 1)
         numbers = [min(_NUMBERS[i % len(_NUMBERS)], max_clusters) for i in range(self.num_chains)]
         drawn = [
-            torch.randint(number, (data.num_items,), generator=generator) for number in numbers
+            torch.randint(number, (batch.num_items,), generator=generator) for number in numbers
         ]
         self.chain_labels = torch.stack([paged.connections.split(labels) for labels in drawn])
         # An update may have brought workers since the guide was made.
@@ -162,7 +156,6 @@ class SortedPartitionGuide(nn.Module):
         pooled = counts.sum(1, keepdim=True) + 1
         return counts + _POOLED * pooled / pooled.sum(-1, keepdim=True) - 1
 
-    @torch.no_grad()
     def _draw(self, batch: Batch) -> None:
         paged = batch.paged_items
         assert paged is not None  # as the model has checked
@@ -175,9 +168,7 @@ class SortedPartitionGuide(nn.Module):
             self.model.prior.learn(self.labels, paged.connections, Choices())
 
     def forward(self, batch: Batch) -> None:
-        """Run the guide on a batch, as Pyro does; a step of training draws a partition first."""
-        if torch.is_grad_enabled():
-            self._draw(batch if self._all is None else self._all)
+        """Run the guide on a batch, as Pyro does, at the last draw of the partition."""
         pyro.sample("shares", self.posteriors["shares"].distribution())
         pyro.sample("z", Point(self.labels, torch.zeros((), dtype=torch.float64)))
 

@@ -170,6 +170,10 @@ CORE = {
         *("tests/models/test_dawid_skene.py", "tests/models/test_momresp.py"),
         "tests/models/test_logresp.py",
     ],
+    "guides/gibbs.py": [
+        *("tests/guides/test_partition.py", "tests/guides/test_partition_steps.py"),
+        "tests/guides/test_sorted_partition.py",
+    ],
     "guides/named_buffers.py": ["tests/guides/test_partition_steps.py"],
     "guides/partition.py": [
         *("tests/guides/test_partition.py", "tests/guides/test_partition_steps.py"),

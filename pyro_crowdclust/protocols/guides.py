@@ -115,6 +115,14 @@ class SupportsItemLogLikelihood(Protocol):
 
 
 @runtime_checkable
+class SupportsBeforeStep(Protocol):
+    """A guide with something to do once before every step of training, such as to draw."""
+
+    def before_step(self, batch: Batch) -> None:
+        """Prepare for a step on the batch; to run the guide then changes nothing."""
+
+
+@runtime_checkable
 class SupportsEpochs(Protocol):
     """A guide with something that is annealed during training."""
 

@@ -26,7 +26,13 @@ from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import SupportsEpochs, SupportsMixture, module_of
+from pyro_crowdclust.protocols import (
+    SupportsBeforeStep,
+    SupportsEpochs,
+    SupportsMixture,
+    module_of,
+    unwrapped,
+)
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
@@ -219,6 +225,9 @@ class Trainer:
             self.natural.set_step_size(step_size)
         for parameter in self._stepped:
             parameter.grad = None
+        # Handlers around the guide, such as poutine.scale, hide its methods.
+        if isinstance(guide := unwrapped(self.guide), SupportsBeforeStep):
+            guide.before_step(batch)
         try:
             elbo = self.backward(batch)
         except NotFinite:

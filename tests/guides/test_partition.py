@@ -263,7 +263,7 @@ def test_rates_that_were_drawn_from_the_model_are_in_their_intervals(monkeypatch
         # The true partition is a draw of the posterior.
         guide._begin([ChainStart(trace.nodes["z"]["value"], {})])
         for _ in range(60):
-            guide(batch)
+            guide.before_step(batch)
         found = guide.workers().rates
         for name, rates in true.items():
             is_above = found[name].lower <= rates.numpy()

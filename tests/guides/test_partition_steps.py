@@ -46,7 +46,7 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
         for steps in range(2, 8):
             before = guide.draws.clone()
             told = [{name: one.clone() for name, one in p.state_dict().items()} for p in priors]
-            guide(batch)
+            guide.before_step(batch)
             place = (steps - 1) % 4
             assert torch.equal(guide.labels, guide.draws[place])
             kept = torch.arange(4) != place
@@ -58,6 +58,17 @@ def test_a_step_of_training_is_a_draw_and_every_third_learns(monkeypatch):
                 state = prior.state_dict().items()
                 learned = any(not torch.equal(one, was[name]) for name, one in state)
                 assert learned == (steps % 3 == 0)
+
+
+def test_only_what_comes_before_a_step_draws():
+    batch = full_batch(crowd_of(LARGE[:12], 50))
+    guide = PartitionGuide(AnsweredPartition(TwoCoin(4), FewClusters()), 12, num_draws=4)
+    guide.before_step(batch)
+    before = {name: value.clone() for name, value in guide.state_dict().items()}
+    assert int(guide.steps) == 1
+    guide(batch)  # with gradients, as in a step
+    for name, value in guide.state_dict().items():
+        assert torch.equal(value, before[name])
 
 
 def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(monkeypatch):
@@ -79,7 +90,7 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(mon
     assert guide.partition_draws().tolist() == [first[-1].tolist()] * 2
     for step in range(1, 5):
         before = guide.draws.clone()
-        guide(batch)
+        guide.before_step(batch)
         places, others = [2 * step % 6, 2 * step % 6 + 1], torch.ones(6, dtype=torch.bool)
         assert torch.equal(guide.draws[places], guide.replica_labels[[3, 7]])
         for name in names:
@@ -119,7 +130,7 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
         rates[name] = counts / counts.sum(-1, keepdim=True)
     guide.replica_hard = (torch.arange(18).view(2, 9) % 3 == 0).long() * hard_items
     of_chains = guide.replica_hard.tolist()
-    guide(batch)
+    guide.before_step(batch)
     for chain, hard in enumerate(of_chains):
         likely: dict[tuple[int, int], torch.Tensor] = {}
         for ends, worker, label in zip(batch.asked_items, batch.worker, batch.label, strict=True):

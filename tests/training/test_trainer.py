@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from pyro import poutine
+from pyro.infer import Trace_ELBO
 from pyro.nn import PyroModule
 from torch import nn
+
+from pyro_crowdclust.protocols import unwrapped
 
 from ..crowds import NUM_CLUSTERS, crowd, message_passing_pair, plain_pair, quiet_fit
 from ..plain_pyro import noise_around
@@ -34,6 +40,33 @@ def test_the_site_that_failed_is_named_and_none_that_other_draws_would_fail_at(s
     with pytest.warns(UserWarning, match="not finite after 0 steps"):
         result = quiet_fit(model, guide, noise_around(1.0), batch_size=None, seed=seed)
     assert f"the log-density of site '{failed[0]}' in the model" in result.stop_reason
+
+
+@pytest.mark.parametrize("wrapped", [lambda guide: guide, partial(poutine.scale, scale=1.0)])
+def test_a_guide_prepares_once_for_every_step(wrapped):
+    """However often the bound runs it, and with Pyro's handlers around it."""
+
+    class Preparing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.loc = nn.Parameter(torch.tensor(0.0))
+            self.register_buffer("prepared", torch.tensor(0))
+
+        def before_step(self, batch):
+            self.prepared += 1
+
+        def forward(self, batch):
+            pyro.sample("mean", dist.Normal(self.loc, 1.0))
+
+    result = quiet_fit(
+        location_model,
+        wrapped(Preparing()),
+        noise_around(1.0),
+        elbo=Trace_ELBO(num_particles=2),
+        batch_size=None,
+        epochs=3,
+    )
+    assert int(unwrapped(result.guide).prepared) == 3
 
 
 def test_parameters_that_come_too_late_are_refused():
