@@ -85,21 +85,29 @@ class Emission(nn.Module):
     ----------
     observes_latent
         True if latents are functions of the features, so that there is no emission network.
-    mixes_features
-        True if a latent depends on several features.
-    takes_gaps
-        True if features may be missing.
-    fills_gaps
-        True if no latent is missing, even if features are.
-    makes_gaps
-        True if a latent may be missing although no feature is.
     """
 
     observes_latent = False
-    mixes_features = False
-    takes_gaps = False
-    fills_gaps = False
-    makes_gaps = False
+
+    @property
+    def mixes_features(self) -> bool:
+        """Whether a latent depends on several features; by default not."""
+        return False
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether features may be missing; by default not."""
+        return False
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether no latent is missing, even if features are; by default not."""
+        return False
+
+    @property
+    def makes_gaps(self) -> bool:
+        """Whether a latent may be missing although no feature is; by default not."""
+        return False
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         """p(o | x), with batch shape ``[...]``."""
@@ -291,7 +299,11 @@ class Identity(Emission):
     """x = o: the latents are the features themselves, a plain mixture without networks."""
 
     observes_latent = True
-    takes_gaps = True
+
+    @property
+    def takes_gaps(self) -> bool:
+        """True: a missing feature is a missing latent."""
+        return True
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         return dist.Delta(self.features(latent), event_dim=1)

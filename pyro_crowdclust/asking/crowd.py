@@ -164,10 +164,14 @@ class Crowd:
             return np.asarray(np.clip(rates[..., 0] - (1 - rates[..., 0]) / others, 0.0, 1.0))
         return np.asarray(np.sqrt(np.clip(rates.sum(-1) - 1.0, 0.0, 1.0)))
 
-    def label_reliability(self) -> Float[np.ndarray, " worker"]:
-        """The probability that a label is not by chance, as a mean over the classes."""
+    def mean_reliability(self, num_clusters: int) -> Float[np.ndarray, " worker"]:
+        """The probability that an answer is not by chance, at the posterior means.
+
+        With confusion matrices it is that of a label, as a mean over the classes; otherwise
+        ``reliability`` at ``rates``.
+        """
         if self.confusion is None:
-            return np.zeros(len(self.ids))
+            return self.reliability(self.rates, num_clusters)
         chance = 1 / self.confusion.shape[1]
         diagonal = np.diagonal(self.confusion, axis1=1, axis2=2).mean(1)
         return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
@@ -203,7 +207,7 @@ class Crowd:
         reliability = self.reliability(drawn, num_clusters)
         mean, deviation = reliability.mean(0), reliability.std(0)
         if self.confusion is not None:
-            mean, deviation = self.label_reliability(), np.full(len(self.ids), np.nan)
+            mean, deviation = self.mean_reliability(num_clusters), np.full(len(self.ids), np.nan)
         found = pd.DataFrame(
             {
                 "asked": asked.value_counts().reindex(self.ids, fill_value=0).to_numpy(),

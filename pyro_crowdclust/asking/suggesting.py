@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
@@ -172,20 +173,13 @@ def suggest(
     # All workers who have answered, including trusted ones.
     everybody = Crowd.of(result, data.worker_ids, None, None, generator)
     num_clusters = result.probabilities.shape[1]
-    reliability = everybody.reliability(everybody.rates, num_clusters)
-    if everybody.confusion is not None:
-        reliability = everybody.label_reliability()
-    wanted = np.ones(data.num_items)
-    if of is not None:
-        wanted = np.zeros(data.num_items)
-        wanted[data.item_positions(of).numpy()] = 1.0
-    wanted[asked.has_class] = 0.0  # their clusters are known
+    wanted = _wanted(data, of, asked)
     crowd = Crowd.of(result, workers, prices, loads, generator)
     situation = Situation(
         item_ids=data.item_ids,
         beliefs=Beliefs.of(
             result,
-            asked.answered(reliability),
+            asked.answered(everybody.mean_reliability(num_clusters)),
             wanted,
             everybody.channels(num_clusters),
             generator,
@@ -230,6 +224,18 @@ def first_new_number(page_ids: pd.Index, before: str = "") -> int:
     counted = texts.str.extract(rf"^{re.escape(before)}(\d{{1,15}})(?!\d)", expand=False)
     numbers = counted.dropna().astype(np.int64)
     return int(numbers.max()) + 1 if len(numbers) else 0
+
+
+def _wanted(
+    data: CrowdData, of: Iterable[Hashable] | None, asked: Asked
+) -> Float[np.ndarray, " item"]:
+    """1 for the items ``of``, or for all, except those whose clusters are known; 0 for others."""
+    wanted = np.ones(data.num_items)
+    if of is not None:
+        wanted = np.zeros(data.num_items)
+        wanted[data.item_positions(of).numpy()] = 1.0
+    wanted[asked.has_class] = 0.0
+    return wanted
 
 
 def _check_supported(kind: Kind, data: CrowdData) -> None:

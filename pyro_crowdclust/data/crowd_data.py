@@ -24,7 +24,7 @@ from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.known_labels import Links, warn_about_contradictions
 from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
-from pyro_crowdclust.data.placements import Placements, pairs_of, sort_pairs
+from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sort_pairs
 from pyro_crowdclust.data.reading import read_parts
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import count, show, to_index, unknown
@@ -301,14 +301,18 @@ class CrowdData:
         return np.bincount(worker.numpy(), minlength=self.num_workers)
 
     @cached_property
-    def _sorted(self) -> Placements | str:
+    def _sorting(self) -> Placements | NotSorted:
+        """The answers as placements, or why there are none; computed once, as pairs may be many."""
         if self.placements is not None:
             return self.placements
         if self.answers is None:
-            return "there are no answers"
+            return NotSorted("there are no answers")
         if len(self.grade_ids):
-            return "the answers are grades"
-        return sort_pairs(self.answers, self.page_ids)
+            return NotSorted("the answers are grades")
+        try:
+            return sort_pairs(self.answers, self.page_ids)
+        except NotSorted as reason:
+            return reason.with_traceback(None)
 
     @property
     def is_sorted(self) -> bool:
@@ -317,15 +321,15 @@ class CrowdData:
         True of placements. True of pairs that have pages if one worker answered all pairs of each
         page and the answers are transitive: if a and b are the same, and b and c, so are a and c.
         """
-        return isinstance(self._sorted, Placements)
+        return isinstance(self._sorting, Placements)
 
     def as_placements(self) -> CrowdData:
         """The same data with pages of pairs as placements: n for a page of n items.
 
         Raises
         ------
-        ValueError
-            Naming the first page that is not sorted, and why.
+        NotSorted
+            A ``ValueError`` that names the first page that is not sorted, and says why.
 
         Examples
         --------
@@ -334,9 +338,9 @@ class CrowdData:
         >>> data.as_placements()
         CrowdData(3 items, features 3 binary, 3 placements by 1 worker on 3 items in 1 page)
         """
-        if isinstance(self._sorted, str):
-            raise ValueError(f"the answers are not sorted pages: {self._sorted}")
-        return self.with_answers(None).with_parts(placements=self._sorted)
+        if isinstance(self._sorting, NotSorted):
+            raise NotSorted(f"the answers are not sorted pages: {self._sorting}")
+        return self.with_answers(None).with_parts(placements=self._sorting)
 
     def as_pairs(self) -> CrowdData:
         """The same data with placements as answers about all pairs of every page."""
@@ -453,7 +457,7 @@ class CrowdData:
         size = min(array.dtype.itemsize, 8) if array.dtype.kind == "f" else 4
         return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 
-    def parts(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
+    def row_blocks(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
         """Features of all items, ``size`` rows at a time, with the position of the first row."""
         for first in range(0, self.num_items, size):
             yield first, self.rows(torch.arange(first, min(first + size, self.num_items)))

@@ -164,15 +164,24 @@ def read_placements(
     return _sorted_by_page(item, page, group, worker_of_page), page_ids
 
 
-def sort_pairs(answers: Answers, page_ids: pd.Index) -> Placements | str:
-    """The placements that are equivalent to pages of pairs, or the reason why there are none.
+class NotSorted(ValueError):
+    """Answers about pairs are not pages that workers sorted into groups; the message says why."""
+
+
+def sort_pairs(answers: Answers, page_ids: pd.Index) -> Placements:
+    """The placements that are equivalent to pages of pairs.
 
     A page is sorted if one worker answered all pairs of its items and the answers are transitive.
     The groups of a page are what "same" connects. Answers are transitive if all those about pairs
     inside a group are "same", and complete if there is one about each of the pairs of a page.
+
+    Raises
+    ------
+    NotSorted
+        Naming the first page that is not sorted, or if there are no pages.
     """
     if answers.page is None:
-        return "the answers have no column 'page'"
+        raise NotSorted("the answers have no column 'page'")
     num_pages = len(page_ids)
     ends = torch.stack([answers.left, answers.right])
     base = int(ends.max()) + 1
@@ -190,17 +199,17 @@ def sort_pairs(answers: Answers, page_ids: pd.Index) -> Placements | str:
     several = torch.zeros(num_pages, dtype=torch.bool)
     several[answers.page[answers.worker != worker[answers.page]]] = True
     if several.any():
-        return f"{first_page(several)} has answers of several workers"
+        raise NotSorted(f"{first_page(several)} has answers of several workers")
     broken = torch.zeros(num_pages, dtype=torch.bool)
     broken[answers.page[(group[place[0]] == group[place[1]]) & ~same]] = True
     if broken.any():
-        return f"{first_page(broken)} has answers that are not transitive"
+        raise NotSorted(f"{first_page(broken)} has answers that are not transitive")
     sizes = torch.bincount(page, minlength=num_pages)
     pair = place.amin(0) * len(members) + place.amax(0)
     distinct = torch.bincount(page[pair.unique() // len(members)], minlength=num_pages)
     incomplete = distinct < sizes * (sizes - 1) // 2
     if incomplete.any():
-        return f"{first_page(incomplete)} lacks answers about some pairs of its items"
+        raise NotSorted(f"{first_page(incomplete)} lacks answers about some pairs of its items")
     return _sorted_by_page(item, page, group, worker)
 
 

@@ -108,7 +108,7 @@ def check_features(components: Components, emission: Emission, data: CrowdData) 
         # A network that is not a submodule of the emission may have another precision.
         with suppress(RuntimeError):
             _check_distribution(emission(torch.zeros(2, size)))
-    for row, features in data.parts(_CHECKED_ROWS):
+    for row, features in data.row_blocks(_CHECKED_ROWS):
         emission.check(features, first_row=row)
         if emission.observes_latent:
             components.check(emission.latent(features), first_row=row)
@@ -153,7 +153,7 @@ def check_features_of_clusters(
             f"the emission makes {made} features, but every item has {given}: change the "
             "output size of its network"
         )
-    for row, features in data.parts(_CHECKED_ROWS):
+    for row, features in data.row_blocks(_CHECKED_ROWS):
         emission.check(features, first_row=row)
 
 
@@ -174,7 +174,7 @@ def check_network_of_clusters(network: Any, num_clusters: int) -> None:
 
 def check_support(components: Components, data: CrowdData) -> None:
     """Raise a ``ValueError`` unless the features lie in the support of the components."""
-    for row, features in data.parts(_CHECKED_ROWS):
+    for row, features in data.row_blocks(_CHECKED_ROWS):
         components.check(features.flatten(1), first_row=row)
 
 

@@ -7,7 +7,7 @@ import inspect
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -45,6 +45,7 @@ from pyro_crowdclust.results.item_posterior import (
 )
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
+from pyro_crowdclust.results.stored_values import StoredValues
 from pyro_crowdclust.results.tables import read_only
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import check_options, stored_start, updated
@@ -110,6 +111,8 @@ class Fitted:
     callbacks: tuple[Any, ...] = ()
     chosen: Chosen | None = None
     train_on: Callable[..., Fitted] | None = None
+    # Not an argument of ``__init__``: a result that is replaced in part has other values.
+    _stored: StoredValues | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return three_lines(self)
@@ -144,6 +147,10 @@ class Fitted:
         if self.feature_shape is None and self.data.features is not None:
             # The dataclass is frozen, so the default is set by its dictionary.
             self.__dict__["feature_shape"] = tuple(self.data.features.shape[1:])
+
+    def use_stored(self, values: StoredValues) -> None:
+        """Take these values from a file instead of computing them; called once, by ``load``."""
+        object.__setattr__(self, "_stored", values)
 
     def save(self, path: str | os.PathLike, *, overwrite: bool = False) -> None:
         """Write the result to one file, which ``pyro_crowdclust.load`` reads.
@@ -246,7 +253,7 @@ class Fitted:
     @cached_property
     def elbo(self) -> float:
         """The ELBO of all data, in nats, with one draw of each latent that has to be sampled."""
-        return self.elbo_of(full_batch(self.data))
+        return self.elbo_of(full_batch(self.data)) if self._stored is None else self._stored.elbo
 
     def elbo_of(self, batch: Batch) -> float:
         """The ELBO of a batch: its weighted items and answers, and the global terms."""
@@ -257,12 +264,16 @@ class Fitted:
     @cached_property
     def has_assignments(self) -> bool:
         """Whether there is a q(z) of the items: the guide infers it, or the model enumerates z."""
-        return "_training_items" in self.__dict__ or can_infer(self)
+        return self._stored_items is not None or can_infer(self)
+
+    @property
+    def _stored_items(self) -> tuple[Tensor, Tensor | None] | None:
+        return None if self._stored is None else self._stored.items
 
     @cached_property
     def _training_items(self) -> tuple[Tensor, Tensor | None]:
         """q(z) and latent means of the training items, given all answers."""
-        return infer_training_items(self)
+        return self._stored_items or infer_training_items(self)
 
     @cached_property
     def _partition(self) -> DrawnPartition | InferredPartition:
@@ -289,6 +300,8 @@ class Fitted:
         by their weights if the features are too large for memory. None if the guide's order is
         kept, as for classes, named clusters, and guides without ``mixture()``.
         """
+        if self._stored is not None and self._stored.items is not None:
+            return self._stored.cluster_order
         return self._numbers.by_size()
 
     @cached_property

@@ -31,6 +31,7 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.saved_data import data_fields, data_of
+from pyro_crowdclust.results.stored_values import StoredValues
 from pyro_crowdclust.training.argument_checks import check_callable
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
@@ -191,16 +192,17 @@ def _result(
             chosen=_chosen(content.get("chosen")),
             train_on=options,
         )
-    _set_stored_values(result, content)
+    result.use_stored(_stored_values(content))
     return result
 
 
-def _set_stored_values(result: Fitted, content: dict[str, Any]) -> None:
-    """Set values from the file that would be computed from the features, which it does not have."""
-    result.__dict__["elbo"] = content["elbo"]
-    if content["probabilities"] is not None:  # None if there is no q(z)
-        result.__dict__["_training_items"] = content["probabilities"], content["latent_means"]
-        result.__dict__["cluster_order"] = content["cluster_order"]
+def _stored_values(content: dict[str, Any]) -> StoredValues:
+    has_items = content["probabilities"] is not None
+    return StoredValues(
+        elbo=content["elbo"],
+        items=(content["probabilities"], content["latent_means"]) if has_items else None,
+        cluster_order=content["cluster_order"],
+    )
 
 
 def _train_on(text: str | None) -> Callable[..., Fitted] | None:

@@ -48,7 +48,7 @@ class EqualLength(OfInner):
         self.register_buffer("zero", zero.double())
 
     @property
-    def takes_gaps(self) -> bool:  # type: ignore[override]
+    def takes_gaps(self) -> bool:
         """Whether f fills them: the length of a row with gaps is unknown."""
         return self.inner.fills_gaps
 

@@ -62,12 +62,12 @@ class Landmarks(Identity):
         return torch.exp(-torch.cdist(points, self.landmarks).square() / (2 * self.width**2))
 
     @property
-    def takes_gaps(self) -> bool:  # type: ignore[override]
+    def takes_gaps(self) -> bool:
         """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
-    def fills_gaps(self) -> bool:  # type: ignore[override]
+    def fills_gaps(self) -> bool:
         """Whether f fills gaps."""
         return self.inner.fills_gaps
 

@@ -27,17 +27,17 @@ class OfInner(Identity):
         self.inner = inner
 
     @property
-    def takes_gaps(self) -> bool:  # type: ignore[override]
+    def takes_gaps(self) -> bool:
         """Whether ``inner`` does."""
         return self.inner.takes_gaps
 
     @property
-    def fills_gaps(self) -> bool:  # type: ignore[override]
+    def fills_gaps(self) -> bool:
         """Whether ``inner`` does."""
         return self.inner.fills_gaps
 
     @property
-    def mixes_features(self) -> bool:  # type: ignore[override]
+    def mixes_features(self) -> bool:
         """Whether ``inner`` does."""
         return self.inner.mixes_features
 

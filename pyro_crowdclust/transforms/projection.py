@@ -71,12 +71,12 @@ class Projected(Identity):
         self.register_buffer("directions", directions.double())
 
     @property
-    def takes_gaps(self) -> bool:  # type: ignore[override]
+    def takes_gaps(self) -> bool:
         """Whether f fills gaps."""
         return self.inner.fills_gaps
 
     @property
-    def fills_gaps(self) -> bool:  # type: ignore[override]
+    def fills_gaps(self) -> bool:
         """Whether f fills gaps, and there are no features ``beside``."""
         return self.inner.fills_gaps and not self.beside
 

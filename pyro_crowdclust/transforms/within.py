@@ -34,7 +34,7 @@ class Within(Bounded):
     """
 
     @property
-    def makes_gaps(self) -> bool:  # type: ignore[override]
+    def makes_gaps(self) -> bool:
         """True unless f fills them."""
         return not self.inner.fills_gaps
 

@@ -102,10 +102,10 @@ CONFUSION = np.array([np.diag([0.6, 0.5, 0.7]) + 0.1, [[0.2, 0.5, 0.3]] * 3])
 def test_labels_are_those_of_confusion_matrices_or_of_a_rate():
     crowd = crowd_of(np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2]), CONFUSION)
     # Of .7, .6 and .8 that are right one third is chance.
-    assert crowd.label_reliability() == pytest.approx([(0.7 - 1 / 3) / (2 / 3), 0.0])
+    assert crowd.mean_reliability(4) == pytest.approx([(0.7 - 1 / 3) / (2 / 3), 0.0])
     assert crowd.label_channels(3) is CONFUSION
     nobody = replace(crowd, confusion=None)
-    assert nobody.label_reliability().tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(nobody.mean_reliability(4), [0.75 - 0.25 / 3, 0.9 - 0.1 / 3])
     for one in (crowd, nobody):
         found = one.label_channels(4)
         for worker, rate in enumerate([0.75, 0.9]):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pyro
@@ -123,3 +126,20 @@ def test_sorted_pairs_that_a_first_call_heard_as_those_of_their_pages(path):
     assert load(path, data=given).data.pairs.equals(heard.pairs)
     quiet_fit(*plain_pair(), given, epochs=1).save(path)
     assert load(path, data=given).data is given
+
+
+def test_a_result_that_is_replaced_in_part_computes_its_own_values(path):
+    """Values in the file are those of its own guide, not of another one."""
+    data = crowd()
+    result = quiet_fit(*plain_pair(), data, epochs=2)
+    result.save(path)
+    loaded = load(path, data=data)
+    assert loaded.elbo == result.elbo
+    moved = copy.deepcopy(loaded.guide)
+    with torch.no_grad():
+        for posterior in moved.posteriors.values():
+            eta = posterior.natural_parameters
+            eta.copy_(eta.roll(1, 0))
+    other = dataclasses.replace(loaded, guide=moved)
+    assert other.elbo != loaded.elbo
+    assert not np.allclose(other.component_probabilities, loaded.component_probabilities)

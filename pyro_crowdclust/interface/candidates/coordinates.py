@@ -220,4 +220,4 @@ def location_and_scale(
 
 
 def _parts(data: CrowdData) -> Iterator[torch.Tensor]:
-    return (features.flatten(1).double() for _, features in data.parts(_ROWS))
+    return (features.flatten(1).double() for _, features in data.row_blocks(_ROWS))
