@@ -60,7 +60,8 @@ def clusters_supported_by_answers(
 
     Held out are answers about pairs whose items both have other answers. Drawn partitions must
     predict them clearly better than chance, and clearly better than the clusters of the features
-    with items moved by answers: the latter may know something about other items, too.
+    with items moved by answers: the latter may know something about other items, too. The search
+    ends after the first parts in which the draws do not.
 
     Parameters
     ----------
@@ -69,23 +70,27 @@ def clusters_supported_by_answers(
     draws
         Draws of partitions from the answers.
     by_features
-        Adds answers to the clusters of the features; None if there is only one such cluster.
+        Clusters of the features, with the answers of some data; None if they need not be compared.
     """
     splits = splits_of_pairs(data, generator_of(draws.seed))
     number = int(draws.start_of(data).groups.max()) + 1 if splits else 0
     if number < 2:
         return None
-    found = np.empty(0)
+    advantage = np.empty(0)
     for place, (by_draws, gain, ends) in enumerate(_by_parts(splits, draws.seed), 1):
         if place == _FIRST_PARTS and _is_hopeless(gain, ends):
             return None
-        found = np.append(found, by_draws)
-    if not is_clear(gain, ends, 1):
-        return None
-    if by_features is None:
-        return number
-    of_features = np.concatenate([one.log_probability(by_features(one.data)) for one in splits])
-    return number if is_clear(found - of_features, ends, 1) else None
+        if by_features is not None:
+            part = splits[place - 1]
+            advantage = np.append(
+                advantage, by_draws - part.log_probability(by_features(part.data))
+            )
+            if advantage.mean() < 0:
+                return None
+    is_clear_gain = is_clear(gain, ends, 1)
+    if by_features is None or not is_clear_gain:
+        return number if is_clear_gain else None
+    return number if is_clear(advantage, ends, 1) else None
 
 
 def answers_predict_each_other(data: CrowdData, seed: int) -> bool:

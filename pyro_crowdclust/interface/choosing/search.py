@@ -120,7 +120,7 @@ class Search:
         if by_features is None:
             return best, reason
         if self.predicts_answers(best):
-            by_answers = None if self.predicts_other_items(best) else self.answers_only_trial(None)
+            by_answers = self.by_answers_instead(best)
             return (best, reason) if by_answers is None else (by_answers, _BY_ANSWERS)
         trial, fitted = self.without_answers(by_features)
         by_answers = (
@@ -162,20 +162,32 @@ class Search:
             if len(trial.answers) == number
         )
 
-    def predicts_other_items(self, best: Trial) -> bool:
-        """Whether the best also predicts answers about items that have no answers in the fit.
+    def by_answers_instead(self, best: Trial) -> Trial | None:
+        """Clusters from answers alone, where features say too little about items without answers.
 
         Where most items have answers, some of the held-out answers are about items with others in
-        the fit, and those are predicted by any clusters to which answers can move items. True if
-        there are too few of the former to say.
+        the fit, and those are predicted by any clusters to which answers can move items. So answers
+        about other items decide. If there are too few of these, clusters from answers alone are
+        used if they predict the others clearly better.
+
+        Returns
+        -------
+        The trial of clusters from answers alone; None to keep the best.
         """
         number = len(best.answers)
         of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
-        if of_others.all() or of_others.sum() < _MIN_OTHERS:
-            return True
+        if of_others.all():
+            return None
+        if of_others.sum() < _MIN_OTHERS:
+            return self.answers_only_trial(
+                lambda data: with_feature_weight(
+                    self.complete_fit_of(best, data), best.feature_weight
+                )
+            )
         chance, ends = self.by_chance(number)
         gain = gain_by_a_part(best.answers, chance)
-        return is_clear(gain[of_others], ends[:, of_others], 1)
+        is_predicted = is_clear(gain[of_others], ends[:, of_others], 1)
+        return None if is_predicted else self.answers_only_trial(None)
 
     def by_chance(
         self, number: int
