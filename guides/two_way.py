@@ -26,7 +26,7 @@ from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import MixtureSummary
-from pyro_crowdclust.protocols import AnswerSites, PairAnnotators, SupportsSites, SupportsTrust
+from pyro_crowdclust.protocols import AnswerSites, PairAnnotators, SupportsSites, SupportsWithTrust
 from pyro_crowdclust.starts import k_means
 from pyro_crowdclust.training import held_steps
 
@@ -133,7 +133,7 @@ class TwoWayGuide(ConjugateGuide):
         self, annotators: PairAnnotators | SupportsSites, rates: dict[str, Tensor]
     ) -> dict[str, Tensor]:
         """E[t] of the workers' rates if all workers are trusted."""
-        if isinstance(annotators, SupportsTrust):
+        if isinstance(annotators, SupportsWithTrust):
             priors = annotators.with_trust(_TRUSTED).priors()
             etas = {
                 name: prior.natural_parameters.to(rates[name]) for name, prior in priors.items()

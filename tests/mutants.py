@@ -226,7 +226,7 @@ CORE = {
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
     "pyro_crowdclust/interface/class_labels/search.py": [
         "tests/interface/class_labels/test_search.py",
-        "tests/interface/test_classification.py",
+        "tests/interface/class_labels/test_classification.py",
     ],
     "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],
     "pyro_crowdclust/interface/choosing/subsets.py": ["tests/interface/choosing/test_subsets.py"],
@@ -243,7 +243,7 @@ CORE = {
         *("tests/diagnostics", "tests/pooling/test_averaging.py", "tests/test_restarts.py"),
     ],
     "pyro_crowdclust/pooling/averaging.py": ["tests/pooling/test_averaging.py"],
-    "pyro_crowdclust/pooling/calibration.py": ["tests/interface/test_class_labels.py"],
+    "pyro_crowdclust/pooling/calibration.py": ["tests/interface/class_labels/test_inference.py"],
     "pyro_crowdclust/results/cluster_classes.py": [
         *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),
     ],

@@ -338,15 +338,15 @@ class TestStarts:
 class TestCallbacks:
     @pytest.mark.parametrize("name", CALLBACKS)
     def test_contract_and_state(self, name):
-        model, guide, data = PAIRS_OF_MODEL_AND_GUIDE["amortized"]()
-        callback = CALLBACKS[name]()
+        make_pair, make = CALLBACKS[name]
+        callback = make()
         assert_keeps(callback, Callback)
-        result = quiet_fit(model, guide, data, callbacks=[callback])
+        result = quiet_fit(*make_pair(), crowd(), callbacks=[callback])
         assert len(result.history) == 2
         (used,) = result.callbacks
         if isinstance(used, protocols.SupportsState):
             assert_keeps(used, protocols.SupportsState)
-            other = CALLBACKS[name]()
+            other = make()
             other.load_state_dict(json.loads(json.dumps(used.state_dict())))
             assert json.dumps(other.state_dict()) == json.dumps(used.state_dict())
 

@@ -38,7 +38,12 @@ from pyro_crowdclust.distributions.lapses import (
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.families import Beta
 from pyro_crowdclust.files.parts import described, rebuilt
-from pyro_crowdclust.protocols import PairAnnotators, SupportsItems, SupportsOutcomes, SupportsTrust
+from pyro_crowdclust.protocols import (
+    PairAnnotators,
+    SupportsItems,
+    SupportsOutcomes,
+    SupportsWithTrust,
+)
 
 
 @described
@@ -87,7 +92,9 @@ class LapsingWorkers(nn.Module):
         # Under uniform rates, answers without looking would explain every page better at first, and
         # no rate would ever be learned.
         trusted = (
-            attentive.with_trust(TRUSTED).priors() if isinstance(attentive, SupportsTrust) else {}
+            attentive.with_trust(TRUSTED).priors()
+            if isinstance(attentive, SupportsWithTrust)
+            else {}
         )
         for name, prior in attentive.priors().items():
             start = trusted[name].natural_parameters if name in trusted else None
@@ -107,7 +114,7 @@ class LapsingWorkers(nn.Module):
     def with_trust(self, trust: tuple[float, float]) -> LapsingWorkers:
         """The same workers with these pseudo-counts of right and wrong answers."""
         attentive = self.attentive
-        if isinstance(attentive, SupportsTrust):
+        if isinstance(attentive, SupportsWithTrust):
             attentive = attentive.with_trust(trust)
         return LapsingWorkers(attentive, self.attention)
 

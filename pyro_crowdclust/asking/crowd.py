@@ -23,7 +23,7 @@ from pyro_crowdclust.families import beta_concentration
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,
-    SupportsTrusted,
+    SupportsTrustedWorkers,
     SupportsWorkers,
     part_of,
 )
@@ -334,7 +334,7 @@ def _asked_by_default(result: FittedModel) -> pd.Index:
 
 def _may_err(result: FittedModel) -> Bool[np.ndarray, " worker"]:
     """Whether workers are not trusted, so that they may err."""
-    annotators = part_of(result.model, "annotators", SupportsTrusted)
+    annotators = part_of(result.model, "annotators", SupportsTrustedWorkers)
     if annotators is None:
         return np.ones(result.data.num_workers, dtype=bool)
     return ~annotators.trusted_workers()

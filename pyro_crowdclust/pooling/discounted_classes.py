@@ -42,7 +42,7 @@ from jaxtyping import Bool, Float, Int
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.pooling.labels_together import LabelsTogether, log_shares_of
-from pyro_crowdclust.protocols import SupportsTrait, SupportsTrusted
+from pyro_crowdclust.protocols import SupportsTrait, SupportsTrustedWorkers
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.training.argument_checks import check_class_labels
@@ -239,7 +239,7 @@ def discounts_of(result: Fitted) -> Discounts:
     data, q = result.data, np.asarray(result.probabilities)
     labels, annotators = data.class_labels, result.model.annotators
     known = np.zeros(data.num_items, dtype=bool)
-    if labels is not None and isinstance(annotators, SupportsTrusted):
+    if labels is not None and isinstance(annotators, SupportsTrustedWorkers):
         is_trusted = torch.from_numpy(annotators.trusted_workers())[labels.worker]
         known[labels.item[is_trusted].numpy()] = True
         data = data.with_class_labels(labels.at(~is_trusted))

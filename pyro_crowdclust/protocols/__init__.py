@@ -27,9 +27,9 @@ from pyro_crowdclust.protocols.annotators import (
     SupportsStateDraws,
     SupportsStates,
     SupportsTrait,
-    SupportsTrust,
-    SupportsTrusted,
+    SupportsTrustedWorkers,
     SupportsVotes,
+    SupportsWithTrust,
     SupportsWorkerWeights,
 )
 from pyro_crowdclust.protocols.answers import (
@@ -149,9 +149,9 @@ __all__ = [
     "SupportsStateDraws",
     "SupportsStates",
     "SupportsTrait",
-    "SupportsTrust",
-    "SupportsTrusted",
+    "SupportsTrustedWorkers",
     "SupportsVotes",
+    "SupportsWithTrust",
     "SupportsWorkerWeights",
     "SupportsWorkers",
     "WorkerSites",

@@ -19,7 +19,7 @@ from pyro_crowdclust.families import PosteriorSummary
 
 
 class Annotators(Protocol):
-    """The contract of all models of workers; every site is in the plate of the workers."""
+    """The contract of all models of workers."""
 
     @property
     def num_workers(self) -> int:
@@ -30,7 +30,10 @@ class Annotators(Protocol):
 
 
 class PairAnnotators(Annotators, Protocol):
-    """Models of answers to the question "are these two the same?"."""
+    """Models of answers to the question "are these two the same?".
+
+    Every site is in the plate of the workers.
+    """
 
     def answer(
         self,
@@ -51,7 +54,10 @@ class PairAnnotators(Annotators, Protocol):
 
 @runtime_checkable
 class LookAnnotators(Annotators, Protocol):
-    """Models of answers given the look of a pair, common to all workers: ``AnsweredPartition``."""
+    """Models of answers given the look of a pair, common to all workers: ``AnsweredPartition``.
+
+    Every site is in the plate of the workers.
+    """
 
     @property
     def num_looks(self) -> int:
@@ -110,7 +116,7 @@ class SupportsItems(Protocol):
 
 
 @runtime_checkable
-class SupportsTrust(Protocol):
+class SupportsWithTrust(Protocol):
     """Annotators of pairs that can begin as reliable workers: for starts."""
 
     def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
@@ -164,14 +170,12 @@ class SupportsLapses(PairAnnotators, SupportsOutcomes, Protocol):
         """``log q(u = 1) - log q(u = 0)`` of every page, given s = P(same) of its pairs."""
 
 
-class ClassAnnotators(Protocol):
+class ClassAnnotators(Annotators, Protocol):
     """Models of the labels that workers give to items of every class."""
 
-    num_workers: int
-    num_classes: int
-
-    def priors(self) -> Mapping[str, ConjugatePrior]:
-        """Priors of the global sites by name, at which posteriors begin."""
+    @property
+    def num_classes(self) -> int:
+        """C, the number of classes."""
 
     def sample(self) -> dict[str, Tensor]:
         """Run the sites in a model; returns their values."""
@@ -206,7 +210,7 @@ class SupportsWorkerWeights(Protocol):
 
 
 @runtime_checkable
-class SupportsTrusted(Protocol):
+class SupportsTrustedWorkers(Protocol):
     """Class annotators some of whom are always right."""
 
     def trusted_workers(self) -> Bool[np.ndarray, " worker"]:

@@ -131,18 +131,13 @@ class SupportsEpochs(Protocol):
 
 
 @runtime_checkable
-class MovableGuide(Protocol):
+class MovableGuide(SupportsInfer, SupportsRateStatistics, Protocol):
     """The contract of guides for structural moves.
 
-    Methods change everything that has a row per cluster, in the guide and its model, in place. This
-    must consist of parameters and buffers, which are restored if a move is rejected.
+    ``merge`` and ``empty`` change everything that has a row per cluster, in the guide and its
+    model, in place. This must consist of parameters and buffers, which are restored if a move is
+    rejected.
     """
-
-    def infer(self, batch: Batch) -> LocalPosterior:
-        """q(z) of a batch."""
-
-    def rate_statistics(self) -> dict[str, Float[Tensor, "worker size"]]:
-        """E[t] of the workers' rates, by site."""
 
     def merge(self, first: int, second: int) -> int:
         """Move everything in one cluster to the other; returns the one that is now empty."""

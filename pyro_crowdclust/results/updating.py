@@ -23,7 +23,7 @@ from pyro_crowdclust.protocols import (
     FittedModel,
     Start,
     SupportsMakeRoom,
-    SupportsTrusted,
+    SupportsTrustedWorkers,
     name_of,
     part_of,
     posteriors_of,
@@ -96,7 +96,7 @@ def updated(
     data = extended(result.data, items=items, likeness=likeness, **answers)
     model, guide = with_workers(result.model, result.guide, result.data.worker_ids, data.worker_ids)
     make_room(model, guide, data.num_items)
-    annotators = part_of(model, "annotators", SupportsTrusted)
+    annotators = part_of(model, "annotators", SupportsTrustedWorkers)
     before = result.data.class_labels
     if annotators is not None and before is not None:
         trusted = np.flatnonzero(annotators.trusted_workers()).tolist()

@@ -17,7 +17,7 @@ from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import PairAnnotators, SupportsTrust, part_of, posteriors_of
+from pyro_crowdclust.protocols import PairAnnotators, SupportsWithTrust, part_of, posteriors_of
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
@@ -175,7 +175,7 @@ class TrustingStart:
                 f"{type(guide).__name__} has none: use PrincipalComponentStart, or another guide; "
                 "the point estimates of an AmortizedGuide start at reliable rates without it"
             )
-        if isinstance(model.annotators, SupportsTrust):
+        if isinstance(model.annotators, SupportsWithTrust):
             for name, prior in model.annotators.with_trust(self.trust).priors().items():
                 posteriors[name].set_natural_parameters(prior.natural_parameters)
         answered = answered_batch(data)

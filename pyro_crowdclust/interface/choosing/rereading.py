@@ -22,7 +22,7 @@ from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import SupportsSites, SupportsTrust
+from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust
 from pyro_crowdclust.results import read_at
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
@@ -103,7 +103,7 @@ def with_workers_refitted(result: Fitted) -> Fitted:
     """
     answered = answered_batch(result.data)
     annotators = result.model.annotators
-    is_of_pairs = isinstance(annotators, SupportsTrust) and not isinstance(
+    is_of_pairs = isinstance(annotators, SupportsWithTrust) and not isinstance(
         annotators, SupportsSites
     )
     if answered is not None and is_of_pairs:
