@@ -56,6 +56,17 @@ def test_items_follow_answers_of_which_the_features_tell_nothing(asked, gaps, tm
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("number", "distance"), [(6, 0.6), (3, 8.0)])
+def test_answers_about_all_items_compete_with_clusters_of_the_features(number, distance):
+    """Weak features, too, predict answers better than chance."""
+    kinds = np.arange(72) % number
+    features = np.random.default_rng(0).normal(size=(72, 1)) + distance * kinds[:, None]
+    result = small(answered(features, kinds, 300), 3, 6, forms=1).fit(progress=False)
+    assert clustering_accuracy(kinds, result.assignments) > 0.95
+    assert result.chosen.winner.startswith("regression on nothing") == (distance < 1)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [1, 2], ids=["of the groups", "without a part"])
 def test_ctrl_c_while_partitions_are_drawn_ends_the_search(monkeypatch, draw):
     """Which keeps what answers held out are likeliest under: others have an ELBO, but no score."""
