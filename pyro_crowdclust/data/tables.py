@@ -99,6 +99,8 @@ def read_table(
         remedy = "drop the column or the row" if column in optional else "drop the row"
         if (name, column) == ("pairs", "label"):
             remedy += f"; {GRADES_REMEDY}"
+        elif (name, column) == ("pairs", "page"):
+            remedy = "give every such answer a page of its own"
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]

@@ -89,6 +89,13 @@ def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
     assert heard.isnan().tolist() == [False, True, False]
 
 
+def test_an_answer_without_a_page_beside_others_gets_one_of_its_own():
+    table = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 0]}
+    with pytest.raises(ValueError, match="row 1 .*page is .*every such answer a page of its own"):
+        CrowdData(None, table | {"page": ["p", None]})
+    assert CrowdData(None, table | {"page": ["p", "q"]}).page_ids.tolist() == ["p", "q"]
+
+
 @pytest.mark.parametrize("words", ["can't tell", "Can\u2019t  tell ", "cannot tell", "Unsure"])
 def test_a_label_that_says_so_may_be_left_out_or_be_a_grade(words):
     advice = """different; leave such rows out, or, if "can't tell" is .* "same" as grades=$"""
