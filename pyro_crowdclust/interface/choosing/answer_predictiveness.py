@@ -85,7 +85,7 @@ def clusters_supported_by_answers(
             advantage = np.append(
                 advantage, by_draws - part.log_probability(by_features(part.data))
             )
-            if advantage.mean() < 0:
+            if advantage.mean() < 0 or (place == _FIRST_PARTS and _is_hopeless(advantage, ends)):
                 return None
     is_clear_gain = is_clear(gain, ends, 1)
     if by_features is None or not is_clear_gain:

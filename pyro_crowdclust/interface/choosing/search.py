@@ -244,10 +244,16 @@ class Search:
         return None if number is None else self.try_out(ANSWERS, number)
 
     def scores_at_fixed_components(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
-        """Log-probability of held-out answers if answers do not change the components."""
+        """Log-probability of held-out answers if answers do not change the components.
+
+        If all answers are the same, rates of workers explain them, whatever the items are, and they
+        are no reason to let features count less.
+        """
+        said = self.data.answers
+        weights = WEIGHTS[:1] if said is not None and len(said.label.unique()) == 1 else WEIGHTS
         of_splits = []
         for one in self.splits:
-            read = (with_answers_added(fitted, one.data, weight) for weight in WEIGHTS)
+            read = (with_answers_added(fitted, one.data, weight) for weight in weights)
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
 

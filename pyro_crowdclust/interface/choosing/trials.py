@@ -54,25 +54,15 @@ class Trial:
 
     @property
     def feature_weight(self) -> float:
-        """The weight of the features that predicts the held-out answers best; 1 without any.
-
-        Of a fit to the features alone, it is the first that predicts them as well (``MIN_GAIN``),
-        so that answers of no information do not make clusters of the features uncertain.
-        """
-        return (
-            1.0 if self.by_weight is None else weights_for(self.form)[self._place(self.by_weight)]
-        )
+        """The weight of the features that predicts the held-out answers best; 1 without any."""
+        if self.by_weight is None:
+            return 1.0
+        return weights_for(self.form)[self.by_weight.mean(1).argmax()]
 
     @property
     def held_out(self) -> np.ndarray | None:
         """Log-probability of everything held out, at this weight; None if nothing is."""
-        return None if self.by_weight is None else self.by_weight[self._place(self.by_weight)]
-
-    def _place(self, by_weight: np.ndarray) -> int:
-        means = by_weight.mean(1)
-        if self.uses_answers:
-            return int(means.argmax())
-        return int((means > means.max() - MIN_GAIN).argmax())
+        return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
 
     @property
     def answers(self) -> np.ndarray:

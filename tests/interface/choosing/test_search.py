@@ -308,3 +308,13 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     assert trial.by_weight is not None
     assert trial.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
     assert trial.feature_weight < 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_answers_that_are_all_the_same_leave_features_their_weight(label):
+    data = answered(*two_rings(60), 40)
+    answers = dataclasses.replace(data.answers, label=torch.full_like(data.answers.label, label))
+    search = Search(small(data.with_answers(answers), 2, forms=1), 0, False)
+    trial, _ = search.without_answers(search.plan.by_features)
+    assert (trial.feature_weight, len(trial.by_weight)) == (1, 1)

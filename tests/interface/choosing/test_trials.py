@@ -34,12 +34,6 @@ def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
     regression = dataclasses.replace(found, form=dataclasses.replace(MIXTURE, of_features=False))
     assert regression.feature_weight == SHARPNESS[1]
     assert weights_for(ANSWERS) == (1,)  # which has no features
-    # Answers that do not shape the clusters, nor prefer a smaller weight, leave them certain.
-    answers = np.log([[0.5], [0.501], [0.9]])
-    unused = dataclasses.replace(trial(answers), uses_answers=False)
-    assert unused.feature_weight == WEIGHTS[2]
-    unused = dataclasses.replace(trial(answers[:2]), uses_answers=False)
-    assert (unused.feature_weight, trial(answers[:2]).feature_weight) == (1, WEIGHTS[1])
     alone = trial()
     assert (alone.feature_weight, alone.held_out, alone.score) == (1.0, None, -7.0)
     assert not len(alone.answers)
