@@ -83,8 +83,10 @@ class SimulatedCrowd:
         again = known.index[known.index.duplicated()]
         if len(again):
             raise ValueError(f"truth has item {show(again[0])} more than once: give it one class")
-        self._codes = pd.Series(label_codes(known.to_numpy()), known.index)
-        self._classes = np.unique(known.to_numpy())
+        codes = label_codes(known.to_numpy())
+        self._codes = pd.Series(codes, known.index)
+        # In the order of the codes, which is that of the first items.
+        self._classes = known.to_numpy()[np.unique(codes, return_index=True)[1]]
         self._accuracy = _checked(accuracy)
         self._generator = np.random.default_rng(seed)
 
@@ -96,7 +98,7 @@ class SimulatedCrowd:
     @property
     def classes(self) -> list[Hashable]:
         """The true classes."""
-        return self._classes.tolist()
+        return np.sort(self._classes).tolist()
 
     def offers(self, kind: Kind) -> Kind:
         """The kind itself, since every question can be answered."""

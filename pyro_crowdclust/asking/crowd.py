@@ -102,7 +102,14 @@ class Crowd:
             confusion = _confusion(result, codes)
             given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
             num_answers[known] = given[codes[known]]
-        elif data.has_answers and isinstance(result.guide, SupportsWorkers):
+        elif data.has_answers and not isinstance(result.guide, SupportsWorkers):
+            if len(data.grade_ids):
+                raise ValueError(
+                    f"{type(result.guide).__name__} has no workers(), without which it is not "
+                    "known what a worker's grades mean: define it in the guide"
+                )
+            num_answers[known] = data.answers_per_worker[codes[known]]
+        elif data.has_answers:
             summary = result.guide.workers()
             assert summary is not None  # since there are answers
             channels = channels_of(summary)

@@ -418,3 +418,10 @@ def test_a_hundred_thousand_items_take_seconds(kind):
     suggestions = suggest(stub(100_000), kind, count=20, workers=["ann", "bob"])
     assert len(suggestions) == 20
     assert time.process_time() - started < 10
+
+
+def test_a_worker_without_errors_names_the_true_classes_in_whatever_order_they_come():
+    crowd = SimulatedCrowd(list("bcab"), {"ann": 1.0}, seed=0)
+    questions = pd.DataFrame({"item": range(4), "worker": "ann"})
+    assert crowd.answer(questions, "first")["labels"]["label"].tolist() == list("bcab")
+    assert crowd.classes == list("abc")

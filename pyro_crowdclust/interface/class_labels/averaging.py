@@ -18,7 +18,12 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import DEFAULTS, latent_trait
+from pyro_crowdclust.interface.class_labels.inference import (
+    DEFAULTS,
+    MIN_WORKERS,
+    few_workers_vary,
+    latent_trait,
+)
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import (
@@ -35,9 +40,6 @@ from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
-# Fewer workers do not determine a prior of workers: under one that is learned from three, one of
-# them is always right.
-_MIN_WORKERS = 5
 # Draws continue the training, in those that are discarded before the first one that counts.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
 
@@ -49,14 +51,14 @@ def average_annotator_models(
 
     These are two communities of confusion matrices; truth and habit; truth, habit and a confusion
     matrix; habit and a confusion matrix (``AnswerSources``); easy and hard items (``ClassStates``).
-    The first four learn what workers have in common, which needs at least five workers: with fewer,
-    confusion matrices with a fixed prior replace them. With two classes there is also a trait of
-    the items (``LatentTrait``), and easy and hard items are averaged only if they predict answers
-    clearly better than the trait does; models that predict clearly worse are left out. Starting
-    from the fit of each model except the trait, classes and workers are drawn jointly
-    (``draw_classes``). Temperatures and weights come from a fifth of the answers, which the first
-    fit of each model does not see. If copies explain best why workers agree, ``discount_copies`` is
-    averaged, too.
+    The first four learn what workers have in common, which needs at least five workers who vary
+    (``infer_classes``): with fewer, confusion matrices with a fixed prior replace them. With two
+    classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
+    averaged only if they predict answers clearly better than the trait does; models that predict
+    clearly worse are left out. Starting from the fit of each model except the trait, classes and
+    workers are drawn jointly (``draw_classes``). Temperatures and weights come from a fifth of the
+    answers, which the first fit of each model does not see. If copies explain best why workers
+    agree, ``discount_copies`` is averaged, too.
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
     for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
@@ -97,7 +99,8 @@ def average_annotator_models(
         )
     warn_of_guesses(data)
 
-    models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes))]
+    learns_prior = data.num_workers >= MIN_WORKERS and not few_workers_vary(data)
+    models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes, learns_prior))]
     has_trait = data.num_classes == 2
 
     def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
@@ -146,10 +149,12 @@ def _fit_and_draw(
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
-def _annotator_models(num_workers: int, num_classes: int) -> list[ClassAnnotators]:
+def _annotator_models(
+    num_workers: int, num_classes: int, learns_prior: bool = True
+) -> list[ClassAnnotators]:
     """The models that are averaged; the last one has states of classes."""
     size = num_workers, num_classes
-    if num_workers < _MIN_WORKERS:
+    if not learns_prior:
         return [ConfusionMatrices(*size), ClassStates(*size)]
     return [
         CommunityConfusion(*size, 2),

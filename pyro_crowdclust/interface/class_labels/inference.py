@@ -38,6 +38,12 @@ DEFAULTS = {
 # The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 
+# Fewer workers do not determine a prior of workers: under one that is learned from three, one of
+# them is always right.
+MIN_WORKERS = 5
+# Workers whose labels are all the same, and who gave this many, do not vary.
+_MIN_LABELS = 10
+
 
 def infer_classes(
     data: CrowdData,
@@ -59,6 +65,9 @@ def infer_classes(
     (``ClassLabelGuide(moderated=True)``); for fits without ``dependent``,
     ``pooling.calibrated_class_probabilities`` calibrates them by how well answers are predicted
     from others about their item.
+
+    If some workers give the same class to ten items or more, always, and fewer than five others are
+    left, only 0 is tried if it is among the numbers, as these few do not determine a prior.
 
     If workers agree about the same items no more often than guesses would, a warning says so.
 
@@ -145,12 +154,29 @@ def infer_classes(
         check_no_checkpoint(options)
     for number in num_communities:
         check_whole("num_communities", number, least=0)
+    if not codes and 0 in num_communities and few_workers_vary(data):
+        num_communities = [0]
     if codes and any(num_communities):  # trusted labels suffice to learn how the others err
         num_communities = [number for number in num_communities if number]
     return best_first(
         partial(_fit_workers, data, Workers(number, worker_weights, codes), DEFAULTS | options)
         for number in num_communities
     )[0]
+
+
+def few_workers_vary(data: CrowdData) -> bool:
+    """Whether fewer than five workers are left without those who say the same of ten items or more.
+
+    Under a prior that is learned from these few and from workers who always say the same, answers
+    are certain in all classes, and so are the classes. False if there are no such workers.
+    """
+    labels = data.class_labels
+    assert labels is not None  # as the callers have checked
+    counts = torch.zeros(labels.num_workers, labels.num_classes)
+    counts = counts.index_put((labels.worker, labels.label), torch.ones(()), accumulate=True)
+    is_constant = (counts.max(1).values == counts.sum(1)) & (counts.sum(1) >= _MIN_LABELS)
+    number = int(is_constant.sum())
+    return number > 0 and labels.num_workers - number < MIN_WORKERS
 
 
 def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:

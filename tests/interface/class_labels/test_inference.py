@@ -81,6 +81,18 @@ def test_a_class_that_nearly_nobody_names_is_no_other_name_of_the_common_one(num
     assert (result.class_probabilities["a"][1:] > 0.95).all()
 
 
+def test_workers_who_always_say_the_same_make_no_class_certain():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=200)
+    says = np.where(rng.random((200, 2)) < 0.9, truth[:, None], 1 - truth[:, None])
+    says = np.column_stack([says, np.zeros((200, 2), int)])
+    item, worker = np.indices(says.shape)
+    said = {"item": item.ravel(), "worker": worker.ravel(), "label": says.ravel()}
+    result = infer_classes(CrowdData(None, labels=said))
+    assert isinstance(result.model.annotators, ConfusionMatrices)
+    assert log_loss(result.class_probabilities.to_numpy(), truth) < 0.3
+
+
 @pytest.mark.long
 def test_few_labels_promise_what_they_keep():
     """Tables of 20 items and three workers who are right in nine of ten cases; 1 is rare."""
