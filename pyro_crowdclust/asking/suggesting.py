@@ -246,9 +246,9 @@ def _check_supported(kind: Kind, data: CrowdData) -> None:
         raise ValueError(f"the fit is of class labels, and cannot use {what}: ask for Labels()")
     if data.has_answers and not has_labels and kind.answers == "labels":
         what = "pairs" if data.placements is None else "sorted pages"
-        raise ValueError(
-            f"the fit is of {what}, and cannot use class labels: ask for Pages() or Pairs()"
-        )
+        # A page of groups has no grades.
+        kinds = "Pairs()" if len(data.grade_ids) else "Pages() or Pairs()"
+        raise ValueError(f"the fit is of {what}, and cannot use class labels: ask for {kinds}")
 
 
 def _check(
