@@ -90,8 +90,9 @@ def leave_one_out_evidence(
 ) -> Float[Tensor, "item class"]:
     """``sum_j w_j log E_-i[p(a_ij | y_i = k)]`` of all labels of every item.
 
-    ``E_-i`` is the expectation under the posterior of the workers without their answers about the item
-    itself, if these can be removed (``SupportsLeaveOneOut``), otherwise under the whole posterior.
+    ``E_-i`` is the expectation under the posterior of the workers without their answers about the
+    item itself, if these can be removed (``SupportsLeaveOneOut``), otherwise under the whole
+    posterior.
 
     Parameters
     ----------
