@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
 from pyro_crowdclust.protocols import (
     SupportsLapses,
@@ -40,9 +41,9 @@ def advice(result: Fitted) -> list[str]:
       the same label, or they are not predicted clearly better than by chance.
     - There are no features, and no prior predicts held-out answers clearly better than chance.
     - The features show something else than the crowd sees: the clusters do not explain the answers.
-    - The features show little of what the crowd sees: the clusters are learned from the answers,
-      too, but answers about other items are predicted hardly better than by how often workers say
-      "same".
+    - The features show little of what the crowd sees: the clusters are those of the answers; or
+      they are learned from the answers, too, but answers about other items are predicted hardly
+      better than by how often workers say "same".
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -146,7 +147,15 @@ def _about_answers(result: Fitted) -> list[str]:
             "answers alone explain the answers better than the clusters do; use other features, or "
             "ask about more pairs of the items that matter"
         ]
-    if chosen is None or chosen.chance is None or chosen.held_out > chosen.chance + _MIN_GAIN:
+    if chosen is None or chosen.chance is None:
+        return []
+    winner = chosen.table[chosen.table["chosen"]]
+    if "features" in winner and (winner["features"] == ANSWERS.features).any():
+        return [
+            "the features show little of what the crowd sees, so that the clusters are those of "
+            "the answers: ask about the items without answers, or use other features"
+        ]
+    if chosen.held_out > chosen.chance + _MIN_GAIN:
         return []
     return [
         "the features show little of what the crowd sees: answers about items that it was not "
