@@ -102,25 +102,25 @@ class Crowd:
             confusion = _confusion(result, codes)
             given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
             num_answers[known] = given[codes[known]]
-        elif data.has_answers and not isinstance(result.guide, SupportsWorkers):
-            if len(data.grade_ids):
+        elif data.has_answers:
+            num_answers[known] = data.answers_per_worker[codes[known]]
+            if isinstance(result.guide, SupportsWorkers):
+                summary = result.guide.workers()
+                assert summary is not None  # since there are answers
+                channels = channels_of(summary)
+                if len(data.grade_ids) and channels is not None:
+                    grades = _grade_counts(channels, codes)
+                    counts = _best_reading(grades)
+                else:
+                    found = (
+                        _accuracy_counts(summary) if channels is None else _rate_counts(channels)
+                    )
+                    counts[known] = _limited_by_decisions(found, data)[codes[known]]
+            elif len(data.grade_ids):
                 raise ValueError(
                     f"{type(result.guide).__name__} has no workers(), without which it is not "
                     "known what a worker's grades mean: define it in the guide"
                 )
-            num_answers[known] = data.answers_per_worker[codes[known]]
-        elif data.has_answers:
-            summary = result.guide.workers()
-            assert summary is not None  # since there are answers
-            channels = channels_of(summary)
-            num_answers[known] = data.answers_per_worker[codes[known]]
-            if len(data.grade_ids) and channels is not None:
-                grades = _grade_counts(channels, codes)
-                counts = _best_reading(grades)
-            else:
-                found = _accuracy_counts(summary) if channels is None else _rate_counts(channels)
-                found = _limited_by_decisions(found, data)
-                counts[known] = found[codes[known]]
         drawn = generator.beta(counts[..., 0], counts[..., 1])
         if is_placing:
             drawn[:, 1] = drawn[:, 0]

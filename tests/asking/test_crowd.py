@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices, TrustedWorkers
@@ -195,3 +196,22 @@ def test_rates_of_which_nothing_is_known_are_named():
     habit = WorkerSummary({"habit": SimpleNamespace()}, np.zeros(2), np.zeros(2))
     with pytest.raises(ValueError, match=r"rates \['habit'\], from which the information"):
         _accuracy_counts(habit)
+
+
+def without_workers(label, **options):
+    """A fit whose guide has no ``workers()``, of two answers by one worker."""
+    pairs = {"left": [0, 1], "right": [1, 2], "worker": ["ann", "ann"], "label": label}
+    data = CrowdData(None, pairs, **options)
+    return SimpleNamespace(data=data, guide=nn.Module(), model=nn.Module())
+
+
+def test_workers_of_a_guide_that_does_not_describe_them_have_their_answers():
+    result = without_workers([1, 0])
+    crowd = Crowd.of(result, ["ann", "new"], None, None, np.random.default_rng(0))
+    assert crowd.num_answers.tolist() == [2, 0]
+
+
+def test_grades_cannot_be_read_without_workers():
+    result = without_workers([3, 1], grades=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"Module has no workers\(\), .*: define it in the guide"):
+        Crowd.of(result, ["ann"], None, None, np.random.default_rng(0))

@@ -87,10 +87,8 @@ def clusters_supported_by_answers(
             )
             if advantage.mean() < 0 or (place == _FIRST_PARTS and _is_hopeless(advantage, ends)):
                 return None
-    is_clear_gain = is_clear(gain, ends, 1)
-    if by_features is None or not is_clear_gain:
-        return number if is_clear_gain else None
-    return number if is_clear(advantage, ends, 1) else None
+    needed = [gain] if by_features is None else [gain, advantage]
+    return number if all(is_clear(one, ends, 1) for one in needed) else None
 
 
 def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
