@@ -205,6 +205,12 @@ class Trainer:
         return self._answered if self.sampler is None else self._new_answered()
 
     @cached_property
+    def _before_step(self) -> Callable[[Batch], None] | None:
+        # Handlers around the guide, such as poutine.scale, hide its methods.
+        guide = unwrapped(self.guide)
+        return guide.before_step if isinstance(guide, SupportsBeforeStep) else None
+
+    @cached_property
     def _answered(self) -> Batch | None:
         return self._new_answered()
 
@@ -225,9 +231,8 @@ class Trainer:
             self.natural.set_step_size(step_size)
         for parameter in self._stepped:
             parameter.grad = None
-        # Handlers around the guide, such as poutine.scale, hide its methods.
-        if isinstance(guide := unwrapped(self.guide), SupportsBeforeStep):
-            guide.before_step(batch)
+        if self._before_step is not None:
+            self._before_step(batch)
         try:
             elbo = self.backward(batch)
         except NotFinite:
