@@ -367,6 +367,7 @@ NOT_HERE: dict[str, str] = {
     "AnswersStart": "refuses data with known labels, from which the other starts begin",
     "ClassesStart": "is for models of class labels",
     "FittedStart": "needs another fit",
+    "GroupsStart": "begins at groups, whatever labels are known",
     "TaughtStart": "needs a guide with a classifier",
     "LapsingWorkers": "is not linear in its sites, as attention to each page is summed out",
     "Habit": "is a row as a part of AnswerSources",

@@ -3,6 +3,7 @@
 from pyro_crowdclust.starts.answer_directions import answer_directions, partition_along
 from pyro_crowdclust.starts.answers import (
     AnswersStart,
+    GroupsStart,
     TrustingStart,
     answer_counts,
     answered_groups,
@@ -33,6 +34,7 @@ __all__ = [
     "ClassesStart",
     "Distillation",
     "FittedStart",
+    "GroupsStart",
     "KMeansStart",
     "LabeledStart",
     "MixtureStart",

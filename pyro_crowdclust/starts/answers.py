@@ -188,6 +188,33 @@ class TrustingStart:
                 move_owners(guide, answered.to(None, dtype))
 
 
+@dataclass(frozen=True, eq=False)
+class GroupsStart:
+    """A start from groups of items: k-means within each, with workers that count as reliable.
+
+    Items without a group join the nearest center and count little (``LabeledStart``).
+
+    Attributes
+    ----------
+    groups
+        The group of every item, -1 for none; there are at most as many as clusters.
+    """
+
+    groups: Int[Tensor, " item"]
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the guide's posteriors.
+
+        Raises
+        ------
+        ValueError
+            As ``LabeledStart`` and ``TrustingStart`` do.
+        """
+        ids = self.groups[self.groups >= 0].unique()
+        labelled = data.with_parts(known=self.groups, known_ids=ids)
+        TrustingStart(LabeledStart())(model, guide, labelled, generator)
+
+
 @dataclass(frozen=True)
 class AnswersStart:
     """A start from the answers: k-means within every group of items that the answers connect.
@@ -226,5 +253,4 @@ class AnswersStart:
             raise ValueError(
                 f"the answers connect no group of {self.smallest} or more items: use another start"
             )
-        labelled = data.with_parts(known=known, known_ids=known.unique()[1:])
-        TrustingStart(LabeledStart())(model, guide, labelled, generator)
+        GroupsStart(known)(model, guide, data, generator)

@@ -19,7 +19,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.data import some_items
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_only.records import may_be_records
@@ -28,11 +28,15 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
-from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
+from pyro_crowdclust.interface.choosing.explaining import (
+    better_explanation,
+    with_rates_of_draws,
+)
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.starts_at_draws import better_from_draws
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
@@ -60,6 +64,10 @@ AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay
 _RECORDS = (
     "held-out answers are clearly likelier if there are clusters of any number and size, and "
     "features only measure how similar two items are, than with clusters of the features"
+)
+_FROM_DRAWS = (
+    "its clusters explain the answers worse than partitions found from the answers alone, so that "
+    "a fit is kept that starts at these, with {} and a larger ELBO"
 )
 _UNEXPLAINED = (
     "its clusters explain the answers worse than partitions found from the answers alone, so the "
@@ -151,6 +159,7 @@ class Choice(Plan):
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
             fitted = replace(source, data=counted)._fitted(best, recipe, seeds, options)
+        of_components = fitted
         with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
             fitted = source._read(best, fitted)
             shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
@@ -160,13 +169,45 @@ class Choice(Plan):
         if is_interrupted(fitted):
             return fitted
         if not shows_one:
-            return _explained(fitted)
+            return self._explained(best, of_components, fitted, options)
         found = self._alternative_to_one_cluster(best, search.num_near_copies)
         if found is None:
             return fitted
         instead, why = found
         again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
         return _fit_or_keep(fitted, partial(again, **changes), why)
+
+    def _explained(
+        self, best: Trial, of_components: Fitted, fitted: Fitted, options: dict[str, Any]
+    ) -> Fitted:
+        """The fit, or one that explains the answers better, if its clusters do not explain them.
+
+        Parameters
+        ----------
+        best, of_components, fitted
+            What was chosen, its fit, and the same with a weight of the features.
+        options
+            Options of the fit.
+        """
+        try:
+            drawn = better_explanation(fitted)
+            is_mixture = best.uses_answers and best.form.of_features
+            if drawn is not None and is_mixture and "initialize" not in options:
+                form, most = best.form, max(self.sizes)
+                data = distinct_items(self.data)
+                instead = better_from_draws(of_components, form, data, most, **options)
+                if instead is not None:
+                    number = instead.component_probabilities.shape[1]
+                    why = _FROM_DRAWS.format(count(number, "component"))
+                    read = self._read(best, instead)
+                    fitted = replace(read, chosen=_and(fitted.chosen, why))
+                    drawn = better_explanation(fitted)
+            read = fitted if drawn is None else with_rates_of_draws(fitted, drawn)
+        except KeyboardInterrupt:
+            return replace(fitted, stop_reason=INTERRUPTED)
+        if read is fitted:
+            return fitted
+        return replace(read, chosen=_and(fitted.chosen, _UNEXPLAINED))
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -242,6 +283,12 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
     return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
 
 
+def _and(chosen: Chosen | None, why: str) -> Chosen:
+    """The choice with more at the end of its reason."""
+    assert chosen is not None  # every choice sets it
+    return replace(chosen, reason=f"{chosen.reason}; {why}")
+
+
 def _because(why: str, chosen: Chosen | None) -> Chosen:
     """The choice with a reason put in front of its own."""
     assert chosen is not None  # every choice sets it
@@ -257,18 +304,6 @@ def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitte
     if is_interrupted(found):
         return replace(fitted, stop_reason=found.stop_reason)
     return replace(found, chosen=_because(why, found.chosen))
-
-
-def _explained(fitted: Fitted) -> Fitted:
-    """The fit after ``with_answers_explained``, which is mentioned if it changed anything."""
-    try:
-        read = with_answers_explained(fitted)
-    except KeyboardInterrupt:
-        return replace(fitted, stop_reason=INTERRUPTED)
-    if read is fitted or fitted.chosen is None:
-        return read
-    chosen = replace(fitted.chosen, reason=f"{fitted.chosen.reason}; {_UNEXPLAINED}")
-    return replace(read, chosen=chosen)
 
 
 def _best_of_starts(

@@ -75,21 +75,49 @@ def with_answers_explained(result: Fitted) -> Fitted:
     KeyboardInterrupt
         On Ctrl-C, as half of the draws are not enough.
     """
+    drawn = better_explanation(result)
+    return result if drawn is None else with_rates_of_draws(result, drawn)
+
+
+def better_explanation(result: Fitted) -> Fitted | None:
+    """Partitions drawn from the answers alone, if the clusters explain the answers clearly worse.
+
+    Parameters
+    ----------
+    result
+        As for ``with_answers_explained``.
+
+    Returns
+    -------
+    The fit of the draws to the items with answers; None if the clusters explain the answers, or if
+    the result is one that ``with_answers_explained`` does not change.
+    """
     data, annotators = result.data, part_of(result.model, "annotators", TwoCoin)
     if data.answers is None or annotators is None or is_supervised(data):
-        return result
+        return None
     items = data.answers.items.unique()
     if len(items) > _MAX_ITEMS:
-        return result
+        return None
     asked = some_items(data, items)
     drawn = drawn_partitions(without_features(asked), seed=result.seed)
     assert asked.answers is not None  # all of them
     found = torch.as_tensor(result.assignments[items.numpy()])
     count_less = evidence_per_answer(result) < _MIN_RATIO * evidence_per_answer(drawn)
     draws = drawn.guide.partition_draws()
-    if not count_less or explains(found, draws, annotators, asked.answers):
-        return result
-    if not answers_predict_each_other(asked, result.seed):
+    return drawn if count_less and not explains(found, draws, annotators, asked.answers) else None
+
+
+def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
+    """The result with the rates of workers, and a weight of features, as the draws indicate.
+
+    Parameters
+    ----------
+    result, drawn
+        As for ``better_explanation``, and what it returns. The result is returned unchanged if the
+        answers do not predict each other.
+    """
+    data = result.data
+    if not answers_predict_each_other(drawn.data, result.seed):
         return result
     max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
     weights = [weight for weight in _WEIGHTS if weight <= max_weight]

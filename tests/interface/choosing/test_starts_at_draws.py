@@ -1,0 +1,95 @@
+"""People who see finer kinds than the features show, and starts where nothing is finer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.choosing import choice
+from pyro_crowdclust.interface.choosing.starts_at_draws import better_from_draws
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.starts import PrincipalComponentStart
+
+from ..small_choices import small
+
+SHOWN = np.arange(90) % 3
+# Two kinds in each of three clouds, which the features do not tell apart.
+SEEN = SHOWN + 3 * (np.arange(90) // 3 % 2)
+CENTERS = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+FEATURES = CENTERS[SHOWN] + np.random.default_rng(1).normal(size=(90, 2))
+RATES = [0.9, 0.85, 0.95, 0.8], [0.95, 0.9, 0.9, 0.95]
+
+
+def data_of(kinds):
+    return CrowdData(FEATURES, simulate_pairs(kinds, *RATES, pairs_per_worker=250, seed=4))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return data_of(SEEN)
+
+
+@pytest.fixture(scope="module")
+def coarse(data):
+    """A fit with a component for each cloud."""
+    form = small(data, 3, forms=1).forms[0]
+    return form, form.recipe(data, 3).fit(seed=0, progress=False)
+
+
+def test_a_start_at_draws_finds_kinds_that_features_do_not_show(data, coarse):
+    form, fitted = coarse
+    assert adjusted_rand_score(SEEN, fitted.assignments) < 0.7
+    found = better_from_draws(fitted, form, data, 20, progress=False)
+    assert found.elbo > fitted.elbo
+    assert adjusted_rand_score(SEEN, found.assignments) > 0.9
+
+
+def test_no_more_components_than_allowed(data, coarse):
+    form, fitted = coarse
+    found = better_from_draws(fitted, form, data, 4, progress=False)
+    assert found is None or found.component_probabilities.shape[1] <= 4
+
+
+def test_clusters_that_people_see_have_the_larger_elbo(coarse):
+    form, _ = coarse
+    data = data_of(SHOWN)
+    fitted = form.recipe(data, 3).fit(seed=0, progress=False)
+    assert adjusted_rand_score(SHOWN, fitted.assignments) == 1
+    found = better_from_draws(fitted, form, data, 20, progress=False)
+    assert found is None or adjusted_rand_score(SHOWN, found.assignments) == 1
+
+
+def test_answers_that_join_no_items(data, coarse):
+    form, fitted = coarse
+    alone = CrowdData(FEATURES, {"left": [0], "right": [1], "worker": ["a"], "label": [0]})
+    assert better_from_draws(fitted, form, alone, 20, progress=False) is None
+
+
+@pytest.mark.long
+def test_the_choice_starts_at_draws_and_says_so(data):
+    result = small(data, 3, 20, forms=1).fit(progress=False, num_starts=1)
+    assert adjusted_rand_score(SEEN, result.assignments) > 0.9
+    assert "a fit is kept that starts at these, with " in result.chosen.reason
+    p = result.same_cluster_probability(np.array([0, 0, 0]), np.array([3, 6, 1]))
+    np.testing.assert_allclose(p, [0, 1, 0], atol=0.1)
+
+
+@pytest.mark.long
+def test_a_start_of_the_user_is_kept(data):
+    result = small(data, 3, forms=1).fit(
+        progress=False, num_starts=1, initialize=PrincipalComponentStart()
+    )
+    assert "starts at these" not in result.chosen.reason
+
+
+@pytest.mark.long
+def test_ctrl_c_while_starting_keeps_the_fit(data, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choice, "better_from_draws", interrupted)
+    result = small(data, 3, 20, forms=1).fit(progress=False, num_starts=1)
+    assert "interrupted" in result.stop_reason
+    assert len(result.assignments) == 90
