@@ -26,7 +26,11 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
-from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_classes
+from pyro_crowdclust.interface.class_labels.inference import (
+    codes_of_workers,
+    infer_classes,
+    keeping_classes,
+)
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -194,13 +198,15 @@ def _best_fit(
 ) -> Fitted:
     """The winner, fitted with a learned and a fixed prior of the workers; the larger ELBO is kept.
 
+    A fit that loses a class is kept only if both do (``keeping_classes``).
+
     If somebody is trusted, only the prior is used that is learned: the trusted labels show in what
     way all others err.
     """
     numbers = (1,) if workers.trusted else (1, 0)
     each = (workers._replace(num_communities=number) for number in numbers)
     fits = (partial(winner.candidate.fit, data, options, one) for one in each)
-    return read_at(best_first(fits)[0], winner.sharpness)
+    return read_at(keeping_classes(best_first(fits)), winner.sharpness)
 
 
 @warnings_once()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -23,7 +25,7 @@ from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
-from pyro_crowdclust.training import Stopping
+from pyro_crowdclust.training import Stopping, is_interrupted
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
 DEFAULTS = {
@@ -43,6 +45,14 @@ _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 MIN_WORKERS = 5
 # Workers whose labels are all the same, and who gave this many, do not vary.
 _MIN_LABELS = 10
+# A fit loses a class if fewer than this share of its items by the vote are left.
+_MIN_KEPT = 0.5
+# Classes with fewer votes, or a smaller share of them, may be lost.
+_MIN_VOTES, _MIN_SHARE = 5.0, 0.05
+# Priors that are tried in turn where all fits lose a class.
+_STRENGTHS = 4.0, 16.0
+# Agreement shows how workers err only if at least this share of the items has a second label.
+_MIN_SECOND = 0.1
 
 
 def infer_classes(
@@ -57,17 +67,19 @@ def infer_classes(
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
     There is one fit with ``CommunityConfusion`` for each number of communities, and, for 0
-    communities, one with the fixed priors of ``ConfusionMatrices``: few answers do not determine
-    what workers have in common, and a class that is rarely named could become another name of a
-    frequent one. The fit with the highest ELBO, which penalizes learned parameters, is returned;
-    Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
-    probabilities of an item use what is known about the workers from other items
-    (``ClassLabelGuide(moderated=True)``); for fits without ``dependent``,
-    ``pooling.calibrated_class_probabilities`` calibrates them by how well answers are predicted
-    from others about their item.
+    communities, one with ``ConfusionMatrices`` under a fixed prior of eight right answers in ten:
+    few answers do not determine what workers have in common. The fit with the highest ELBO, which
+    penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
+    few labels are often likeliest if a class is another name of a more frequent one. Where none
+    keeps them, the fixed prior counts four or sixteen times as much. Ctrl-C returns the best fit so
+    far. Neither settings nor true classes are needed. The probabilities of an item use what is
+    known about the workers from other items (``ClassLabelGuide(moderated=True)``); for fits without
+    ``dependent``, ``pooling.calibrated_class_probabilities`` calibrates them by how well answers
+    are predicted from others about their item.
 
-    If some workers give the same class to ten items or more, always, and fewer than five others are
-    left, only 0 is tried if it is among the numbers, as these few do not determine a prior.
+    Only 0 is tried, if it is among the numbers, where labels do not determine a prior: if some
+    workers give the same class to ten items or more, always, and fewer than five others are left,
+    or if fewer than one item in ten has a second label.
 
     If workers agree about the same items no more often than guesses would, a warning says so.
 
@@ -154,14 +166,64 @@ def infer_classes(
         check_no_checkpoint(options)
     for number in num_communities:
         check_whole("num_communities", number, least=0)
-    if not codes and 0 in num_communities and few_workers_vary(data):
+    if not codes and 0 in num_communities and (few_workers_vary(data) or _labels_stand_alone(data)):
         num_communities = [0]
     if codes and any(num_communities):  # trusted labels suffice to learn how the others err
         num_communities = [number for number in num_communities if number]
-    return best_first(
-        partial(_fit_workers, data, Workers(number, worker_weights, codes), DEFAULTS | options)
-        for number in num_communities
-    )[0]
+    attempt = partial(_fit_workers, data, DEFAULTS | options)
+    found = keeping_classes(
+        best_first(
+            partial(attempt, Workers(number, worker_weights, codes)) for number in num_communities
+        )
+    )
+    strengths = _STRENGTHS if 0 in num_communities else ()
+    for strength in strengths:
+        if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
+            break
+        found = attempt(Workers(0, worker_weights, codes, strength))
+    return found
+
+
+def keeping_classes(fits: Sequence[Fitted]) -> Fitted:
+    """The first of some fits in which each class has at least half of the items that name it.
+
+    The others explain one class as an error of all workers. If all fits do, it is the one that
+    keeps most of each class.
+
+    Parameters
+    ----------
+    fits
+        Fits of class labels to the same data, the best first.
+    """
+    kept = [_least_kept(fitted) for fitted in fits]
+    chosen = next((place for place, least in enumerate(kept) if least >= _MIN_KEPT), None)
+    place = int(np.argmax(kept)) if chosen is None else chosen
+    if place and is_interrupted(fits[0]):
+        return replace(fits[place], stop_reason=fits[0].stop_reason)
+    return fits[place]
+
+
+def _least_kept(fitted: Fitted) -> float:
+    """The smallest ratio of a class's items in a fit to its items by the vote.
+
+    Classes with fewer than five votes, or a twentieth of them, do not count.
+    """
+    labels = fitted.data.class_labels
+    assert labels is not None  # as the callers have checked
+    items = labels.labelled_items
+    votes = labels.of_items(items).votes()
+    votes = (votes / votes.sum(1, keepdim=True)).sum(0).numpy()
+    found = fitted.probabilities[items.numpy()].sum(0)
+    counts = votes >= max(_MIN_VOTES, _MIN_SHARE * len(items))
+    return float((found[counts] / votes[counts]).min(initial=1.0))
+
+
+def _labels_stand_alone(data: CrowdData) -> bool:
+    """Whether fewer than one labelled item in ten has a second label."""
+    labels = data.class_labels
+    assert labels is not None  # as the caller has checked
+    number = len(labels.labelled_items)
+    return len(labels.label) - number < _MIN_SECOND * number
 
 
 def few_workers_vary(data: CrowdData) -> bool:
@@ -196,7 +258,7 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
     return tuple(codes)
 
 
-def _fit_workers(data: CrowdData, workers: Workers, options: dict[str, Any]) -> Fitted:
+def _fit_workers(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
     model = DawidSkene(workers.annotators(data))
     return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
 

@@ -9,6 +9,11 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.protocols import ClassAnnotators
 
+# Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of
+# ``ConfusionMatrices``: with few labels an item, a mean field under a weak prior explains all of
+# them best by a single class, and by workers who name others out of habit.
+_RIGHT, _WRONG = 8.0, 2.0
+
 
 class Workers(NamedTuple):
     """Assumptions about the workers.
@@ -22,6 +27,9 @@ class Workers(NamedTuple):
         The number of independent workers that each counts as; None: 1 each.
     trusted
         Codes of the workers who are always right.
+    prior_strength
+        Without communities: the prior counts as ten times as many answers, four in five of them
+        right.
 
     Examples
     --------
@@ -34,11 +42,15 @@ class Workers(NamedTuple):
     num_communities: int = 1
     worker_weights: Sequence[float] | None = None
     trusted: tuple[int, ...] = ()
+    prior_strength: float = 1.0
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
-        found: ClassAnnotators = ConfusionMatrices(*size, worker_weights=self.worker_weights)
+        right, wrong = self.prior_strength * _RIGHT, self.prior_strength * _WRONG
+        found: ClassAnnotators = ConfusionMatrices(
+            *size, right, wrong, worker_weights=self.worker_weights
+        )
         if self.num_communities:
             found = CommunityConfusion(
                 *size, self.num_communities, worker_weights=self.worker_weights
