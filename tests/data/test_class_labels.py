@@ -167,18 +167,44 @@ def test_bad_tables():
 
 
 @pytest.mark.parametrize("workers", [["ann", "ben"], [101, 102], [0, 1]], ids=str)
-def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it(workers):
+@pytest.mark.parametrize("ids", [None, "item", "id", "photo"])
+@pytest.mark.parametrize("further", [[], ["size", "date"]], ids=len)
+def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it(workers, ids, further):
     """What the error says is what is to be done."""
     table = pd.DataFrame(
         [("x", "x"), ("y", "x"), (None, "y")], index=["r", "s", "t"], columns=workers
     )
-    with pytest.raises(ValueError, match="or, if every column is a worker, pass ") as error:
+    if ids is not None:
+        table = table.rename_axis(ids).reset_index()
+    table[further] = np.array([("7", "May"), ("7", "May"), ("8", None)])[:, : len(further)]
+    message = f"labels have no column .*or, if {workers[0]!r}, {workers[1]!r} are workers, make"
+    with pytest.raises(ValueError, match=message) as error:
         CrowdData(None, labels=table)
-    code = str(error.value).split("pass ")[-1]
+    code = str(error.value).split("a row of every answer: ")[-1]
     turned = CrowdData(None, labels=eval(code, {"table": table}))
     assert turned.num_labels == 5
     assert turned.item_ids.tolist() == ["r", "s", "t"]
     assert turned.worker_ids.tolist() == workers
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"item": ["a", "b"], "person": ["ann", "ben"], "answer": ["x", "y"]},
+        {"item": ["a", "b"], "person": ["ann", "ben"], "box": [[1], [1]], "other": [[1], [1]]},
+        {"item": ["a", "b"], "worker": ["ann", "ben"], "first": ["x", "y"], "second": ["x", "y"]},
+    ],
+)
+def test_other_tables_are_not_taken_for_a_column_for_every_worker(table):
+    with pytest.raises(ValueError, match="labels have no column") as error:
+        CrowdData(None, labels=table)
+    assert "melt" not in str(error.value)
+
+
+def test_labels_that_are_numbers_may_be_of_workers_who_skipped_items():
+    table = {"item": range(3), "ann": [0, 1, 1], "ben": [1.0, None, 0.0]}
+    with pytest.raises(ValueError, match=r"'ann', 'ben' are workers, .*: table\.melt\('item', "):
+        CrowdData(None, labels=table)
 
 
 def test_three_columns_without_names_are_to_be_named():
