@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from pyro_crowdclust.data.answer_tables import COLUMNS, answer_table
+from pyro_crowdclust.data.answer_tables import answer_table
 from pyro_crowdclust.data.class_labels import message_about_repeated_labels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import labels_of, message_about_repeats, repeated_answers
@@ -21,7 +21,6 @@ from pyro_crowdclust.data.tables import (
     are_among,
     codes_and_ids,
     item_positions,
-    read_table,
     reject,
     show,
     to_index,
@@ -185,7 +184,8 @@ def _paged(table: pd.DataFrame, taken: set[Hashable]) -> pd.DataFrame:
 
 def check_items(name: str, table: Any, ids: pd.Index, with_features: bool) -> None:
     """Raise a ``ValueError`` about unknown items in answers, which says how to add them."""
-    table = read_table(table, name, *COLUMNS[name], may_lack=["label"])
+    table = answer_table(name, table, may_lack=["label"])
+    assert table is not None
     for column in [one for one in ("left", "right", "item") if one in table]:
         missing = ids.get_indexer(to_index(table[column], f"{name} column '{column}'")) < 0
         if missing.any():

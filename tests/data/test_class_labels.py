@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -132,11 +133,8 @@ def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
             {},
             "all labels are 'no', but there",
         ),
-        (
-            {"label": ["no", None, "a", "b", "c"]},
-            {},
-            r"labels row 1 \(index 'r1'\): label is (nan|None), which is missing",
-        ),
+        ({"label": [None, None, "", " ", np.nan]}, {}, "every label is missing: fill them in, or"),
+        ({"item": ["a", None, "a", "b", "c"]}, {}, r"row 1 \(index 'r1'\): item is (nan|None), w"),
         ({}, {"item_ids": ["a", "b"]}, r"labels row 2 \(index 'r2'\): item is 'c', not among"),
     ],
 )
@@ -221,9 +219,22 @@ def test_labels_that_look_like_probabilities_are_told_of():
     assert data.num_classes == 4
 
 
-def test_blank_labels_are_missing():
-    with pytest.raises(ValueError, match="labels row 1 .*: label is ' ', which is missing; fill"):
-        CrowdData(None, labels=frame(label=["a", " ", "a", "b", "b"]))
+@pytest.mark.parametrize("blank", [None, np.nan, pd.NA, "", " "], ids=repr)
+def test_rows_without_a_label_are_skipped(blank):
+    """Also if they name neither a worker nor an item that is known."""
+    full = frame(label=["a", "b", "a", "b", "b"])
+    more = pd.DataFrame({"item": ["new", None], "worker": [None, "ada"], "label": [blank, blank]})
+    table = pd.concat([full[:2], more, full[2:]])
+    with pytest.warns(
+        UserWarning, match=r"labels row 2 \(index 0, 2 such rows\): label is missing; .* skipped"
+    ) as found:
+        data = CrowdData(None, labels=table)
+    assert len(found) == 1
+    assert Path(found[0].filename) == Path(__file__)
+    assert data.labels.to_numpy().tolist() == full.to_numpy().tolist()
+    with pytest.warns(UserWarning, match="rows without a label are skipped"):
+        named = CrowdData(None, labels=table, classes=["b", "a"], item_ids=["new", *data.item_ids])
+    assert (named.num_items, named.num_labels) == (data.num_items + 1, 5)
 
 
 @pytest.mark.parametrize("num_items", [3, 5000])
