@@ -129,7 +129,8 @@ class CrowdData:
     Warns
     -----
     UserWarning
-        Where rows repeat (same items, worker, label and page). They are kept. Answers that
+        Where rows look like copies, as more than a tenth of them, or twenty consecutive ones,
+        repeat earlier ones (same items, worker, label and page). They are kept. Answers that
         contradict each other are data and pass silently. Where links and labels cannot all be true;
         these are kept, too, and counted. Where a class is in no answer. Where a row of ``labels``
         has no label.

@@ -17,6 +17,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import labels_of, message_about_repeats, repeated_answers
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.reading import read_parts
+from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     are_among,
     codes_and_ids,
@@ -124,7 +125,9 @@ class NewAnswers:
         assert pages is not None
         # Placements show neither the rows that they come from nor repeated answers.
         repeated = repeated_answers(data.answers)
-        found = [message_about_repeats("pairs", self.index, repeated)] if repeated.any() else []
+        found = (
+            [message_about_repeats("pairs", self.index, repeated)] if look_copied(repeated) else []
+        )
         no_row, messages = np.full(len(pages), -1), (*self.warnings, *found)
         return replace(self, kind="placements", table=pages, row=no_row, warnings=messages)
 
@@ -152,10 +155,10 @@ class NewAnswers:
         return pd.concat([before, table], ignore_index=True)
 
     def messages_about_repeats(self, repeated: Bool[np.ndarray, " answer"]) -> list[str]:
-        """The warning about those of the answers that repeat earlier ones, if there are any."""
+        """The warning about those that repeat earlier ones, if they look like copies."""
         rows = np.zeros(len(self.index), dtype=bool)
         rows[self.row[repeated]] = True
-        if not rows.any():
+        if not look_copied(rows):
             return []
         if self.kind == "labels":
             return [message_about_repeated_labels(self.index, rows)]
