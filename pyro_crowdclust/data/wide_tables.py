@@ -23,7 +23,7 @@ class WideTable(NamedTuple):
         pandas code in which the table is called ``table``.
     """
 
-    workers: list[Hashable]
+    workers: Sequence[Hashable]
     code: str
 
     @classmethod
