@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
-from pyro_crowdclust.data.tables import codes_and_ids, read_table, show, to_index
+from pyro_crowdclust.data.answer_tables import answer_table
+from pyro_crowdclust.data.tables import codes_and_ids, show, to_index
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -156,7 +157,7 @@ class RecordedCrowd:
     pairs
         Answers about pairs, as ``CrowdData`` takes them.
     labels
-        Class labels, instead of pairs.
+        Class labels, instead of pairs; rows without a label are left out.
 
     Raises
     ------
@@ -171,8 +172,9 @@ class RecordedCrowd:
             )
         self._name = "pairs" if labels is None else "labels"
         table, self._items = (pairs, ["left", "right"]) if labels is None else (labels, ["item"])
-        columns = [*self._items, "worker", "label"]
-        self._left = read_table(table, self._name, columns, may_lack=["label"])
+        found = answer_table(self._name, table, may_lack=["label"])
+        assert found is not None
+        self._left = found[[*self._items, "worker", "label"]]
         self._left = self._left.reset_index(drop=True)
         every = pd.concat([self._left[column] for column in self._items])
         self._item_ids = codes_and_ids(every.rename("item"), self._name)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -58,15 +59,21 @@ class ChosenQuestion:
 
 
 def choose(situation: Situation, questions: Questions, count: int) -> list[ChosenQuestion]:
-    """Choose questions greedily; information of those already chosen is not counted again."""
+    """Choose questions greedily; information of those already chosen is not counted again.
+
+    A question is chosen again, for another worker, only once no other is left.
+    """
     beliefs, crowd = situation.beliefs, situation.crowd
     items, place = np.unique(questions.items, return_inverse=True)
     place = place.reshape(questions.items.shape)
     share, own = questions.share, beliefs.own(items)
-    is_open = np.ones(len(place), dtype=bool)
+    is_open, is_chosen = np.ones(len(place), dtype=bool), np.zeros(len(place), dtype=bool)
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
     chosen: list[ChosenQuestion] = []
+    workers_of: defaultdict[int, list[int]] = defaultdict(list)
     while len(chosen) < count:
+        if not is_open.any():
+            is_open, is_chosen = is_chosen, np.zeros_like(is_chosen)
         gain = share * (remaining * own)[place].sum(1)
         gain = gain + questions.teaching.values()
         prospects = Prospects(gain, questions.outcomes)
@@ -76,11 +83,14 @@ def choose(situation: Situation, questions: Questions, count: int) -> list[Chose
             break
         is_open[best] = False
         able = (loads >= 1) & ~questions.is_asked(crowd.codes, best)
+        able[workers_of[best]] = False
         if questions.allowed is not None:
             able &= questions.allowed[best]
         worker = _worker(situation, questions, best, able)
         if worker is not None:
             loads[worker] -= 1
+            workers_of[best].append(worker)
+            is_chosen[best] = True
         elif len(crowd.ids):
             continue  # all workers who may be asked were asked before
         chosen.append(ChosenQuestion(best, worker, float(gain[best])))

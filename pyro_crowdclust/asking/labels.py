@@ -19,7 +19,8 @@ from pyro_crowdclust.data.tables import item_positions, read_table
 class Labels:
     """Questions about the class of an item, by ``I(L; z_i)`` under the worker's confusion matrix.
 
-    Items whose class is known are left out.
+    Items whose class is known are left out. A worker gets an item once; in a large batch, several
+    workers get the same items.
 
     Parameters
     ----------

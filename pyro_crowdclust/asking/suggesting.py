@@ -109,8 +109,10 @@ def suggest(
 
     Everything is computed from the posterior, in time linear in the items; see ``docs/asking.md``.
     A worker is never asked the same twice: about a pair, alone or on a page, to place an item on a
-    page, or to label it. Questions whose answers follow from known labels and links are left out.
-    There are fewer questions than ``count`` if no more are left.
+    page, or to label it. A batch asks a second worker about a pair, or an item to label, only once
+    it has asked one about all of them; without workers there is one question about each. Questions
+    whose answers follow from known labels and links are left out. There are fewer questions than
+    ``count`` if no more are left.
 
     Parameters
     ----------

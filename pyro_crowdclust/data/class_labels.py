@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
@@ -223,7 +224,7 @@ def message_about_repeated_labels(index: pd.Index, repeated: Bool[np.ndarray, " 
 
 
 def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
-    """Warn where a worker gives an item the same label again; answers that differ are data."""
+    """Warn where labels look like copies of earlier ones; answers that differ are data."""
     repeated = repeated_labels(labels)
-    if repeated.any():
+    if look_copied(repeated):
         warnings.warn(message_about_repeated_labels(index, repeated), UserWarning, stacklevel=3)

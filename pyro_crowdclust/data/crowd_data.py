@@ -73,7 +73,7 @@ class CrowdData:
     labels
         Class answers: a table with the columns ``item``, ``worker`` and ``label`` (any hashable
         class). A worker with the same id as in ``pairs`` is the same worker. Items need not have
-        an answer.
+        an answer. A row whose label is missing is skipped.
     classes
         Every class that an item can have, in the desired order. None uses the classes in
         ``labels``, sorted.
@@ -129,9 +129,11 @@ class CrowdData:
     Warns
     -----
     UserWarning
-        Where rows repeat (same items, worker, label and page). They are kept. Answers that
+        Where rows look like copies, as more than a tenth of them, or twenty consecutive ones,
+        repeat earlier ones (same items, worker, label and page). They are kept. Answers that
         contradict each other are data and pass silently. Where links and labels cannot all be true;
-        these are kept, too, and counted. Where a class is in no answer.
+        these are kept, too, and counted. Where a class is in no answer. Where a row of ``labels``
+        has no label.
 
     Examples
     --------

@@ -11,17 +11,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
-from pyro_crowdclust.data.answer_tables import COLUMNS, answer_table
+from pyro_crowdclust.data.answer_tables import answer_table
 from pyro_crowdclust.data.class_labels import message_about_repeated_labels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import labels_of, message_about_repeats, repeated_answers
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.reading import read_parts
+from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     are_among,
     codes_and_ids,
     item_positions,
-    read_table,
     reject,
     show,
     to_index,
@@ -125,7 +125,9 @@ class NewAnswers:
         assert pages is not None
         # Placements show neither the rows that they come from nor repeated answers.
         repeated = repeated_answers(data.answers)
-        found = [message_about_repeats("pairs", self.index, repeated)] if repeated.any() else []
+        found = (
+            [message_about_repeats("pairs", self.index, repeated)] if look_copied(repeated) else []
+        )
         no_row, messages = np.full(len(pages), -1), (*self.warnings, *found)
         return replace(self, kind="placements", table=pages, row=no_row, warnings=messages)
 
@@ -153,10 +155,10 @@ class NewAnswers:
         return pd.concat([before, table], ignore_index=True)
 
     def messages_about_repeats(self, repeated: Bool[np.ndarray, " answer"]) -> list[str]:
-        """The warning about those of the answers that repeat earlier ones, if there are any."""
+        """The warning about those that repeat earlier ones, if they look like copies."""
         rows = np.zeros(len(self.index), dtype=bool)
         rows[self.row[repeated]] = True
-        if not rows.any():
+        if not look_copied(rows):
             return []
         if self.kind == "labels":
             return [message_about_repeated_labels(self.index, rows)]
@@ -185,7 +187,8 @@ def _paged(table: pd.DataFrame, taken: set[Hashable]) -> pd.DataFrame:
 
 def check_items(name: str, table: Any, ids: pd.Index, with_features: bool) -> None:
     """Raise a ``ValueError`` about unknown items in answers, which says how to add them."""
-    table = read_table(table, name, *COLUMNS[name], may_lack=["label"])
+    table = answer_table(name, table, may_lack=["label"])
+    assert table is not None
     for column in [one for one in ("left", "right", "item") if one in table]:
         missing = ids.get_indexer(to_index(table[column], f"{name} column '{column}'")) < 0
         if missing.any():

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     GRADES_REMEDY,
     are_blank,
@@ -386,7 +387,7 @@ def message_about_repeats(name: str, index: pd.Index, repeated: Bool[np.ndarray,
 
 
 def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
-    """Warn about answers that repeat an earlier one; ``index`` holds the user's row labels."""
+    """Warn about answers that look like copies; ``index`` holds the user's row labels."""
     repeated = repeated_answers(answers)
-    if repeated.any():
+    if look_copied(repeated):
         warnings.warn(message_about_repeats("pairs", index, repeated), UserWarning, stacklevel=3)

@@ -7,7 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_crowdclust.data.answer_tables import answer_table, check_given, refuse_answers
+from pyro_crowdclust.data.answer_tables import (
+    answer_table,
+    check_given,
+    refuse_answers,
+    warn_about_skipped,
+)
 from pyro_crowdclust.data.class_labels import read_class_labels
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.features import read_features
@@ -66,7 +71,9 @@ def read_parts(
     features = in_pandas(features)
     refuse_answers(features)
     pairs = answer_table("pairs", pairs, may_lack=() if grades is None else ("label",))
-    placements, labels = answer_table("placements", placements), answer_table("labels", labels)
+    placements, given_labels = answer_table("placements", placements), labels
+    labels = answer_table("labels", labels)
+    warn_about_skipped(given_labels, labels)
     numbers = None if likeness is None else read_likeness(likeness)
     if item_ids is None and isinstance(features, pd.DataFrame):
         item_ids = features.index

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from pyro_crowdclust.data.wide_tables import WideTable
 from pyro_crowdclust.errors import did_you_mean
 
 # Columns with these names hold the ids of the items unless the user names another column.
@@ -31,11 +32,6 @@ _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
 GRADES_REMEDY = (
     """if "can't tell" is an answer like the others, pass the labels from "different" to "same" """
     "as grades="
-)
-# Code that turns a table with a row per item and a column per worker into a row per answer.
-_ROW_PER_ANSWER = (
-    "table.rename_axis('item').reset_index().melt('item', var_name='worker', "
-    "value_name='label').dropna()"
 )
 
 
@@ -90,7 +86,7 @@ def read_table(
     0     1      2
     """
     frame = as_frame(table, name)
-    columns = _columns_of(frame.columns.tolist(), name, required, optional)
+    columns = _columns_of(frame, name, required, optional)
     if len(frame) == 0:
         raise ValueError(f"{name} have no rows; leave {name} out if there are none")
     for column in columns:
@@ -139,16 +135,17 @@ def as_frame(table: Any, name: str) -> pd.DataFrame:
 
 
 def _columns_of(
-    found: list[Any], name: str, required: Sequence[str], optional: Sequence[str]
+    frame: pd.DataFrame, name: str, required: Sequence[str], optional: Sequence[str]
 ) -> list[str]:
     """The required columns and the optional ones that were found, each of them once."""
+    found = frame.columns.tolist()
     # Names of other columns may be of any type, even one that cannot be compared.
     times = Counter(column for column in found if isinstance(column, str))
     missing = [column for column in required if not times[column]]
     if missing:
         *others, last = map(repr, missing)
         names = f"{', '.join(others)} or {last}" if others else last
-        remedy = _remedy(missing, required, found, {*times} - {*optional})
+        remedy = _remedy(missing, required, frame, {*times} - {*optional})
         raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
@@ -161,16 +158,20 @@ def _columns_of(
 
 
 def _remedy(
-    missing: list[str], required: Sequence[str], columns: list[Any], found: set[str]
+    missing: list[str], required: Sequence[str], frame: pd.DataFrame, found: set[str]
 ) -> str:
     """What to do about required columns that are missing from a table with these names."""
     # pandas numbers the columns of a table without names; each of them may be a worker.
-    are_unnamed = columns == [*range(len(columns))]
-    may_be_workers = [*required] == ["item", "worker", "label"] and len(columns) != len(required)
-    if are_unnamed and not (columns and may_be_workers):
+    are_unnamed = frame.columns.tolist() == [*range(frame.shape[1])]
+    if [*required] == ["item", "worker", "label"] and {"worker", "label"} <= {*missing}:
+        wide = WideTable.of(frame, ID_NAMES)
+        if wide is not None and not (are_unnamed and frame.shape[1] == len(required)):
+            return (
+                f"rename columns, or, if {listed(wide.workers)} are workers, make a row of every "
+                f"answer: {wide.code}"
+            )
+    if are_unnamed:
         return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
-    if missing == [*required] == ["item", "worker", "label"]:
-        return f"rename columns, or, if every column is a worker, pass {_ROW_PER_ANSWER}"
     if {"left", "right"} <= {*missing} and "item" in found:
         other = "placements" if "group" in found else "labels"
         return f"answers about single items are {other}, not pairs: pass the table as {other}"

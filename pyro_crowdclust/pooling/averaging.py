@@ -110,12 +110,27 @@ class InferredClasses(Protocol):
 class AveragedClasses:
     """The weighted average of several fits to the same class labels.
 
+    It consists of several fits, so that there is no single file of it. Its two tables are what is
+    worth keeping; the example writes one and reads it again. ``confusion.to_csv`` keeps the other,
+    whose index is ``["worker", "class", "label"]``.
+
     Attributes
     ----------
     members
         The fits, or the draws that started from them.
     temperatures, weights
         T_m and w_m.
+
+    Examples
+    --------
+    >>> import io
+    >>> from pyro_crowdclust.interface import infer_classes
+    >>> said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyy")}
+    >>> result = infer_classes(CrowdData(None, labels=said), num_communities=[1], epochs=5)
+    >>> average = AveragedClasses([result], [1.0], np.ones(1))
+    >>> file = io.StringIO(average.class_probabilities.to_csv())
+    >>> pd.read_csv(file, index_col="item").idxmax(axis=1).tolist()
+    ['x', 'y']
     """
 
     members: Sequence[InferredClasses]

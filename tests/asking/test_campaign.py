@@ -251,6 +251,8 @@ def test_recorded_answers_are_read_as_tables_are():
     said = crowd.answer(asked, "first")["pairs"]
     assert said.to_numpy().tolist() == [[3, "a", "ann", 1]]
     assert len(crowd) == 0
+    labels = {"item": [3, 4], "worker": ["ann", "ben"], "label": ["x", None]}
+    assert RecordedCrowd(labels=labels).workers.tolist() == ["ann"]
     with pytest.raises(ValueError, match="pairs have no column 'worker'"):
         RecordedCrowd(pairs=[{"left": 3, "right": 4, "label": 1}])
     with pytest.raises(ValueError, match="labels have no column 'label'"):

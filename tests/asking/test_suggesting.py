@@ -268,6 +268,21 @@ def test_a_criterion_may_say_which_pairs_can_be_asked(by_pairs):
     assert promising["left"].nunique() > 2
 
 
+def test_a_large_batch_asks_several_workers_about_an_item(by_labels):
+    """Sixty of eighty items have labels of both workers; a third and a fourth are new."""
+    everybody = [0, 1, "ann", "bob"]
+    frame = suggest(by_labels, Labels(), count=500, workers=everybody, exploration=0.0).frame
+    assert len(frame) == 2 * 60 + 4 * 20
+    assert not frame.duplicated(["item", "worker"]).any()
+    assert set(frame["item"][:80]) == set(frame["item"][80:160]) == set(NAMES)
+    assert set(frame["item"][160:180]) == set(frame["item"][180:]) == set(NAMES[60:])
+    totals = [frame["gain"][start : start + 80].sum() for start in (0, 80)]
+    assert totals[1] < 0.7 * totals[0]
+    busy = suggest(by_labels, Labels(), count=500, workers=["ann", "bob"], loads={"bob": 7}).frame
+    assert busy["worker"].value_counts().to_dict() == {"ann": 80, "bob": 7}
+    assert len(suggest(by_labels, Labels(), count=500, workers=[])) == 80
+
+
 def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
     items = NAMES[55:65]
     among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -132,11 +133,8 @@ def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
             {},
             "all labels are 'no', but there",
         ),
-        (
-            {"label": ["no", None, "a", "b", "c"]},
-            {},
-            r"labels row 1 \(index 'r1'\): label is (nan|None), which is missing",
-        ),
+        ({"label": [None, None, "", " ", np.nan]}, {}, "every label is missing: fill them in, or"),
+        ({"item": ["a", None, "a", "b", "c"]}, {}, r"row 1 \(index 'r1'\): item is (nan|None), w"),
         ({}, {"item_ids": ["a", "b"]}, r"labels row 2 \(index 'r2'\): item is 'c', not among"),
     ],
 )
@@ -167,18 +165,44 @@ def test_bad_tables():
 
 
 @pytest.mark.parametrize("workers", [["ann", "ben"], [101, 102], [0, 1]], ids=str)
-def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it(workers):
+@pytest.mark.parametrize("ids", [None, "item", "id", "photo"])
+@pytest.mark.parametrize("further", [[], ["size", "date"]], ids=len)
+def test_a_column_for_every_worker_is_an_error_that_says_how_to_turn_it(workers, ids, further):
     """What the error says is what is to be done."""
     table = pd.DataFrame(
         [("x", "x"), ("y", "x"), (None, "y")], index=["r", "s", "t"], columns=workers
     )
-    with pytest.raises(ValueError, match="or, if every column is a worker, pass ") as error:
+    if ids is not None:
+        table = table.rename_axis(ids).reset_index()
+    table[further] = np.array([("7", "May"), ("7", "May"), ("8", None)])[:, : len(further)]
+    message = f"labels have no column .*or, if {workers[0]!r}, {workers[1]!r} are workers, make"
+    with pytest.raises(ValueError, match=message) as error:
         CrowdData(None, labels=table)
-    code = str(error.value).split("pass ")[-1]
+    code = str(error.value).split("a row of every answer: ")[-1]
     turned = CrowdData(None, labels=eval(code, {"table": table}))
     assert turned.num_labels == 5
     assert turned.item_ids.tolist() == ["r", "s", "t"]
     assert turned.worker_ids.tolist() == workers
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"item": ["a", "b"], "person": ["ann", "ben"], "answer": ["x", "y"]},
+        {"item": ["a", "b"], "person": ["ann", "ben"], "box": [[1], [1]], "other": [[1], [1]]},
+        {"item": ["a", "b"], "worker": ["ann", "ben"], "first": ["x", "y"], "second": ["x", "y"]},
+    ],
+)
+def test_other_tables_are_not_taken_for_a_column_for_every_worker(table):
+    with pytest.raises(ValueError, match="labels have no column") as error:
+        CrowdData(None, labels=table)
+    assert "melt" not in str(error.value)
+
+
+def test_labels_that_are_numbers_may_be_of_workers_who_skipped_items():
+    table = {"item": range(3), "ann": [0, 1, 1], "ben": [1.0, None, 0.0]}
+    with pytest.raises(ValueError, match=r"'ann', 'ben' are workers, .*: table\.melt\('item', "):
+        CrowdData(None, labels=table)
 
 
 def test_three_columns_without_names_are_to_be_named():
@@ -195,9 +219,22 @@ def test_labels_that_look_like_probabilities_are_told_of():
     assert data.num_classes == 4
 
 
-def test_blank_labels_are_missing():
-    with pytest.raises(ValueError, match="labels row 1 .*: label is ' ', which is missing; fill"):
-        CrowdData(None, labels=frame(label=["a", " ", "a", "b", "b"]))
+@pytest.mark.parametrize("blank", [None, np.nan, pd.NA, "", " "], ids=repr)
+def test_rows_without_a_label_are_skipped(blank):
+    """Also if they name neither a worker nor an item that is known."""
+    full = frame(label=["a", "b", "a", "b", "b"])
+    more = pd.DataFrame({"item": ["new", None], "worker": [None, "ada"], "label": [blank, blank]})
+    table = pd.concat([full[:2], more, full[2:]])
+    with pytest.warns(
+        UserWarning, match=r"labels row 2 \(index 0, 2 such rows\): label is missing; .* skipped"
+    ) as found:
+        data = CrowdData(None, labels=table)
+    assert len(found) == 1
+    assert Path(found[0].filename) == Path(__file__)
+    assert data.labels.to_numpy().tolist() == full.to_numpy().tolist()
+    with pytest.warns(UserWarning, match="rows without a label are skipped"):
+        named = CrowdData(None, labels=table, classes=["b", "a"], item_ids=["new", *data.item_ids])
+    assert (named.num_items, named.num_labels) == (data.num_items + 1, 5)
 
 
 @pytest.mark.parametrize("num_items", [3, 5000])

@@ -107,12 +107,17 @@ CLASSES = {"item": ["a", "b"], "worker": ["w", "w"], "label": [1, 0]}
             "labels row 1 (index 'two'): repeats an earlier answer",
         ),
         (
+            {"labels": CLASSES},
+            {"labels": {"item": ["c", "e"], "worker": ["w", None], "label": [1, None]}},
+            "labels row 1 (index 'two'): label is missing; rows without a label are skipped",
+        ),
+        (
             {"pairs": SAID, "grades": [0, 1]},
             {"pairs": {"left": ["c", "c"], "right": ["d", "b"], "worker": "w", "label": [1, "x"]}},
             "pairs row 1 (index 'two'): label is not among the grades [0, 1]",
         ),
     ],
-    ids=["pairs", "pages as pairs", "pairs as pages", "labels", "grades"],
+    ids=["pairs", "pages as pairs", "pairs as pages", "labels", "skipped", "grades"],
 )
 def test_rows_are_those_of_the_table_that_was_passed(before, more, message):
     ((name, columns),) = more.items()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.pair_answers import repeated_answers
 
 from .animals import crowd
 
@@ -120,6 +121,21 @@ def test_repeated_rows_are_kept_with_a_warning():
     with pytest.warns(UserWarning, match=r"row 1 \(index 'r1', 2 such rows\): repeats an earlier"):
         data = crowd(**again, worker=["wu"] * 3, label=[1, 1, 1])
     assert data.num_pairs == 3
+
+
+def test_pairs_that_a_worker_had_twice_pass_silently_unless_a_part_of_the_table_is_there_twice():
+    """Of 300 pairs of twenty items drawn at random, a few are drawn twice for a worker."""
+    ends = np.random.default_rng(0).permuted(np.tile(np.arange(20), (300, 1)), axis=1)[:, :2]
+    table = pd.DataFrame(ends, columns=["left", "right"]).assign(
+        worker=np.arange(300) % 30, label=1
+    )
+    data = CrowdData(np.zeros((20, 1)), table)  # warnings are errors
+    assert 0 < repeated_answers(data.answers).sum() <= 30
+    joined = pd.concat([table, table[100:120]], ignore_index=True)
+    with pytest.warns(UserWarning, match="such rows.: repeats an earlier answer"):
+        CrowdData(np.zeros((20, 1)), joined)
+    with pytest.warns(UserWarning, match="repeats an earlier answer"):
+        CrowdData(np.zeros((20, 1)), pd.concat([table, table.sample(60, random_state=0)]))
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,18 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
     np.testing.assert_allclose(rows, 1)
 
 
+def test_the_tables_of_an_average_are_read_again_from_csv(tmp_path):
+    average = average_classes(CrowdData(None, labels=answers(3)), fit_each, share=0.3)
+    for table, index in (
+        (average.class_probabilities, "item"),
+        (average.confusion, ["worker", "class", "label"]),
+    ):
+        table.to_csv(tmp_path / "kept.csv")
+        again = pd.read_csv(tmp_path / "kept.csv", index_col=index)
+        again.columns = again.columns.rename(table.columns.name)  # which a file does not hold
+        pd.testing.assert_frame_equal(again, table)
+
+
 @pytest.mark.long
 def test_five_models_of_the_annotators_are_averaged():
     data = CrowdData(None, labels=answers(5))

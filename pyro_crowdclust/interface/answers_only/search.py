@@ -77,7 +77,15 @@ class _Comparison(NamedTuple):
         table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         answers = self.chosen.answers.about(self.data)
         recipe = answers.recipe(answers.priors[self.chosen.prior]())
-        return recipe, Chosen(table, self.why, self.chance, self.is_clear)
+        return recipe, Chosen(table, self.reason, self.chance, self.is_clear)
+
+    @property
+    def reason(self) -> str:
+        """Why the prior was chosen, and, if answers are too few to choose, what that means."""
+        if self.is_clear:
+            return self.why
+        of_many = _GUESSES.format(prior=self.chosen.prior)
+        return f"{self.why}; {of_many if self.chosen.clusters > 1 else _ONE_CLUSTER}"
 
     def others(self) -> Iterator[_Comparison]:
         """The same with another prior chosen, for each that agrees with as many answers.
@@ -94,8 +102,9 @@ class _Comparison(NamedTuple):
         ]
         for other in sorted(others, key=lambda trial: -trial.held_out):
             why = (
-                f"{self.why}; fitted to all answers, the clusters under {self.chosen.name} are "
-                f"different and agree with fewer answers, so {other.name} is used"
+                f"{self.why}; the prior '{self.chosen.name}' was chosen first, but fitted to all "
+                "answers it finds other clusters than in this comparison, which agree with fewer "
+                f"answers, so the prior '{other.name}' is used instead"
             )
             yield self._replace(chosen=other, why=why)
 
@@ -214,8 +223,7 @@ class AnswersAlone:
             # then.)
             are_pairs = self.data.placements is None
             chosen = most_agreeing(answers, tried, options) if are_pairs else tried[0]
-            of_many = _GUESSES.format(prior=chosen.prior)
-            reason = f"{_UNCLEAR}: {of_many if chosen.clusters > 1 else _ONE_CLUSTER}"
+            reason = _UNCLEAR
         return chosen, reason, float(chance.mean()), is_clear
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:

@@ -62,7 +62,9 @@ def average_annotator_models(
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
     for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
-    workers' confusion matrices. Ctrl-C raises: some of the models do not make an average.
+    workers' confusion matrices. Keep what it found as tables, such as
+    ``result.class_probabilities.to_csv("classes.csv")``: several fits have no single file. Ctrl-C
+    raises: some of the models do not make an average.
 
     Parameters
     ----------

@@ -107,7 +107,8 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
     assert AnswersAlone(data).run()[1].winner == "few clusters, hard items"
 
 
-def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(monkeypatch):
+@pytest.mark.parametrize("is_clear", [True, False])
+def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_clear, monkeypatch):
     likely = {"many small clusters": 0.5, "clusters of all sizes": 0.4, "few clusters": 0.45}
 
     def trial(answers, parts, prior, options):
@@ -120,14 +121,25 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(mon
     others = {ManySmall}
     holds_in = lambda _, result: type(result.model.prior) not in others  # noqa: E731
     monkeypatch.setattr(PriorTrial, "holds_in", holds_in)
+    where = "pyro_crowdclust.interface.answers_only.search"
+    best = lambda tried: max(tried, key=lambda trial: trial.held_out)  # noqa: E731
+    monkeypatch.setattr(f"{where}.is_clearly_better", lambda *_: is_clear)
+    monkeypatch.setattr(f"{where}.most_agreeing", lambda _, tried, __: best(tried))
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "clusters of all sizes"
-    assert "the clusters under many small clusters are different" in result.chosen.reason
+    reason = result.chosen.reason
+    assert "the prior 'many small clusters' was chosen first, but" in reason
+    assert "so the prior 'clusters of all sizes' is used instead" in reason
+    assert ("; collect more, as these clusters (clusters of all sizes) are guesses" in reason) == (
+        not is_clear
+    )
+    assert "(many small clusters)" not in reason
     others.add(type(result.model.prior))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "many small clusters"
-    assert "with all answers" not in result.chosen.reason
+    assert "chosen first" not in result.chosen.reason
+    assert ("(many small clusters) are guesses" in result.chosen.reason) == (not is_clear)
 
 
 def test_what_looks_alike_is_told_by_who_was_compared_with_whom():

@@ -122,9 +122,11 @@ def test_class_labels(tmp_path, capsys):
         for worker, right in (("ann", 0.95), ("ben", 0.9), ("cem", 0.0))
     ]
     frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
-    frame.to_csv(tmp_path / "labels.csv", index=False)
+    skipped = pd.DataFrame({"item": ["photo 0", "photo 1"], "worker": ["dan", None]})
+    pd.concat([frame, skipped]).to_csv(tmp_path / "labels.csv", index=False)
     words = ["fit", "--model", "dawid-skene", "--labels", str(tmp_path / "labels.csv")]
     assert main([*words, "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    assert "2 such rows): label is missing; rows without a label are" in capsys.readouterr().err
     items = pd.read_csv(tmp_path / "out" / "items.csv", index_col="item")
     found = items.loc[[f"photo {i}" for i in range(40)], "class"]
     assert (found.to_numpy() == truth).mean() > 0.9
