@@ -21,6 +21,7 @@ from pyro_crowdclust.data import Answers, Placements, some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness
+from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import (
@@ -193,11 +194,11 @@ class PairsOnly:
         return self._by_unit(found, out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
-        """By the shares of the labels."""
-        label = self._answers.label.nan_to_num(nan=-1.0)
-        values, place, count = label.unique(return_inverse=True, return_counts=True)
-        chance = ((count + 1) / (len(label) + len(values))).double().log()[place]
-        return torch.cat([self._by_unit(chance[out], out) for out in parts])
+        """By how often each worker gives each label (``log_chance``)."""
+        return torch.cat([self._by_unit(self._log_chance(out), out) for out in parts])
+
+    def _log_chance(self, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
+        return log_chance(self.without(out).data, self._answers.at(out))
 
     def _by_unit(
         self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]

@@ -14,6 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.trials import PriorTrial, trial_of
+from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
@@ -406,10 +407,10 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
     page = said.data.answers.page
     assert all(len(page[out].unique()) == 1 and len(page[out]) == 66 for out in parts)
     assert len(said.by_chance(parts)) == 4
-    share = (said.data.answers.label.sum() + 1) / (4 * 66 + 2)
-    of_label = torch.where(said.data.answers.label > 0, share, 1 - share).log()
-    expected = torch.stack([of_label[out].mean() for out in parts])
-    torch.testing.assert_close(said.by_chance(parts), expected.double())
+    expected = [
+        log_chance(said.without(out).data, said.data.answers.at(out)).mean() for out in parts
+    ]
+    torch.testing.assert_close(said.by_chance(parts), torch.stack(expected))
 
 
 def test_pages_that_share_no_items_are_heard_by_their_pairs():
