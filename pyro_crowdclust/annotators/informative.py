@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import binom
 from torch import Tensor
 
 from pyro_crowdclust.annotators.suited import expected_counts
@@ -16,7 +15,7 @@ from pyro_crowdclust.protocols import PairAnnotators, SupportsLapses, SupportsWi
 # gives nearly always the same answer.
 _FEWEST, _NEARLY_ALL = 10, 0.95
 # Such answers are uninformative if the label has no larger share than this among all others, and
-# the worker would hardly give it so often at that share.
+# the worker would give it so often at that share with no larger probability than this.
 _MOST_OF_OTHERS, _BY_CHANCE = 0.8, 0.001
 # The others have at least this share of all answers. The second is for "different": where most
 # workers nearly always say so, there may be many small clusters.
@@ -32,9 +31,10 @@ def informative_workers(
     among those of all workers j without ``max_L s_jL >= .95``, worker m is uninformative if for
     some L
 
-        n_m >= 10,   s_mL >= .95,   p_L <= .8,   P(Binomial(n_m, p_L) >= n_m s_mL) < .001
+        n_m >= 10,   s_mL >= .95,   p_L <= .8,   exp(-n_m KL(s_mL || p_L)) < .001
 
-    Everybody counts as informative if these other workers have less than a fifth of the answers,
+    The last is Chernoff's bound of the probability to give L so often at a share of p_L. Everybody
+    counts as informative if these other workers have less than a fifth of the answers,
     or, where L is "different", less than half: then most pairs may truly be different, as they are
     in many small clusters.
 
@@ -64,7 +64,9 @@ def informative_workers(
     of_others = counts[~is_nearly_all.any(1)].sum(0)
     needed = torch.where(values == 0, _LEAST_OF_OTHERS_DIFFERENT, _LEAST_OF_OTHERS)
     share = (of_others + 1) / (of_others.sum() + 2)
-    tail = torch.from_numpy(binom.sf(counts.numpy() - 1, number.numpy()[:, None], share.numpy()))
+    own = counts / number.clamp_min(1)[:, None]
+    divergence = torch.xlogy(own, own / share) + torch.xlogy(1 - own, (1 - own) / (1 - share))
+    tail = (-number[:, None] * divergence).exp()
     differs = (share <= _MOST_OF_OTHERS) & (of_others.sum() >= needed * number.sum())
     return ~(is_nearly_all & differs & (tail < _BY_CHANCE)).any(1)
 
