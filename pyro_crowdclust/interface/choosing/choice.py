@@ -174,11 +174,11 @@ class Choice(Plan):
             return fitted
         if shows_one and self._expects_several(best) and "initialize" not in options:
             try:
-                instead = self._from_candidate(search, best, recipe, options)
+                several = self._from_candidate(search, best, recipe, options)
             except KeyboardInterrupt:
                 return replace(fitted, stop_reason=INTERRUPTED)
-            if instead is not None:
-                of_components, fitted = instead
+            if several is not None:
+                of_components, fitted = several
                 fitted = replace(fitted, chosen=_and(chosen, _FROM_CANDIDATE))
                 shows_one = False
         if not shows_one:

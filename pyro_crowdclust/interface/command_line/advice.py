@@ -122,13 +122,12 @@ def _about_answers(result: Fitted) -> list[str]:
             "question, or ask about pairs of both kinds"
         ]
     if len(names := _uninformative(result)):
-        unclear = isinstance(result.guide, SupportsPartition) and chosen and not chosen.is_clear
         same = (
             "some workers nearly always give the same answer, whatever the pair, which says "
             f"nothing about it (in workers: {listed(names, _NAMED)}){alone}; leave their answers "
             "out, or ask them again"
         )
-        return [same, *([chosen.reason] if unclear else [])]
+        return [same, *_about_unclear(result)]
     weight = result.workers["weight"]
     if _share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5:
         return [
@@ -154,7 +153,7 @@ def _about_answers(result: Fitted) -> list[str]:
             "other nor with any other evidence: check the question that they were asked"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        found = [chosen.reason] if chosen is not None and not chosen.is_clear else []
+        found = _about_unclear(result)
         if _is_disputed(result):
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_check_order(result)}")
@@ -180,6 +179,12 @@ def _about_answers(result: Fitted) -> list[str]:
         "asked about are predicted hardly better than by chance; ask about more items, or use "
         "other features"
     ]
+
+
+def _about_unclear(result: Fitted) -> list[str]:
+    """The reason of the choice, where answers without features did not decide it."""
+    chosen, is_alone = result.chosen, isinstance(result.guide, SupportsPartition)
+    return [chosen.reason] if is_alone and chosen is not None and not chosen.is_clear else []
 
 
 def _uninformative(result: Fitted) -> pd.Index:
