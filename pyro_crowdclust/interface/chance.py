@@ -15,11 +15,13 @@ from pyro_crowdclust.data import Answers
 _OF_ALL = 4.0
 
 
-def log_chance(data: CrowdData, held_out: Answers) -> Float[Tensor, " answer"]:
+def log_chance(
+    data: CrowdData, held_out: Answers, strength: float = _OF_ALL
+) -> Float[Tensor, " answer"]:
     """``log p_m(L)`` of held-out answers, by the shares of the labels, whatever the items are.
 
     With n_mL answers L among the n_m answers of worker m in the data, and p(L) the share of L among
-    the answers of all workers, ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
+    the answers of all workers, ``p_m(L) = (n_mL + c p(L)) / (n_m + c)``.
 
     Parameters
     ----------
@@ -27,6 +29,8 @@ def log_chance(data: CrowdData, held_out: Answers) -> Float[Tensor, " answer"]:
         The other answers.
     held_out
         The answers, with the codes of these data.
+    strength
+        c, the number of answers of each worker that the shares among all answers count as.
 
     Examples
     --------
@@ -43,6 +47,6 @@ def log_chance(data: CrowdData, held_out: Answers) -> Float[Tensor, " answer"]:
     code = answers.worker * outcomes.num_outcomes + kept
     counts = torch.bincount(code, minlength=math.prod(size)).reshape(size).double()
     of_all = counts.sum(0) + 1
-    own = counts + _OF_ALL * of_all / of_all.sum()
+    own = counts + strength * of_all / of_all.sum()
     shares = own / own.sum(1, keepdim=True)
     return shares[held_out.worker, place].log()

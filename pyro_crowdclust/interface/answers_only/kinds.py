@@ -41,6 +41,8 @@ _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # This many held-out answers or pages are needed to distinguish priors.
 _MIN_PAIRS, _MIN_PAGES = 300, 30
+# By chance, the crowd's shares of the labels count as so many answers of a worker, or as all.
+_STRENGTHS = 4.0, 1e9
 
 
 class KindOfAnswers(Protocol):
@@ -194,11 +196,19 @@ class PairsOnly:
         return self._by_unit(found, out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
-        """By how often each worker gives each label (``log_chance``)."""
-        return torch.cat([self._by_unit(self._log_chance(out), out) for out in parts])
+        """By how often each worker, or the whole crowd, gives each label (``log_chance``).
 
-    def _log_chance(self, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
-        return log_chance(self.without(out).data, self._answers.at(out))
+        The likelier of the two: from few answers, shares of single workers are mostly noise, than
+        which guesses may seem to be predicted better.
+        """
+        found = [
+            torch.cat([self._by_unit(self._log_chance(out, strength), out) for out in parts])
+            for strength in _STRENGTHS
+        ]
+        return max(found, key=lambda chance: float(chance.mean()))
+
+    def _log_chance(self, out: Bool[Tensor, " unit"], strength: float) -> Float[Tensor, " held"]:
+        return log_chance(self.without(out).data, self._answers.at(out), strength)
 
     def _by_unit(
         self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]
