@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators import informative_workers
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import LearnedWorkers
@@ -38,6 +39,32 @@ class PairEvidence:
         self.model, self.posteriors, self.batch = model, posteriors, batch
         self.pairs = batch.asked_pairs
 
+    @property
+    def informative(self) -> Bool[Tensor, " worker"]:
+        """Whether the answers of every worker are evidence about the pairs.
+
+        Those of a worker who nearly always says the same are not. If they were, and there are few
+        others, the likeliest partition would be a single cluster, in which just these are right.
+        Such a worker has rates given the partition, as all others have.
+        """
+        batch, number = self.batch, self.model.annotators.num_workers
+        return batch.once(
+            "informative workers",
+            lambda: informative_workers(batch.worker, batch.needed_label, number),
+        )
+
+    @property
+    def num_answers(self) -> Float[Tensor, " pair"]:
+        """How many answers about each pair are evidence."""
+        return self.pairs.total(self.informative[self.batch.worker].double())
+
+    def total(self, of_answers: Float[Tensor, " answer *event"]) -> Float[Tensor, " pair *event"]:
+        """Sums over the answers about each pair that are evidence."""
+        if not bool(self.informative.all()):
+            counts = self.informative[self.batch.worker].to(of_answers)
+            of_answers = of_answers * counts.view(-1, *[1] * (of_answers.ndim - 1))
+        return self.pairs.total(of_answers)
+
     def means(self) -> tuple[Tensor, dict[str, Tensor]]:
         """E[t] of the looks, and of the workers' sites."""
         means = {name: posterior.mean() for name, posterior in self.posteriors.items()}
@@ -52,7 +79,7 @@ class PairEvidence:
         """
         shape, flattened = self._flattened(rates)
         each = self.model.log_answers(*flattened).view(math.prod(shape), self.batch.num_pairs, -1)
-        found = self.pairs.total(each.transpose(0, 1)).transpose(0, 1) + self.likeness
+        found = self.total(each.transpose(0, 1)).transpose(0, 1) + self.likeness
         return found.reshape(*shape, *found.shape[1:])
 
     def relations(self) -> tuple[Float[Tensor, " pair"], Float[Tensor, " pair"]]:
@@ -108,8 +135,8 @@ class FirstWorkers(PairEvidence):
 
     def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
         super().__init__(model, posteriors, batch)
-        first = self.pairs.total(model.first_looks(batch.label))
-        asked = self.pairs.num_answers > 0
+        first = self.total(model.first_looks(batch.label))
+        asked = self.num_answers > 0
         looks = first / first.sum(1, keepdim=True).clamp_min(1.0)
         level = model.look_levels
         self.shares = looks @ level
@@ -124,7 +151,7 @@ class FirstWorkers(PairEvidence):
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
         """The evidence for "same" of every pair: with typical workers, and with these."""
-        common = self.pairs.num_answers * (2 * self.shares - 1) * _COMMON
+        common = self.num_answers * (2 * self.shares - 1) * _COMMON
         different, same = self.relations()
         common = common + self.likeness[:, -1]
         return torch.stack([common.clamp(-_SURE, _SURE), same - different])

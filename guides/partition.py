@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 import pyro
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators import sample_rates
@@ -204,7 +204,7 @@ class PartitionGuide(GibbsGuide):
             self.model.prior.learn(self.labels, evidence.pairs, choices)
             if self.model.likeness is not None:
                 self._learn_likeness(batch, evidence)
-            self._learn_workers()
+            self._learn_workers(evidence.informative)
 
     def _learn_likeness(self, batch: Batch, evidence: PairEvidence) -> None:
         """Fit the model's regression on likeness to the looks of pairs under the last draw."""
@@ -213,12 +213,13 @@ class PartitionGuide(GibbsGuide):
         logits = looks[relations] + evidence.log_likelihoods(rates)
         self.model.learn_likeness(logits.softmax(1), batch, evidence.pairs)
 
-    def _learn_workers(self) -> None:
-        """Learn the workers' prior by type II maximum likelihood."""
+    def _learn_workers(self, informative: Bool[Tensor, " worker"]) -> None:
+        """Learn the workers' prior by type II maximum likelihood, from the informative ones."""
         for name, prior in self.model.annotators.priors().items():
             posterior = self.posteriors[name]
-            total = posterior.mean().sum(0) + _PSEUDO_WORKERS * self._first_means[name][0]
-            mean = total / (prior.natural_parameters.shape[0] + _PSEUDO_WORKERS)
+            known = posterior.mean()[informative]
+            total = known.sum(0) + _PSEUDO_WORKERS * self._first_means[name][0]
+            mean = total / (len(known) + _PSEUDO_WORKERS)
             learned = natural_at_mean(prior.family, mean, prior.natural_parameters[0])
             change = learned - prior.natural_parameters
             prior.set_natural_parameters(learned)
@@ -266,9 +267,11 @@ class PartitionGuide(GibbsGuide):
         """
         batch = full_batch(data)
         asked = AskedPairs.of(torch.cat([items, batch.asked_items]), data.num_items)
-        looks, rates = PairEvidence(self.model, self.posteriors, batch).means()
+        of_answers = PairEvidence(self.model, self.posteriors, batch)
+        looks, rates = of_answers.means()
         evidence = torch.zeros(asked.num_pairs, self.model.num_looks, dtype=torch.float64)
         answers = self.model.log_answers(rates, batch.worker, batch.label)
+        answers = answers * of_answers.informative[batch.worker, None]
         evidence = evidence.index_add(0, asked.pair[len(items) :], answers)
         evidence = evidence + self.model.log_likeness(batch, asked)
         by_relation = torch.stack([(evidence + row).softmax(1) for row in looks], 1)

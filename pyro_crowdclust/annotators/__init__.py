@@ -5,6 +5,7 @@ from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMa
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.informative import first_rates, informative_workers
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
@@ -70,6 +71,8 @@ __all__ = [
     "check_class_labels",
     "describe_annotators",
     "expected_counts",
+    "first_rates",
+    "informative_workers",
     "leave_one_out_evidence",
     "looks_of",
     "pair_rates",

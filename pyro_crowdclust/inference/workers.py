@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pyro_crowdclust.annotators.informative import first_rates
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.distributions.pairs import agreement, components_together
@@ -19,10 +20,10 @@ _ROUNDS = 20
 
 @torch.no_grad()
 def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
-    """Alternate updates of the workers' rates, from reliable ones on, and of q(z) of a batch.
+    """Alternate updates of the workers' rates and of q(z) of a batch.
 
-    Nothing else changes. With ``s_ij = q(z_i, z_j in one cluster)``, given the answers, for worker
-    m
+    Nothing else changes. The rates begin with those of ``first_rates``. With
+    ``s_ij = q(z_i, z_j in one cluster)``, given the answers, for worker m
 
         alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
 
@@ -40,8 +41,8 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
     label = batch.label
     assert label is not None  # there are answers
     together = owned_together(guide)
-    for name, trusted in annotators.with_trust(TRUSTED).priors().items():
-        guide.posteriors[name].set_natural_parameters(trusted.natural_parameters)
+    for name, rates in first_rates(annotators, batch.worker, label, TRUSTED).items():
+        guide.posteriors[name].set_natural_parameters(rates)
     for _ in range(_ROUNDS):
         same = same_cluster(guide.infer(batch).assignments, together, batch)
         counts = expected_counts(annotators, same, batch.worker, label.double())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.annotators.informative import first_rates, informative_workers
 from pyro_crowdclust.annotators.suited import annotators_for, expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -29,7 +30,7 @@ def groups_by_answers(
 
     Alternates between a partition with a large ``sum_ij w_ij [same]`` (``join``) and the workers'
     rates given the partition, with ``w = E[log p(L | same) - log p(L | different)]`` under the
-    posterior of the rates.
+    posterior of the rates. Answers of workers who nearly always say the same count nothing.
 
     Parameters
     ----------
@@ -59,12 +60,13 @@ def groups_by_answers(
     rates = {name: prior.natural_parameters for name, prior in annotators.priors().items()}
     label, worker = answers.label.double(), answers.worker
     groups = torch.arange(len(items))
+    is_evidence = informative_workers(worker, label, annotators.num_workers)[worker].double()
     for _ in range(rounds):
         statistics = {
             name: prior.family.expected_statistics(rates[name])
             for name, prior in annotators.priors().items()
         }
-        weight = annotators.log_likelihood_ratio(statistics, worker, label)
+        weight = annotators.log_likelihood_ratio(statistics, worker, label) * is_evidence
         gain = torch.zeros(len(items), len(items), dtype=torch.float64)
         gain.index_put_((left, right), weight, accumulate=True)
         groups = join(gain + gain.mT)
@@ -143,7 +145,8 @@ class TrustingStart:
     If workers start as guessing, and the first partition is finer or coarser than the workers' one,
     the fit infers that they guess, and ignores their answers from then on. Here they start with
     more right answers than wrong ones, and where clusters own components, q(c) is found under these
-    rates before the first step.
+    rates before the first step. Those who nearly always say the same begin with rates by which
+    their answers count nothing (``first_rates``).
 
     Attributes
     ----------
@@ -176,8 +179,8 @@ class TrustingStart:
                 "the point estimates of an AmortizedGuide start at reliable rates without it"
             )
         if isinstance(model.annotators, SupportsWithTrust):
-            for name, prior in model.annotators.with_trust(self.trust).priors().items():
-                posteriors[name].set_natural_parameters(prior.natural_parameters)
+            for name, rates in self._first_rates(model.annotators, data).items():
+                posteriors[name].set_natural_parameters(rates)
         answered = answered_batch(data)
         if "owners" in posteriors and answered is not None:
             # Networks need features in their own precision, which ``fit`` has set.
@@ -186,6 +189,15 @@ class TrustingStart:
             dtype = next((parameter.dtype for parameter in networks), torch.float64)
             with evaluating(guide):
                 move_owners(guide, answered.to(None, dtype))
+
+    def _first_rates(
+        self, annotators: SupportsWithTrust, data: CrowdData
+    ) -> Mapping[str, Float[Tensor, "worker size"]]:
+        answers = data.answers
+        if answers is None:  # of pairs; there are sorted pages
+            priors = annotators.with_trust(self.trust).priors()
+            return {name: prior.natural_parameters for name, prior in priors.items()}
+        return first_rates(annotators, answers.worker, answers.label, self.trust)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import torch
 from scipy.special import digamma, logsumexp, softmax
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.guides.pair_evidence import FirstWorkers
+from pyro_crowdclust.metrics import adjusted_rand_index
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters
+from pyro_crowdclust.simulation import simulate_pairs
 
 # Pairs of an item and 7, by how many workers say "same" and how many "different".
 SAID = [(3, 0), (0, 3), (2, 1), (2, 0), (0, 1), (1, 1), (0, 2)]
@@ -109,3 +112,43 @@ def test_replicas_of_a_crowd_are_heard_each_by_their_own_rates():
         torch.testing.assert_close(said[k], first.log_likelihoods(own))
         for name, count in first.counts(looks[k], own).items():
             torch.testing.assert_close(counts[name][k], count)
+
+
+def with_a_lazy_worker(number: int = 2) -> tuple[CrowdData, np.ndarray]:
+    """Two good workers, and some who always say "same", about twenty items in two clusters."""
+    kinds = np.arange(20) % 2
+    rates = [0.9] * 2 + [1.0] * number, [0.9] * 2 + [0.0] * number
+    pairs = simulate_pairs(kinds, *rates, pairs_per_worker=100, seed=0)
+    return CrowdData(None, pairs, item_ids=range(20)), kinds
+
+
+def test_who_always_says_the_same_is_no_evidence():
+    data, _ = with_a_lazy_worker()
+    kept = data.with_answers(data.answers.at(data.answers.worker < 2))
+    found = []
+    for some in (data, kept):
+        model = AnsweredPartition(TwoCoin(4, (4.0, 1.0), (4.0, 1.0)), FewClusters())
+        guide = PartitionGuide(model, 20, num_draws=1)
+        with torch.no_grad():
+            first = FirstWorkers(model, guide.posteriors, full_batch(some))
+            by_pair = pd.DataFrame(first.evidence().T.numpy())
+        by_pair.index = [*zip(first.pairs.left.tolist(), first.pairs.right.tolist(), strict=True)]
+        found.append(by_pair)
+    with_all, without = found
+    pd.testing.assert_frame_equal(with_all.loc[without.index], without)
+    asked_of_them_alone = with_all.drop(without.index)
+    assert len(asked_of_them_alone) > 10
+    np.testing.assert_allclose(asked_of_them_alone[0], 0)
+
+
+def test_who_always_says_the_same_has_rates_given_the_clusters_of_the_others():
+    data, kinds = with_a_lazy_worker(5)
+    model = AnsweredPartition(TwoCoin(7, (4.0, 1.0), (4.0, 1.0)), FewClusters())
+    guide = PartitionGuide(model, 20, num_draws=20)
+    options = {"epochs": 40, "batch_size": None, "step_size": 0.2, "dtype": torch.float64}
+    result = fit(model, guide, data, **options, progress=False)
+    assert adjusted_rand_index(kinds, result.assignments) == 1
+    lazy = result.workers.iloc[2:]
+    assert (lazy["answers"] == 100).all()
+    assert (lazy["sensitivity"] > 0.9).all()
+    assert (lazy["specificity"] < 0.15).all()

@@ -186,17 +186,20 @@ def test_workers_are_those_of_the_simulation(result):
         assert np.abs(workers[name] - truth).max() < 0.07
 
 
-def test_the_workers_prior_is_learned_from_all_of_them():
+@pytest.mark.parametrize("informative", [[True] * 3, [True, False, True]])
+def test_the_workers_prior_is_learned_from_all_who_are_informative(informative):
     """The mean of what is known of each and of thirty that are as the prior was."""
+    informative = torch.tensor(informative)
     model = AnsweredPartition(TwoCoin(3, (6.0, 2.0), (4.0, 2.0)), FewClusters())
     guide, expected, away = PartitionGuide(model, 5), {}, {}
     for name, prior in model.annotators.priors().items():
         posterior = guide.posteriors[name]
         posterior.set_natural_parameters(random_natural(posterior.family, 3) + 2)
         first = prior.family.expected_statistics(prior.natural_parameters[0])
-        expected[name] = (posterior.mean().sum(0) + 30 * first) / 33
+        known = posterior.mean()[informative]
+        expected[name] = (known.sum(0) + 30 * first) / (len(known) + 30)
         away[name] = posterior.natural_parameters - prior.natural_parameters
-    guide._learn_workers()
+    guide._learn_workers(informative)
     for name, prior in model.annotators.priors().items():
         found = prior.family.expected_statistics(prior.natural_parameters)
         torch.testing.assert_close(found, expected[name].expand(3, -1), rtol=1e-6, atol=1e-6)

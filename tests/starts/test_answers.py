@@ -86,6 +86,21 @@ def test_workers_begin_reliable():
     assert (standard.failures == 2).all()
 
 
+def test_who_always_says_the_same_counts_nothing_at_first():
+    """Six of nine say "same" of every pair."""
+    kinds = np.arange(60) % 3
+    rates = [0.9] * 3 + [1.0] * 6, [0.9] * 3 + [0.0] * 6
+    data = CrowdData(np.zeros((60, 5)), simulate_pairs(kinds, *rates, pairs_per_worker=200, seed=0))
+    items, groups = groups_by_answers(data.answers, annotators_for(data, (3.0, 1.0)))
+    assert adjusted_mutual_information(kinds[items], groups) > 0.8
+    posteriors = started(TrustingStart(), data, model_of(data)).posteriors
+    sensitivity, specificity = (
+        posteriors[name].standard() for name in ("sensitivity", "specificity")
+    )
+    assert sensitivity.successes[:3].tolist() == specificity.successes[:3].tolist() == [6.0] * 3
+    assert sensitivity.successes[3:].tolist() == specificity.failures[3:].tolist() == [101.0] * 6
+
+
 def started(start: Start, data: CrowdData, model: SemiCrowdsourcedMixture) -> MessagePassingGuide:
     guide = MessagePassingGuide(model)
     start(model, guide, data, torch.Generator().manual_seed(0))

@@ -21,6 +21,7 @@ from pyro_crowdclust.data import Answers, Placements, some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness
+from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import (
@@ -40,6 +41,8 @@ _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # This many held-out answers or pages are needed to distinguish priors.
 _MIN_PAIRS, _MIN_PAGES = 300, 30
+# By chance, the crowd's shares of the labels count as so many answers of a worker, or as all.
+_STRENGTHS = 4.0, 1e9
 
 
 class KindOfAnswers(Protocol):
@@ -193,11 +196,19 @@ class PairsOnly:
         return self._by_unit(found, out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
-        """By the shares of the labels."""
-        label = self._answers.label.nan_to_num(nan=-1.0)
-        values, place, count = label.unique(return_inverse=True, return_counts=True)
-        chance = ((count + 1) / (len(label) + len(values))).double().log()[place]
-        return torch.cat([self._by_unit(chance[out], out) for out in parts])
+        """By how often each worker, or the whole crowd, gives each label (``log_chance``).
+
+        The likelier of the two: from few answers, shares of single workers are mostly noise, than
+        which guesses may seem to be predicted better.
+        """
+        found = [
+            torch.cat([self._by_unit(self._log_chance(out, strength), out) for out in parts])
+            for strength in _STRENGTHS
+        ]
+        return max(found, key=lambda chance: float(chance.mean()))
+
+    def _log_chance(self, out: Bool[Tensor, " unit"], strength: float) -> Float[Tensor, " held"]:
+        return log_chance(self.without(out).data, self._answers.at(out), strength)
 
     def _by_unit(
         self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]

@@ -53,7 +53,7 @@ from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
-from pyro_crowdclust.training import RobbinsMonro, is_interrupted
+from pyro_crowdclust.training import RobbinsMonro, completed, is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.option_checks import check_values
@@ -68,6 +68,10 @@ _RECORDS = (
 _FROM_DRAWS = (
     "its clusters explain the answers worse than partitions found from the answers alone, so that "
     "a fit is kept that starts at these, with {} and a larger ELBO"
+)
+_FROM_CANDIDATE = (
+    "the fit with the largest ELBO has one cluster, though the candidate had several, so that a "
+    "fit is kept that starts at the candidate"
 )
 _UNEXPLAINED = (
     "its clusters explain the answers worse than partitions found from the answers alone, so the "
@@ -162,12 +166,21 @@ class Choice(Plan):
         of_components = fitted
         with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
             fitted = source._read(best, fitted)
-            shows_one = int((fitted.clusters["assigned_items"] > 0).sum()) == 1
+            shows_one = _has_one_cluster(fitted)
             if not best.uses_answers:
                 fitted = with_answers_added(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
+        if shows_one and self._expects_several(best) and "initialize" not in options:
+            try:
+                several = self._from_candidate(search, best, recipe, options)
+            except KeyboardInterrupt:
+                return replace(fitted, stop_reason=INTERRUPTED)
+            if several is not None:
+                of_components, fitted = several
+                fitted = replace(fitted, chosen=_and(chosen, _FROM_CANDIDATE))
+                shows_one = False
         if not shows_one:
             return self._explained(best, of_components, fitted, options)
         found = self._alternative_to_one_cluster(best, search.num_near_copies)
@@ -176,6 +189,31 @@ class Choice(Plan):
         instead, why = found
         again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
         return _fit_or_keep(fitted, partial(again, **changes), why)
+
+    def _expects_several(self, best: Trial) -> bool:
+        """Whether several clusters of the features and the answers predicted held-out answers."""
+        is_mixture = best.uses_answers and best.form.of_features
+        is_scored = self.data.answers is not None and best.held_out is not None
+        return is_mixture and is_scored and best.clusters > 1
+
+    def _from_candidate(
+        self, search: Search, best: Trial, recipe: Recipe, options: dict[str, Any]
+    ) -> tuple[Fitted, Fitted] | None:
+        """A fit from where the search ended, and the same with a weight of the features.
+
+        It is for fits whose starts all end in one cluster, though the candidate had several when it
+        predicted held-out answers. None if this one has one cluster, too.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        found = search.complete_fit_of(best, search.splits[0].data)
+        start = FittedStart(found.model, found.guide, found.data.num_items)
+        fitted = completed(recipe.fit(seed=search.seed, initialize=start, **options))
+        read = self._read(best, fitted)
+        return None if _has_one_cluster(read) else (fitted, read)
 
     def _explained(
         self, best: Trial, of_components: Fitted, fitted: Fitted, options: dict[str, Any]
@@ -281,6 +319,10 @@ def _about_left_out(model: Model, data: CrowdData) -> str:
         return ""
     others = [name for place, name in enumerate(names) if place not in own]
     return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
+
+
+def _has_one_cluster(fitted: Fitted) -> bool:
+    return int((fitted.clusters["assigned_items"] > 0).sum()) == 1
 
 
 def _and(chosen: Chosen | None, why: str) -> Chosen:

@@ -16,6 +16,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.data import Answers, Links, some_items
 from pyro_crowdclust.distributions import WorkerSummary
+from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
 from pyro_crowdclust.partitions import AskedPairs
@@ -27,8 +28,6 @@ _MIN_SHARE_ASKED = 0.5
 _FEW = 1000
 # Fewer answers are not enough to learn from, nor to score a fit by.
 _MIN_ANSWERS = 20
-# The shares of the labels among all answers count as this many answers of each worker.
-_OF_ALL = 4.0
 
 
 @dataclass(frozen=True)
@@ -75,22 +74,8 @@ class Split:
 
     @property
     def by_chance(self) -> Float[np.ndarray, " pair"]:
-        """``log p_m(L)`` of every held-out answer, by the shares of the labels in the fit's data.
-
-        With n_mL answers L among the n_m answers of worker m, and p(L) the share of L among the
-        answers of all workers, ``p_m(L) = (n_mL + 4 p(L)) / (n_m + 4)``.
-        """
-        answers = self.data.answers
-        assert answers is not None  # as some are not held out
-        outcomes = self.data.outcomes
-        kept, held_out = (outcomes.places(one.label) for one in (answers, self.held_out))
-        size = self.data.num_workers, outcomes.num_outcomes
-        code = answers.worker * outcomes.num_outcomes + kept
-        counts = torch.bincount(code, minlength=math.prod(size)).reshape(size).double()
-        of_all = counts.sum(0) + 1
-        own = counts + _OF_ALL * of_all / of_all.sum()
-        shares = own / own.sum(1, keepdim=True)
-        return shares[self.held_out.worker, held_out].log().numpy()
+        """``log_chance`` of every held-out answer, by the answers in the fit's data."""
+        return log_chance(self.data, self.held_out).numpy()
 
     def log_probability(
         self, result: Fitted, workers: WorkerSummary | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.annotators import informative_workers
+from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
@@ -23,6 +26,10 @@ _MIN_WEIGHT = 1.0
 _CARELESS = 0.9
 # Where more than this share of the answers is one label, they say nothing about the pairs.
 _NEARLY_ALL = 0.95
+# Workers who nearly always give the same answer are named if they gave this share of all answers.
+_MIN_SHARE = 0.2
+# So many of them are named.
+_NAMED = 3
 # Features show little of what the crowd sees if the log-probability of held-out answers exceeds
 # that of chance by no more than this, in nats an answer.
 _MIN_GAIN = 0.01
@@ -36,6 +43,7 @@ def advice(result: Fitted) -> list[str]:
     - More clusters are needed: the largest number of components that was allowed is the best, or
       every cluster has items.
     - Same and different are swapped: most answers come from workers who say the opposite.
+    - Some workers nearly always give the same answer, though others do not: they say nothing.
     - The crowd guesses: most answers come from workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
@@ -89,6 +97,8 @@ def _is_disputed(result: Fitted) -> bool:
     answers = result.data.answers
     if answers is None or _are_few(result) or answers.label.nanmean() >= 0.8:
         return False
+    if len(_uninformative(result)):  # that is what to change first
+        return False
     return bool((result.clusters["assigned_items"] > 0).sum() == 1)
 
 
@@ -111,6 +121,13 @@ def _about_answers(result: Fitted) -> list[str]:
             f'nearly all answers are "{word}", whatever the pair{alone}; check the wording of the '
             "question, or ask about pairs of both kinds"
         ]
+    if len(names := _uninformative(result)):
+        same = (
+            "some workers nearly always give the same answer, whatever the pair, which says "
+            f"nothing about it (in workers: {listed(names, _NAMED)}){alone}; leave their answers "
+            "out, or ask them again"
+        )
+        return [same, *_about_unclear(result)]
     weight = result.workers["weight"]
     if _share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5:
         return [
@@ -136,7 +153,7 @@ def _about_answers(result: Fitted) -> list[str]:
             "other nor with any other evidence: check the question that they were asked"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        found = [chosen.reason] if chosen is not None and not chosen.is_clear else []
+        found = _about_unclear(result)
         if _is_disputed(result):
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_check_order(result)}")
@@ -162,6 +179,29 @@ def _about_answers(result: Fitted) -> list[str]:
         "asked about are predicted hardly better than by chance; ask about more items, or use "
         "other features"
     ]
+
+
+def _about_unclear(result: Fitted) -> list[str]:
+    """The reason of the choice, where answers without features did not decide it."""
+    chosen, is_alone = result.chosen, isinstance(result.guide, SupportsPartition)
+    return [chosen.reason] if is_alone and chosen is not None and not chosen.is_clear else []
+
+
+def _uninformative(result: Fitted) -> pd.Index:
+    """Workers who nearly always give the same answer, by falling number of answers.
+
+    Empty if they gave few of the answers, or if there are no answers about pairs.
+    """
+    data = result.data
+    answers = data.answers
+    if answers is None or not isinstance(result.guide, SupportsWorkers):
+        return data.worker_ids[:0]
+    informative = informative_workers(answers.worker, answers.label, data.num_workers).numpy()
+    number = np.bincount(answers.worker.numpy(), minlength=data.num_workers)
+    if number[~informative].sum() < _MIN_SHARE * number.sum():
+        return data.worker_ids[:0]
+    order = np.argsort(-number, kind="stable")
+    return data.worker_ids[order[~informative[order]]]
 
 
 def _check_order(result: Fitted) -> str:

@@ -14,6 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.trials import PriorTrial, trial_of
+from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
 from pyro_crowdclust.partitions import FewClusters, ManySmall
@@ -418,10 +419,29 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
     page = said.data.answers.page
     assert all(len(page[out].unique()) == 1 and len(page[out]) == 66 for out in parts)
     assert len(said.by_chance(parts)) == 4
-    share = (said.data.answers.label.sum() + 1) / (4 * 66 + 2)
-    of_label = torch.where(said.data.answers.label > 0, share, 1 - share).log()
-    expected = torch.stack([of_label[out].mean() for out in parts])
-    torch.testing.assert_close(said.by_chance(parts), expected.double())
+    by_strength = [
+        torch.stack(
+            [
+                log_chance(said.without(out).data, said.data.answers.at(out), c).mean()
+                for out in parts
+            ]
+        )
+        for c in (4.0, 1e9)
+    ]
+    torch.testing.assert_close(said.by_chance(parts), max(by_strength, key=torch.mean))
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_chance_is_that_of_each_worker_where_this_says_more(lazy):
+    """Not where workers differ by accident, from few answers each."""
+    rates = [0.5] * 20 + [1.0] * 10 * lazy, [0.5] * 20 + [0.0] * 10 * lazy
+    said = PairsOnly(CrowdData(None, simulate_pairs(TRUTH, *rates, pairs_per_worker=12, seed=0)))
+    parts = said.parts(0.1, 10, torch.Generator().manual_seed(0))
+    of_each, of_all = (
+        torch.cat([log_chance(said.without(o).data, said.data.answers.at(o), c) for o in parts])
+        for c in (4.0, 1e9)
+    )
+    torch.testing.assert_close(said.by_chance(parts), of_each if lazy else of_all)
 
 
 def test_pages_that_share_no_items_are_heard_by_their_pairs():

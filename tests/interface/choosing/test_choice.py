@@ -334,3 +334,15 @@ def test_cluster_says_how_it_chose():
     features += np.random.default_rng(0).normal(size=(40, 2))
     result = cluster(features, num_clusters=2, num_starts=1, progress=False)
     assert result.chosen.reason.startswith("largest ELBO")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_cluster_is_not_kept_where_the_candidate_had_several(again, monkeypatch):
+    """The fit starts at the candidate, too, and is kept if this has several clusters."""
+    in_turn = iter([True, again])
+    monkeypatch.setattr(choice_module, "_has_one_cluster", lambda _: next(in_turn))
+    choice = small(answered(two_groups(), np.arange(40) % 2), 2, forms=1)
+    result = choice.fit(num_starts=1, progress=False)
+    assert not list(in_turn)
+    assert ("a fit is kept that starts at the candidate" in result.chosen.reason) != again
+    assert len(np.unique(result.assignments)) == 2

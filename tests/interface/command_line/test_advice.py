@@ -109,6 +109,35 @@ def test_swapped_answers_alone():
     )
 
 
+LAZY = simulate_pairs(
+    FINE % 3, [0.9] * 2 + [1.0] * 4, [0.9] * 2 + [0.0] * 4, pairs_per_worker=100, seed=0
+)
+ONE_ANSWER = "some workers nearly always give the same answer, whatever the pair, which says"
+
+
+def test_workers_who_always_say_the_same_are_named():
+    """Up to three of them, instead of a crowd that guesses."""
+    (sentence,) = advice(fixed(FEATURES, LAZY, num_clusters=4))
+    assert sentence.startswith(ONE_ANSWER)
+    assert "(in workers: 2, 3, 4, ...)" in sentence
+    assert sentence.endswith("; leave their answers out, or ask them again")
+
+
+def test_few_answers_of_who_always_says_the_same_are_not_worth_a_word():
+    few = LAZY[LAZY["worker"].isin(sorted(LAZY["worker"].unique())[:3])]
+    few = few.groupby("worker").head(100)
+    last = few["worker"] == few["worker"].max()
+    some = pd.concat([few[~last], few[last].head(40)])
+    assert not any(ONE_ANSWER in one for one in advice(fixed(FEATURES, some, num_clusters=4)))
+    assert any(ONE_ANSWER in one for one in advice(fixed(FEATURES, few, num_clusters=4)))
+
+
+def test_workers_who_always_say_the_same_are_named_without_features():
+    sentences = advice(fit_partition(LAZY, epochs=2))
+    assert sentences[0].startswith(ONE_ANSWER)
+    assert not any("the other way round" in sentence for sentence in sentences)
+
+
 @pytest.mark.long
 def test_features_that_do_not_show_what_the_crowd_sees():
     kinds = np.random.default_rng(1).integers(0, 2, 120)
