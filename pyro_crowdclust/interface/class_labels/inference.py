@@ -211,8 +211,8 @@ def _least_kept(fitted: Fitted) -> float:
     labels = fitted.data.class_labels
     assert labels is not None  # as the callers have checked
     items = labels.labelled_items
-    votes = labels.of_items(items).votes()
-    votes = (votes / votes.sum(1, keepdim=True)).sum(0).numpy()
+    of_items = labels.of_items(items).votes()
+    votes = (of_items / of_items.sum(1, keepdim=True)).sum(0).numpy()
     found = fitted.probabilities[items.numpy()].sum(0)
     counts = votes >= max(_MIN_VOTES, _MIN_SHARE * len(items))
     return float((found[counts] / votes[counts]).min(initial=1.0))
