@@ -15,14 +15,15 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import summary_of_mixed_rows
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
+from pyro_crowdclust.annotators.more_workers import with_workers
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
-from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.files.parts import described, rebuilt
 from pyro_crowdclust.protocols import ClassAnnotators
 
 # The logarithm of a label that a source never gives; finite, so that 0 times it is 0.
@@ -220,6 +221,11 @@ class AnswerSources(nn.Module):
         for source in self.parts:
             values |= source.sample()
         return values
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> AnswerSources | None:
+        """The same sources for ``number`` workers, the earlier ones in ``rows``."""
+        grown = [with_workers(source, rows, number) for source in self.parts]
+        return None if any(one is None for one in grown) else rebuilt(self, sources=grown)
 
     def log_answers(
         self, values: Mapping[str, Tensor]

@@ -14,13 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices
+from pyro_crowdclust.annotators.label_sites import log_leave_one_out
+from pyro_crowdclust.data import LabelMatrix
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.making import full_batch
-from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.protocols import SupportsLeaveOneOut, part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
@@ -51,7 +53,8 @@ class HeldOutLabels(NamedTuple):
         q_-a(k)  propto  (q(k) exp {sum_{e != a} E_-i[log gamma_e] - sum_e E[log gamma_e]})^(1/T)
 
     with e the answers about the item and gamma_e their probabilities given k; where q is read
-    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Items with one answer are left out.
+    ``moderated``, ``(q(k) / E_-i[gamma_a])^(1/T)``. Items with one answer are left out. Answers
+    that come from several sources cannot be taken out of the worker's posterior, and stay in it.
 
     Attributes
     ----------
@@ -67,11 +70,13 @@ class HeldOutLabels(NamedTuple):
     @classmethod
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
-        """The answers of a fit whose annotators are ``ConfusionMatrices``."""
+        """The answers of a fit that can be calibrated (``calibrated_class_probabilities``)."""
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels
         annotators = result.model.annotators
+        if not isinstance(annotators, SupportsLeaveOneOut):
+            return cls._moderated(result, labels, batch.items)
         counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]
         named, total = (
@@ -96,6 +101,18 @@ class HeldOutLabels(NamedTuple):
         log_others = log_item[item] - counts * log_leave_one_out
         return cls(log_others[has_others], (named / total).log()[has_others])
 
+    @classmethod
+    def _moderated(
+        cls, result: Fitted, labels: LabelMatrix, items: Int[Tensor, " item"]
+    ) -> HeldOutLabels:
+        """The same, with all answers in the workers' posteriors, where q is read moderated."""
+        q = torch.tensor(result.probabilities)[items]
+        annotators, posteriors = result.model.annotators, result.guide.posteriors
+        log_answers = log_leave_one_out(annotators, posteriors, labels, q).cpu()
+        log_others = q.clamp_min(SMALLEST_PROBABILITY).log()[labels.item] - log_answers
+        has_others = labels.counts[labels.item] > 1
+        return cls(log_others[has_others], log_answers[has_others])
+
     def log_likelihood(self, temperature: float) -> float:
         """Mean log-probability of the answers, in nats, at temperature T."""
         of_classes = (self.log_others / temperature).log_softmax(-1) + self.log_answers
@@ -113,8 +130,8 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     Parameters
     ----------
     result
-        A fit of class labels with a confusion matrix for every worker, such as
-        ``infer_classes`` returns unless ``dependent=True``.
+        A fit of class labels with a confusion matrix for every worker, or with sources of answers
+        that are read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
 
     Raises
     ------
@@ -124,6 +141,8 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     check_fit(result)
     # The matrices of other annotators may describe one source, or one state of an item, only.
     has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
+    has_sources = part_of(result.model, "annotators", AnswerSources) is not None
+    has_own = has_own or (has_sources and result.guide.moderated)
     if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "

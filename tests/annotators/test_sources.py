@@ -163,3 +163,19 @@ def test_a_fit_comes_back_from_its_file(tmp_path):
 def test_bad_sources(parts, message):
     with pytest.raises(ValueError, match=message):
         AnswerSources(parts())
+
+
+def test_more_workers_have_the_same_sources():
+    grown = sources(2).with_workers(torch.tensor([0, 2]), 3)
+    assert grown.num_workers == 3
+    assert [type(part) for part in grown.parts] == [Truth, Habit, ConfusionMatrices]
+
+
+def test_a_source_of_ones_own_has_no_more_workers():
+    class OwnHabit(Habit):
+        """Without the decorator that remembers arguments."""
+
+    own = OwnHabit(2, CLASSES)
+    vars(own).pop("constructor_arguments", None)
+    annotators = AnswerSources([Truth(2, CLASSES), own])
+    assert annotators.with_workers(torch.tensor([0, 1]), 3) is None

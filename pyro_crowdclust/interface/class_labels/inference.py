@@ -40,6 +40,8 @@ DEFAULTS = {
 # The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 
+# Numbers of communities that are tried; 0 stands for a prior that is not learned.
+_NUMBERS = 0, 1, 2, 3, 4
 # Fewer workers do not determine a prior of workers: under one that is learned from three, one of
 # them is always right.
 MIN_WORKERS = 5
@@ -57,7 +59,7 @@ _MIN_SECOND = 0.1
 
 def infer_classes(
     data: CrowdData,
-    num_communities: Sequence[int] = (0, 1, 2, 3, 4),
+    num_communities: Sequence[int] | None = None,
     dependent: bool = False,
     share: float | None = None,
     trusted: Iterable[Hashable] = (),
@@ -66,9 +68,10 @@ def infer_classes(
 ) -> Fitted:
     """The classes behind the labels of ``data``: Dawid-Skene with learned priors.
 
-    There is one fit with ``CommunityConfusion`` for each number of communities, and, for 0
-    communities, one with ``ConfusionMatrices`` under a fixed prior of eight right answers in ten:
-    few answers do not determine what workers have in common. The fit with the highest ELBO, which
+    Several models of the workers are fitted: ``ConfusionMatrices`` under a fixed prior of eight
+    right answers in ten; ``CommunityConfusion`` of one to four communities, whose priors are
+    learned; and ``AnswerSources`` of truth and habit, in which a worker either knows the class or
+    has a habit, which takes far fewer answers to learn. The fit with the highest ELBO, which
     penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
     few labels are often likeliest if a class is another name of a more frequent one. Where none
     keeps them, the fixed prior counts four or sixteen times as much. Ctrl-C returns the best fit so
@@ -77,9 +80,9 @@ def infer_classes(
     ``dependent``, ``pooling.calibrated_class_probabilities`` calibrates them by how well answers
     are predicted from others about their item.
 
-    Only 0 is tried, if it is among the numbers, where labels do not determine a prior: if some
-    workers give the same class to ten items or more, always, and fewer than five others are left,
-    or if fewer than one item in ten has a second label.
+    Only the fixed prior is used where labels do not determine another: if some workers give the
+    same class to ten items or more, always, and fewer than five others are left, or if fewer than
+    one item in ten has a second label.
 
     If workers agree about the same items no more often than guesses would, a warning says so.
 
@@ -91,7 +94,9 @@ def infer_classes(
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
-        Numbers of communities to choose from; 0 stands for a prior that is not learned.
+        Numbers of communities to choose from, and no other models; 0 stands for the prior that is
+        not learned. By default 0 to 4, and truth and habit if there are five workers or more, and
+        neither ``trusted`` nor ``worker_weights`` are given.
     dependent
         Whether annotators make the same errors. ``num_communities`` is then ignored.
     share
@@ -160,23 +165,25 @@ def infer_classes(
             f"num_communities is {num_communities}, but must be a list of numbers to try: "
             f"[{num_communities}]"
         )
-    if not num_communities:
+    numbers = _NUMBERS if num_communities is None else num_communities
+    if not numbers:
         raise ValueError("num_communities is empty: pass one number or more")
-    if len(num_communities) > 1:
+    if len(numbers) > 1:
         check_no_checkpoint(options)
-    for number in num_communities:
+    for number in numbers:
         check_whole("num_communities", number, least=0)
-    if not codes and 0 in num_communities and (few_workers_vary(data) or _labels_stand_alone(data)):
-        num_communities = [0]
-    if codes and any(num_communities):  # trusted labels suffice to learn how the others err
-        num_communities = [number for number in num_communities if number]
+    has_many = num_communities is None and data.num_workers >= MIN_WORKERS
+    with_habits = has_many and not codes and worker_weights is None
+    if not codes and 0 in numbers and (few_workers_vary(data) or _labels_stand_alone(data)):
+        numbers, with_habits = [0], False
+    if codes and any(numbers):  # trusted labels suffice to learn how the others err
+        numbers = [number for number in numbers if number]
+    models = [Workers(number, worker_weights, codes) for number in numbers]
+    if with_habits:
+        models.append(Workers(truth_or_habit=True))
     attempt = partial(_fit_workers, data, DEFAULTS | options)
-    found = keeping_classes(
-        best_first(
-            partial(attempt, Workers(number, worker_weights, codes)) for number in num_communities
-        )
-    )
-    strengths = _STRENGTHS if 0 in num_communities else ()
+    found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
+    strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
             break

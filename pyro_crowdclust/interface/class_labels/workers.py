@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.annotators import CommunityConfusion, ConfusionMatrices, TrustedWorkers
+from pyro_crowdclust.annotators import (
+    AnswerSources,
+    CommunityConfusion,
+    ConfusionMatrices,
+    Habit,
+    TrustedWorkers,
+    Truth,
+)
 from pyro_crowdclust.protocols import ClassAnnotators
 
 # Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of
@@ -30,6 +37,10 @@ class Workers(NamedTuple):
     prior_strength
         Without communities: the prior counts as ten times as many answers, four in five of them
         right.
+    truth_or_habit
+        Whether each answer is either the class, or out of a habit of the worker
+        (``AnswerSources``), instead of a row of a confusion matrix. Workers then count as one each,
+        and nobody is trusted.
 
     Examples
     --------
@@ -43,10 +54,13 @@ class Workers(NamedTuple):
     worker_weights: Sequence[float] | None = None
     trusted: tuple[int, ...] = ()
     prior_strength: float = 1.0
+    truth_or_habit: bool = False
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
+        if self.truth_or_habit:
+            return AnswerSources([Truth(*size), Habit(*size)])
         right, wrong = self.prior_strength * _RIGHT, self.prior_strength * _WRONG
         found: ClassAnnotators = ConfusionMatrices(
             *size, right, wrong, worker_weights=self.worker_weights

@@ -88,6 +88,56 @@ def test_without_second_labels_no_prior_is_learned():
     assert isinstance(result.model.annotators, ConfusionMatrices)
 
 
+@pytest.fixture(scope="module")
+def guessers():
+    """Thirty workers, of whom three in five guess, and five labels an item."""
+    rng = np.random.default_rng(0)
+    truth, knows = rng.integers(5, size=200), rng.random(30) < 0.4
+    rows = [(item, worker) for item in range(200) for worker in rng.choice(30, 5, replace=False)]
+    frame = pd.DataFrame(rows, columns=["item", "worker"])
+    right = rng.random(len(frame)) < np.where(knows, 0.9, 0.2)[frame["worker"]]
+    frame["label"] = np.where(right, truth[frame["item"]], rng.integers(5, size=len(frame)))
+    data = CrowdData(None, labels=frame, item_ids=range(200))
+    return truth, infer_classes(data)
+
+
+def test_guessers_are_found_by_truth_and_habit(guessers):
+    truth, result = guessers
+    assert isinstance(result.model.annotators, AnswerSources)
+    vote = result.data.class_labels.of_items(torch.arange(200)).votes().argmax(1).numpy()
+    assert (result.assignments == truth).mean() > (vote == truth).mean() + 0.08
+
+
+def test_probabilities_of_truth_and_habit_are_calibrated(guessers):
+    truth, result = guessers
+    assert best_temperature(result) <= 2
+    calibrated = calibrated_class_probabilities(result).to_numpy()
+    assert (calibrated.argmax(1) == result.assignments).all()
+    assert log_loss(calibrated, truth) < log_loss(result.probabilities, truth) + 0.02
+
+
+def test_truth_and_habit_goes_on_with_new_workers(guessers):
+    truth, result = guessers
+    expert = pd.DataFrame({"item": range(100), "worker": "expert", "label": truth[:100]})
+    updated = result.update(labels=expert, epochs=20)
+    assert isinstance(updated.model.annotators, AnswerSources)
+    assert updated.data.num_workers == 31
+    right = (updated.assignments == truth).mean(), (result.assignments == truth).mean()
+    assert right[0] > right[1]
+    row = updated.confusion.loc["expert"]["mean"]
+    assert min(row[name, name] for name in range(5)) > 0.8
+
+
+def test_few_workers_and_trusted_ones_have_confusion_matrices(guessers):
+    """Truth and habit learns a prior from all workers, and knows of nobody who is right."""
+    data = guessers[1].data
+    trusted = infer_classes(data, trusted=[0], epochs=3)
+    assert not isinstance(trusted.model.annotators, AnswerSources)
+    said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyx")}
+    result = infer_classes(CrowdData(None, labels=said), epochs=3)
+    assert not isinstance(result.model.annotators, AnswerSources)
+
+
 def fit_with(probabilities, stop_reason="converged"):
     """A fit of twenty items with one label each, in order of the class: twelve a, eight b."""
     labels = {"item": range(20), "worker": ["w"] * 20, "label": ["a"] * 12 + ["b"] * 8}
