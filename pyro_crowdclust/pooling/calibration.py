@@ -22,7 +22,7 @@ from pyro_crowdclust.annotators.label_sites import log_leave_one_out
 from pyro_crowdclust.data import LabelMatrix
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.making import full_batch
-from pyro_crowdclust.protocols import SupportsLeaveOneOut, part_of
+from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
@@ -75,7 +75,7 @@ class HeldOutLabels(NamedTuple):
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels
         annotators = result.model.annotators
-        if not isinstance(annotators, SupportsLeaveOneOut):
+        if isinstance(annotators, AnswerSources):
             return cls._moderated(result, labels, batch.items)
         counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]

@@ -67,7 +67,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         name: one if one.fills_gaps else without_gaps(data, one)
         for name, one in coordinates.items()
     }
-    found = [ClassCandidate("none", "labels alone", _alone)]
+    found = [ClassCandidate("none", "labels alone", _alone, uses_features=False)]
     for name, emission in coordinates.items():
         for kind, make in _KINDS.items():
             # A regression needs complete rows.

@@ -27,6 +27,7 @@ from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import (
+    best_of_workers,
     codes_of_workers,
     infer_classes,
     keeping_classes,
@@ -198,14 +199,18 @@ def _best_fit(
 ) -> Fitted:
     """The winner, fitted with a learned and a fixed prior of the workers; the larger ELBO is kept.
 
-    A fit that loses a class is kept only if both do (``keeping_classes``).
+    A fit that loses a class is kept only if both do (``keeping_classes``). Labels alone have all
+    models of ``infer_classes``.
 
     If somebody is trusted, only the prior is used that is learned: the trusted labels show in what
     way all others err.
     """
+    attempt = partial(winner.candidate.fit, data, options)
+    if not winner.candidate.uses_features:
+        return best_of_workers(data, attempt, workers)
     numbers = (1,) if workers.trusted else (1, 0)
     each = (workers._replace(num_communities=number) for number in numbers)
-    fits = (partial(winner.candidate.fit, data, options, one) for one in each)
+    fits = (partial(attempt, one) for one in each)
     return read_at(keeping_classes(best_first(fits)), winner.sharpness)
 
 

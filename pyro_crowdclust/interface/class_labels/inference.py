@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -165,29 +165,55 @@ def infer_classes(
             f"num_communities is {num_communities}, but must be a list of numbers to try: "
             f"[{num_communities}]"
         )
-    numbers = _NUMBERS if num_communities is None else num_communities
-    if not numbers:
-        raise ValueError("num_communities is empty: pass one number or more")
-    if len(numbers) > 1:
+    if num_communities is None or len(num_communities) > 1:
         check_no_checkpoint(options)
-    for number in numbers:
-        check_whole("num_communities", number, least=0)
-    has_many = num_communities is None and data.num_workers >= MIN_WORKERS
-    with_habits = has_many and not codes and worker_weights is None
-    if not codes and 0 in numbers and (few_workers_vary(data) or _labels_stand_alone(data)):
+    if num_communities is not None:
+        if not num_communities:
+            raise ValueError("num_communities is empty: pass one number or more")
+        for number in num_communities:
+            check_whole("num_communities", number, least=0)
+    given = Workers(worker_weights=worker_weights, trusted=codes)
+    return best_of_workers(
+        data, partial(_fit_workers, data, DEFAULTS | options), given, num_communities
+    )
+
+
+def best_of_workers(
+    data: CrowdData,
+    attempt: Callable[[Workers], Fitted],
+    given: Workers,
+    num_communities: Sequence[int] | None = None,
+) -> Fitted:
+    """The best fit to class labels alone among several models of the workers.
+
+    Parameters
+    ----------
+    data
+        The labels.
+    attempt
+        Fits a model of the workers.
+    given
+        Who is trusted, and how much each worker counts.
+    num_communities
+        As for ``infer_classes``.
+    """
+    numbers = _NUMBERS if num_communities is None else num_communities
+    is_plain = not given.trusted and given.worker_weights is None
+    with_habits = num_communities is None and is_plain and data.num_workers >= MIN_WORKERS
+    determines_none = few_workers_vary(data) or _labels_stand_alone(data)
+    if not given.trusted and 0 in numbers and determines_none:
         numbers, with_habits = [0], False
-    if codes and any(numbers):  # trusted labels suffice to learn how the others err
+    if given.trusted and any(numbers):  # their labels suffice to learn how the others err
         numbers = [number for number in numbers if number]
-    models = [Workers(number, worker_weights, codes) for number in numbers]
+    models = [given._replace(num_communities=number) for number in numbers]
     if with_habits:
         models.append(Workers(truth_or_habit=True))
-    attempt = partial(_fit_workers, data, DEFAULTS | options)
     found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
     strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
             break
-        found = attempt(Workers(0, worker_weights, codes, strength))
+        found = attempt(given._replace(num_communities=0, prior_strength=strength))
     return found
 
 

@@ -54,12 +54,15 @@ class ClassCandidate:
         Fits it to data, with options of ``fit``, and assumptions about the workers.
     sharpness
         Weights that the features' evidence about classes may have after the fit, 1 first.
+    uses_features
+        Whether it is not a model of the labels alone.
     """
 
     features: str
     kind: str
     fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
     sharpness: tuple[float, ...] = (1.0,)
+    uses_features: bool = True
 
 
 @dataclass(frozen=True)
