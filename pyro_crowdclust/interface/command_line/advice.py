@@ -114,7 +114,8 @@ def _about_answers(result: Fitted) -> list[str]:
     if _are_few(result):
         return [
             "there are too few answers to see whether they predict answers about other items"
-            f"{alone}; ask about more pairs"
+            f"{alone}; ask about more pairs, or pass those that are certain as must_link and "
+            "cannot_link"
         ]
     if alone and (word := _only_word(result)):
         return [
