@@ -228,12 +228,15 @@ def keeping_classes(fits: Sequence[Fitted]) -> Fitted:
     fits
         Fits of class labels to the same data, the best first.
     """
-    kept = [_least_kept(fitted) for fitted in fits]
-    chosen = next((place for place, least in enumerate(kept) if least >= _MIN_KEPT), None)
-    place = int(np.argmax(kept)) if chosen is None else chosen
-    if place and is_interrupted(fits[0]):
-        return replace(fits[place], stop_reason=fits[0].stop_reason)
-    return fits[place]
+    kept: list[float] = []
+    for fitted in fits:
+        kept.append(_least_kept(fitted))
+        if kept[-1] >= _MIN_KEPT:
+            break
+    found = fits[int(np.argmax(kept))]
+    if found is not fits[0] and is_interrupted(fits[0]):
+        return replace(found, stop_reason=fits[0].stop_reason)
+    return found
 
 
 def _least_kept(fitted: Fitted) -> float:
