@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
-from pyro_crowdclust.data.tables import count, listed
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.answers_only.records import may_be_records
@@ -27,56 +27,46 @@ from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
-from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
 from pyro_crowdclust.interface.choosing.explaining import (
-    better_explanation,
+    drawn_explanation,
+    is_explained_worse,
     with_rates_of_draws,
 )
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
+from pyro_crowdclust.interface.choosing.reasons import (
+    FROM_CANDIDATE,
+    FROM_DRAWS,
+    RECORDS,
+    UNEXPLAINED,
+    about_left_out,
+    because,
+    with_reason,
+)
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.starts_at_draws import better_from_draws
+from pyro_crowdclust.interface.choosing.several_starts import best_of_starts, better_from_draws
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
-    feature_names,
     is_supervised,
     labels_alone,
     seeds_of,
 )
-from pyro_crowdclust.protocols import Model, part_of
-from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.starts import AnswersStart, FittedStart, TrustingStart
+from pyro_crowdclust.starts import FittedStart
 from pyro_crowdclust.training import RobbinsMonro, completed, is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.option_checks import check_values
-from pyro_crowdclust.transforms import Projected, Within
 
 # Once a fit to some of the items has found the clusters, a few small steps on all are enough.
 AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
-_RECORDS = (
-    "held-out answers are clearly likelier if there are clusters of any number and size, and "
-    "features only measure how similar two items are, than with clusters of the features"
-)
-_FROM_DRAWS = (
-    "its clusters explain the answers worse than partitions found from the answers alone, so that "
-    "a fit is kept that starts at these, with {} and a larger ELBO"
-)
-_FROM_CANDIDATE = (
-    "the fit with the largest ELBO has one cluster, though the candidate had several, so that a "
-    "fit is kept that starts at the candidate"
-)
-_UNEXPLAINED = (
-    "its clusters explain the answers worse than partitions found from the answers alone, so the "
-    "rates of workers are estimated from these partitions"
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +99,7 @@ class Choice(Plan):
         if not search.found_records:
             return found
         recipe, chosen = AnswersAlone(self.data).run(seed=seed)
-        return recipe, _because(_RECORDS, chosen)
+        return recipe, because(RECORDS, chosen)
 
     def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
         best, reason = search.best()
@@ -117,7 +107,7 @@ class Choice(Plan):
             reason += f"; {search.num_near_copies} near-copies of items were left out"
         chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
-        reason += _about_left_out(recipe.model, self.data)
+        reason += about_left_out(recipe.model, self.data)
         reason += about_deviating(recipe.model, self.data)
         return best, recipe, Chosen(table_of(search.trials, best), reason, chance)
 
@@ -152,7 +142,7 @@ class Choice(Plan):
         options = {"progress": progress} | changes
         if search.found_records:
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
-            return replace(of_answers, chosen=_because(_RECORDS, of_answers.chosen))
+            return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
         source = self._source(best)
         # Copies of a row count only once, both in the search and in the fit.
         counted = distinct_items(source.data)
@@ -172,14 +162,14 @@ class Choice(Plan):
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
-        if shows_one and self._expects_several(best) and "initialize" not in options:
+        if shows_one and self._expects_several(best) and _may_start_elsewhere(best, options):
             try:
                 several = self._from_candidate(search, best, recipe, options)
             except KeyboardInterrupt:
                 return replace(fitted, stop_reason=INTERRUPTED)
             if several is not None:
                 of_components, fitted = several
-                fitted = replace(fitted, chosen=_and(chosen, _FROM_CANDIDATE))
+                fitted = replace(fitted, chosen=with_reason(chosen, FROM_CANDIDATE))
                 shows_one = False
         if not shows_one:
             return self._explained(best, of_components, fitted, options)
@@ -192,9 +182,8 @@ class Choice(Plan):
 
     def _expects_several(self, best: Trial) -> bool:
         """Whether several clusters of the features and the answers predicted held-out answers."""
-        is_mixture = best.uses_answers and best.form.of_features
         is_scored = self.data.answers is not None and best.held_out is not None
-        return is_mixture and is_scored and best.clusters > 1
+        return is_scored and best.clusters > 1
 
     def _from_candidate(
         self, search: Search, best: Trial, recipe: Recipe, options: dict[str, Any]
@@ -228,24 +217,26 @@ class Choice(Plan):
             Options of the fit.
         """
         try:
-            drawn = better_explanation(fitted)
-            is_mixture = best.uses_answers and best.form.of_features
-            if drawn is not None and is_mixture and "initialize" not in options:
+            drawn = drawn_explanation(fitted)
+            if drawn is None or not is_explained_worse(fitted, drawn):
+                return fitted
+            if _may_start_elsewhere(best, options):
                 form, most = best.form, max(self.sizes)
                 data = distinct_items(self.data)
                 instead = better_from_draws(of_components, form, data, most, **options)
                 if instead is not None:
                     number = instead.component_probabilities.shape[1]
-                    why = _FROM_DRAWS.format(count(number, "component"))
+                    why = FROM_DRAWS.format(count(number, "component"))
                     read = self._read(best, instead)
-                    fitted = replace(read, chosen=_and(fitted.chosen, why))
-                    drawn = better_explanation(fitted)
-            read = fitted if drawn is None else with_rates_of_draws(fitted, drawn)
+                    fitted = replace(read, chosen=with_reason(fitted.chosen, why))
+                    if not is_explained_worse(fitted, drawn):
+                        return fitted
+            read = with_rates_of_draws(fitted, drawn)
         except KeyboardInterrupt:
             return replace(fitted, stop_reason=INTERRUPTED)
         if read is fitted:
             return fitted
-        return replace(read, chosen=_and(fitted.chosen, _UNEXPLAINED))
+        return replace(read, chosen=with_reason(fitted.chosen, UNEXPLAINED))
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -280,7 +271,7 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seeds[0], **options)
             reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
             return replace(fitted, stop_reason=reason)
-        return _best_of_starts(recipe, self.data, seeds, options)
+        return best_of_starts(recipe, self.data, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:
         """The fit with the chosen weight of the features, and components joined to clusters."""
@@ -301,40 +292,16 @@ class Choice(Plan):
         part = some_items(self.data, connected_items(self.data, self.part_items, generator))
         emission = part_of(recipe.model, "emission", Identity)
         of_part = best.form.recipe(part, best.num_components, emission)
-        return _best_of_starts(of_part, part, seeds, options)
+        return best_of_starts(of_part, part, seeds, options)
 
 
-def _about_left_out(model: Model, data: CrowdData) -> str:
-    """The columns that no coordinate depends on, as the end of a sentence, or nothing."""
-    names = feature_names(data)
-    number = len(names)
-    emission = part_of(model, "emission", Identity)
-    if isinstance(emission, Within):
-        emission = emission.inner
-    assert emission is not None  # as every form has one
-    own = {*emission.own_features(number)}
-    if isinstance(emission, Projected):
-        own |= {*emission.inner.own_features(number)}
-    if not own:  # no feature is used at all, as the choice already says
-        return ""
-    others = [name for place, name in enumerate(names) if place not in own]
-    return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
+def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:
+    """Whether a mixture of features and answers was chosen, whose start the user has not set."""
+    return best.uses_answers and best.form.of_features and "initialize" not in options
 
 
 def _has_one_cluster(fitted: Fitted) -> bool:
     return int((fitted.clusters["assigned_items"] > 0).sum()) == 1
-
-
-def _and(chosen: Chosen | None, why: str) -> Chosen:
-    """The choice with more at the end of its reason."""
-    assert chosen is not None  # every choice sets it
-    return replace(chosen, reason=f"{chosen.reason}; {why}")
-
-
-def _because(why: str, chosen: Chosen | None) -> Chosen:
-    """The choice with a reason put in front of its own."""
-    assert chosen is not None  # every choice sets it
-    return replace(chosen, reason=f"{why}: {chosen.reason}")
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:
@@ -345,35 +312,7 @@ def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitte
         return replace(fitted, stop_reason=INTERRUPTED)
     if is_interrupted(found):
         return replace(fitted, stop_reason=found.stop_reason)
-    return replace(found, chosen=_because(why, found.chosen))
-
-
-def _best_of_starts(
-    recipe: Recipe, data: CrowdData, seeds: range, changes: dict[str, Any]
-) -> Fitted:
-    """The fit with the largest ELBO among several starts from features, and one from answers.
-
-    Without supervision, there is one more from columns of numbers only (``starts_of_numbers``).
-    """
-    options = recipe.options | changes
-    if "initialize" not in options:  # the guide has a start of its own
-        return recipe.fit(seed=seeds[0], **changes)
-    attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
-    attempts = [partial(attempt, seed=seed) for seed in seeds]
-    if "initialize" not in changes:
-        others = starts_of_numbers(recipe, data)
-        if data.answers is not None and data.known is None:
-            others.append(_start_from_answers)
-        attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
-    return best_first(attempts)[0]
-
-
-def _start_from_answers(*arguments: Any) -> None:
-    """A start from answers, or from features if the answers join no items."""
-    try:
-        AnswersStart()(*arguments)
-    except ValueError:
-        TrustingStart()(*arguments)
+    return replace(found, chosen=because(why, found.chosen))
 
 
 def _with_shared_pages(data: CrowdData) -> CrowdData:

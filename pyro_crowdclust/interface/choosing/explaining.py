@@ -75,12 +75,14 @@ def with_answers_explained(result: Fitted) -> Fitted:
     KeyboardInterrupt
         On Ctrl-C, as half of the draws are not enough.
     """
-    drawn = better_explanation(result)
-    return result if drawn is None else with_rates_of_draws(result, drawn)
+    drawn = drawn_explanation(result)
+    if drawn is None or not is_explained_worse(result, drawn):
+        return result
+    return with_rates_of_draws(result, drawn)
 
 
-def better_explanation(result: Fitted) -> Fitted | None:
-    """Partitions drawn from the answers alone, if the clusters explain the answers clearly worse.
+def drawn_explanation(result: Fitted) -> Fitted | None:
+    """Partitions drawn from the answers alone, with which to compare the clusters of a result.
 
     Parameters
     ----------
@@ -89,22 +91,35 @@ def better_explanation(result: Fitted) -> Fitted | None:
 
     Returns
     -------
-    The fit of the draws to the items with answers; None if the clusters explain the answers, or if
-    the result is one that ``with_answers_explained`` does not change.
+    The fit of the draws to the items with answers; None for a result that
+    ``with_answers_explained`` does not change.
     """
-    data, annotators = result.data, part_of(result.model, "annotators", TwoCoin)
-    if data.answers is None or annotators is None or is_supervised(data):
+    data = result.data
+    is_of_coins = part_of(result.model, "annotators", TwoCoin) is not None
+    if data.answers is None or not is_of_coins or is_supervised(data):
         return None
     items = data.answers.items.unique()
     if len(items) > _MAX_ITEMS:
         return None
-    asked = some_items(data, items)
-    drawn = drawn_partitions(without_features(asked), seed=result.seed)
-    assert asked.answers is not None  # all of them
-    found = torch.as_tensor(result.assignments[items.numpy()])
-    count_less = evidence_per_answer(result) < _MIN_RATIO * evidence_per_answer(drawn)
-    draws = drawn.guide.partition_draws()
-    return drawn if count_less and not explains(found, draws, annotators, asked.answers) else None
+    return drawn_partitions(without_features(some_items(data, items)), seed=result.seed)
+
+
+def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
+    """Whether the clusters of a result explain the answers clearly worse than the draws do.
+
+    Parameters
+    ----------
+    result, drawn
+        A result, and what ``drawn_explanation`` returned for it, or for another fit of the same
+        model and seed to the same data.
+    """
+    if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
+        return False
+    answers, asked = result.data.answers, drawn.data.answers
+    assert answers is not None  # as there are draws of them
+    assert asked is not None  # for the same reason
+    found = torch.as_tensor(result.assignments[answers.items.unique().numpy()])
+    return not explains(found, drawn.guide.partition_draws(), result.model.annotators, asked)
 
 
 def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
@@ -113,8 +128,8 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     Parameters
     ----------
     result, drawn
-        As for ``better_explanation``, and what it returns. The result is returned unchanged if the
-        answers do not predict each other.
+        As for ``is_explained_worse``. The result is returned unchanged if the answers do not
+        predict each other.
     """
     data = result.data
     if not answers_predict_each_other(drawn.data, result.seed):

@@ -19,6 +19,7 @@ from pyro_crowdclust.interface import (
     recipe_for,
 )
 from pyro_crowdclust.interface.choosing import choice as choice_module
+from pyro_crowdclust.interface.choosing import several_starts
 from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.interface.choosing.plan import SIZES
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -315,7 +316,7 @@ def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     assert clustering_accuracy(ring, result.assignments) > 0.8
 
     # Ctrl-C in the second start of the part: it goes on from the first, and says so.
-    press_control_c(monkeypatch, choice_module, "fit", 2)
+    press_control_c(monkeypatch, several_starts, "fit", 2)
     stopped = choice.fit(progress=False)
     assert stopped.stop_reason == INTERRUPTED
     assert stopped.data is data

@@ -1,20 +1,52 @@
-"""Fits of a candidate that start at partitions drawn from the answers."""
+"""Fits of a candidate from several starts: features, answers, and partitions drawn from these."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.mixture.orders import log_orders
-from pyro_crowdclust.starts import GroupsStart
+from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.starts import AnswersStart, GroupsStart, TrustingStart
 from pyro_crowdclust.training import completed
 
 # The partitions are the consensus of so many chains of draws, and that of each.
 _CHAINS = 3
 # Components of each group; more than one, so that items without a group can have their own.
 _COMPONENTS = 1.0, 1.5
+
+
+def best_of_starts(
+    recipe: Recipe, data: CrowdData, seeds: range, changes: dict[str, Any]
+) -> Fitted:
+    """The fit with the largest ELBO among several starts from features, and one from answers.
+
+    Without supervision, there is one more from columns of numbers only (``starts_of_numbers``).
+    """
+    options = recipe.options | changes
+    if "initialize" not in options:  # the guide has a start of its own
+        return recipe.fit(seed=seeds[0], **changes)
+    attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
+    attempts = [partial(attempt, seed=seed) for seed in seeds]
+    if "initialize" not in changes:
+        others = starts_of_numbers(recipe, data)
+        if data.answers is not None and data.known is None:
+            others.append(_start_from_answers)
+        attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
+    return best_first(attempts)[0]
+
+
+def _start_from_answers(*arguments: Any) -> None:
+    """A start from answers, or from features if the answers join no items."""
+    try:
+        AnswersStart()(*arguments)
+    except ValueError:
+        TrustingStart()(*arguments)
 
 
 def better_from_draws(

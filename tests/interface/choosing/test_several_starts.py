@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.choosing import choice
-from pyro_crowdclust.interface.choosing.starts_at_draws import better_from_draws
+from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.starts import PrincipalComponentStart
 
