@@ -55,6 +55,7 @@ from pyro_crowdclust.interface.recipe import (
     is_supervised,
     labels_alone,
     seeds_of,
+    takes_all,
 )
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import Chosen
@@ -220,7 +221,9 @@ class Choice(Plan):
             drawn = drawn_explanation(fitted)
             if drawn is None or not is_explained_worse(fitted, drawn):
                 return fitted
-            if _may_start_elsewhere(best, options):
+            # In minibatches, as of very many items, these fits would take longer than all others.
+            in_full_batches = takes_all(self.data, of_components.model)
+            if _may_start_elsewhere(best, options) and in_full_batches:
                 form, most = best.form, max(self.sizes)
                 data = distinct_items(self.data)
                 instead = better_from_draws(of_components, form, data, most, **options)

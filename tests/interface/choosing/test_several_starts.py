@@ -7,8 +7,10 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import choice
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.starts import PrincipalComponentStart
 
@@ -93,3 +95,19 @@ def test_ctrl_c_while_starting_keeps_the_fit(data, monkeypatch):
     result = small(data, 3, 20, forms=1).fit(progress=False, num_starts=1)
     assert "interrupted" in result.stop_reason
     assert len(result.assignments) == 90
+
+
+@pytest.mark.parametrize(("numbers", "calls"), [(10**6, 1), (100, 0)])
+def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, numbers, calls):
+    """The search has fitted few items; several fits to all of very many would take minutes."""
+    called = []
+    monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", numbers)
+    monkeypatch.setattr(choice, "drawn_explanation", lambda fitted: fitted)
+    monkeypatch.setattr(choice, "is_explained_worse", lambda *_: True)
+    monkeypatch.setattr(choice, "with_rates_of_draws", lambda fitted, _: fitted)
+    monkeypatch.setattr(choice, "better_from_draws", lambda *_, **__: called.append(1))
+    form, fitted = coarse
+    best = Trial(form, 3, 0.0, np.zeros((1, 1)), 3, 0.0)
+    found = small(data, 3, forms=1)._explained(best, fitted, fitted, {})
+    assert found is fitted
+    assert len(called) == calls
