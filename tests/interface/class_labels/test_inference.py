@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -22,7 +21,6 @@ from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models, classify, infer_classes
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
-from pyro_crowdclust.interface.class_labels.inference import keeping_classes
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import AveragedClasses, draw_classes
@@ -55,116 +53,6 @@ def crowd(seed: int, correlated: bool) -> tuple[np.ndarray, CrowdData]:
 def correlated():
     truth, data = crowd(0, correlated=True)
     return truth, infer_classes(data, num_communities=[1], epochs=40)
-
-
-def honest_crowd(seed: int, shares: list[float], second: float = 0.0):
-    """300 items, of which this share has a second label; six workers are right .75 to .92."""
-    rng = np.random.default_rng(seed)
-    number, accuracy = len(shares), rng.uniform(0.75, 0.92, 6)
-    truth = rng.choice(number, 300, p=shares)
-    rows = [
-        (item, worker, right if rng.random() < accuracy[worker] else rng.integers(number))
-        for item, right in enumerate(truth)
-        for worker in rng.choice(6, 1 + (rng.random() < second), replace=False)
-    ]
-    return truth, CrowdData(None, labels=pd.DataFrame(rows, columns=["item", "worker", "label"]))
-
-
-@pytest.mark.parametrize(("second", "seed"), [(0.0, 0), (0.0, 1), (0.3, 0)])
-def test_few_labels_of_rare_classes_are_not_taken_for_errors(second, seed):
-    """All were, and the classes were those of one that is frequent: .62 right, where .82 are."""
-    truth, data = honest_crowd(seed, [0.7, 0.2, 0.1], second)
-    probabilities = infer_classes(data, num_communities=[0, 1], epochs=60).probabilities
-    labels = data.class_labels.of_items(data.class_labels.labelled_items).votes()
-    vote = (labels.argmax(1).numpy() == truth).mean()
-    right = (probabilities.argmax(1) == truth).mean()
-    assert right > vote - 0.03
-    assert abs(probabilities.max(1).mean() - right) < 0.12
-
-
-def test_without_second_labels_no_prior_is_learned():
-    _, data = honest_crowd(0, [0.5, 0.3, 0.2])
-    result = infer_classes(data, num_communities=[0, 1], epochs=20)
-    assert isinstance(result.model.annotators, ConfusionMatrices)
-
-
-@pytest.fixture(scope="module")
-def guessers():
-    """Thirty workers, of whom three in five guess, and five labels an item."""
-    rng = np.random.default_rng(0)
-    truth, knows = rng.integers(5, size=200), rng.random(30) < 0.4
-    rows = [(item, worker) for item in range(200) for worker in rng.choice(30, 5, replace=False)]
-    frame = pd.DataFrame(rows, columns=["item", "worker"])
-    right = rng.random(len(frame)) < np.where(knows, 0.9, 0.2)[frame["worker"]]
-    frame["label"] = np.where(right, truth[frame["item"]], rng.integers(5, size=len(frame)))
-    data = CrowdData(None, labels=frame, item_ids=range(200))
-    return truth, infer_classes(data)
-
-
-def test_guessers_are_found_by_truth_and_habit(guessers):
-    truth, result = guessers
-    assert isinstance(result.model.annotators, AnswerSources)
-    vote = result.data.class_labels.of_items(torch.arange(200)).votes().argmax(1).numpy()
-    assert (result.assignments == truth).mean() > (vote == truth).mean() + 0.08
-
-
-def test_probabilities_of_truth_and_habit_are_calibrated(guessers):
-    truth, result = guessers
-    assert best_temperature(result) <= 2
-    calibrated = calibrated_class_probabilities(result).to_numpy()
-    assert (calibrated.argmax(1) == result.assignments).all()
-    assert log_loss(calibrated, truth) < log_loss(result.probabilities, truth) + 0.02
-
-
-def test_truth_and_habit_goes_on_with_new_workers(guessers):
-    truth, result = guessers
-    expert = pd.DataFrame({"item": range(100), "worker": "expert", "label": truth[:100]})
-    updated = result.update(labels=expert, epochs=20)
-    assert isinstance(updated.model.annotators, AnswerSources)
-    assert updated.data.num_workers == 31
-    right = (updated.assignments == truth).mean(), (result.assignments == truth).mean()
-    assert right[0] > right[1]
-    row = updated.confusion.loc["expert"]["mean"]
-    assert min(row[name, name] for name in range(5)) > 0.8
-
-
-def test_few_workers_and_trusted_ones_have_confusion_matrices(guessers):
-    """Truth and habit learns a prior from all workers, and knows of nobody who is right."""
-    data = guessers[1].data
-    trusted = infer_classes(data, trusted=[0], epochs=3)
-    assert not isinstance(trusted.model.annotators, AnswerSources)
-    said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xxyx")}
-    result = infer_classes(CrowdData(None, labels=said), epochs=3)
-    assert not isinstance(result.model.annotators, AnswerSources)
-
-
-def fit_with(probabilities, stop_reason="converged"):
-    """A fit of twenty items with one label each, in order of the class: twelve a, eight b."""
-    labels = {"item": range(20), "worker": ["w"] * 20, "label": ["a"] * 12 + ["b"] * 8}
-    return SimpleNamespace(
-        data=CrowdData(None, labels=labels), probabilities=probabilities, stop_reason=stop_reason
-    )
-
-
-def test_the_first_fit_that_keeps_every_class_is_kept():
-    vote = np.eye(2)[[0] * 12 + [1] * 8]
-    lost, half = vote.copy(), vote.copy()
-    lost[:] = [0.9, 0.1]
-    half[12:17] = [1, 0]
-    right, other = fit_with(vote), fit_with(vote)
-    assert keeping_classes([fit_with(lost), fit_with(half), right, other]) is right
-    # If each loses a class, the one that keeps most.
-    found = fit_with(half)
-    assert keeping_classes([fit_with(lost), found]) is found
-
-
-def test_classes_that_hardly_anybody_names_may_be_lost():
-    vote = np.eye(2)[[0] * 12 + [1] * 8]
-    merged = fit_with(np.tile([1.0, 0.0], (20, 1)))
-    merged.data = CrowdData(
-        None, labels={"item": range(20), "worker": ["w"] * 20, "label": ["a"] * 16 + ["b"] * 4}
-    )
-    assert keeping_classes([merged, fit_with(vote)]) is merged
 
 
 @pytest.mark.long
