@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import choice
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
@@ -76,6 +76,23 @@ def test_the_choice_starts_at_draws_and_says_so(data):
     assert "a fit is kept that starts at these, with " in result.chosen.reason
     p = result.same_cluster_probability(np.array([0, 0, 0]), np.array([3, 6, 1]))
     np.testing.assert_allclose(p, [0, 1, 0], atol=0.1)
+
+
+@pytest.mark.long
+def test_a_start_at_draws_with_gaps_is_saved_and_goes_on(data, tmp_path):
+    gaps = np.random.default_rng(0).random(FEATURES.shape) < 0.1
+    rows = np.where(gaps, np.nan, FEATURES)
+    data = data.with_parts(features=rows, num_missing=int(gaps.sum()))
+    result = small(data, 3, 20, forms=1).fit(progress=False, num_starts=1)
+    assert "a fit is kept that starts at these, with " in result.chosen.reason
+    assert adjusted_rand_score(SEEN, result.assignments) > 0.8
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities, atol=1e-9)
+    more = simulate_pairs(SEEN, *RATES, pairs_per_worker=20, seed=9)
+    updated = again.update(more.assign(worker=more["worker"] + 4), epochs=5)
+    assert adjusted_rand_score(SEEN, updated.assignments) > 0.8
+    assert updated.data.num_workers == 8
 
 
 @pytest.mark.long
