@@ -222,8 +222,8 @@ class Choice(Plan):
             if drawn is None or not is_explained_worse(fitted, drawn):
                 return fitted
             # In minibatches, as of very many items, these fits would take longer than all others.
-            in_full_batches = takes_all(self.data, of_components.model)
-            if _may_start_elsewhere(best, options) and in_full_batches:
+            model = of_components.model
+            if _may_start_elsewhere(best, options) and takes_all(self.data, model):
                 form, most = best.form, max(self.sizes)
                 data = distinct_items(self.data)
                 instead = better_from_draws(of_components, form, data, most, **options)
