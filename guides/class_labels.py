@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import LabelLikelihood, leave_one_out_evidence, sample_evidence
+from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence, weighted_leave_one_out
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -39,6 +39,8 @@ from pyro_crowdclust.training import held_steps
 
 # The vote of at most this many labelled items is the start of training.
 _START_ITEMS = 10_000
+# Steps of size 1 at given q(y): communities of workers and their rates depend on each other.
+_REFIT_STEPS = 3
 
 
 class ClassLabelModel(Protocol):
@@ -79,13 +81,19 @@ class ClassLabelGuide(nn.Module):
         counts of the label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats
         labels that a worker hardly ever gives as nearly impossible, and uses every label twice,
         with an effect that grows with the number of classes. The labels must be those of training.
+    label_sharpness
+        w, a number of at least 0 for every worker: after training, the evidence of its labels about
+        q(y) is multiplied by w_j. Items whose classes are known show how much the labels of workers
+        who err together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
+    class_shift
+        After training, these numbers, one for every class, are added to the logits of q(y).
 
     Raises
     ------
     ValueError
         If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, or for ``moderated`` with annotators whose classes have
-        states.
+        ``sharpness`` is not above 0, if ``label_sharpness`` or ``class_shift`` is not such a list,
+        or for ``moderated`` or ``label_sharpness`` with annotators whose classes have states.
 
     Examples
     --------
@@ -106,17 +114,24 @@ class ClassLabelGuide(nn.Module):
         points: Sequence[str] = (),
         sharpness: float = 1.0,
         moderated: bool = False,
+        label_sharpness: Sequence[float] | None = None,
+        class_shift: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         if not 0 < sharpness < math.inf:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
-        if moderated and isinstance(model.annotators, SupportsStates):
-            raise ValueError(
-                f"moderated is not possible with {type(model.annotators).__name__}, under which "
-                "the labels of an item depend on its state and not on its class alone: leave out "
-                "moderated"
-            )
+        annotators = model.annotators
+        for name, given in (("moderated", moderated), ("label_sharpness", label_sharpness)):
+            if given and isinstance(annotators, SupportsStates):
+                raise ValueError(
+                    f"{name} is not possible with {type(annotators).__name__}, under which "
+                    "the labels of an item depend on its state and not on its class alone: leave "
+                    f"out {name}"
+                )
+        _check_numbers("label_sharpness", label_sharpness, annotators.num_workers, "worker", 0.0)
+        _check_numbers("class_shift", class_shift, annotators.num_classes, "class", -math.inf)
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
+        self.label_sharpness, self.class_shift = label_sharpness, class_shift
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -134,6 +149,15 @@ class ClassLabelGuide(nn.Module):
         )
         self.held: Tensor | None = None
 
+    def check(self, data: CrowdData) -> None:
+        """Raise a ``ValueError`` if ``label_sharpness`` is for other workers."""
+        given, number = self.label_sharpness, data.num_workers
+        if given is not None and len(given) != number:
+            raise ValueError(
+                f"label_sharpness has numbers for {len(given)} workers, but the data have "
+                f"{number}: make a guide with one for each worker"
+            )
+
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites(self.posteriors)
@@ -149,28 +173,76 @@ class ClassLabelGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
-        values = {name: posterior.mean() for name, posterior in self.posteriors.items()}
-        trained = logits = self.model.log_joint(values, batch)
-        if self.sharpness != 1:
-            weights = getattr(self.model, "weights", None)
-            # The shares of the classes are not tempered, only what depends on features.
-            shares = 0.0 if weights is None else weights.log_weights(values["weights"])
-            logits = shares + self.sharpness * (logits - shares)
-        annotators, labels = self.model.annotators, batch.class_labels
-        if labels is not None:
-            evidence = LabelLikelihood(annotators, values).evidence(labels)
-            if self.moderated:
-                counted = (trained + evidence.to(trained)).softmax(-1)
-                evidence = leave_one_out_evidence(annotators, self.posteriors, labels, counted)
-            logits = logits + evidence.to(logits)
-        return LocalPosterior(logits, None)
+        logits = self._without_labels(batch)
+        labels = batch.class_labels
+        if self.class_shift is not None:
+            logits = logits + torch.tensor([*self.class_shift]).to(logits)
+        if labels is None:
+            return LocalPosterior(logits, None)
+        if self.moderated or self.label_sharpness is not None:
+            evidence = labels.per_item(self._weighted(self.log_labels(batch), labels))
+        else:
+            evidence = LabelLikelihood(self.model.annotators, self._means()).evidence(labels)
+        return LocalPosterior(logits + evidence.to(logits), None)
 
-    def read_at(self, sharpness: float, moderated: bool | None = None) -> ClassLabelGuide:
-        """The same posterior, read with another sharpness, and perhaps moderated or not."""
-        moderated = self.moderated if moderated is None else moderated
-        other = rebuilt(self, sharpness=sharpness, moderated=moderated)
+    @torch.no_grad()
+    def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
+        """``w_j log p(a_ij | y_i = k)`` of every label of a batch, as q(y) counts it.
+
+        With the weights of ``worker_weights``, but before ``label_sharpness``.
+        """
+        annotators, labels = self.model.annotators, batch.class_labels
+        assert labels is not None  # as the caller has checked
+        likelihood = LabelLikelihood(annotators, self._means())
+        if not self.moderated:
+            return likelihood.of_answers(labels)
+        logits = self.model.log_joint(self._means(), batch)
+        if self.label_sharpness is None:
+            evidence = likelihood.evidence(labels)
+        else:  # then the workers were fitted to q(y) with this evidence
+            evidence = labels.per_item(self._weighted(likelihood.of_answers(labels), labels))
+        counted = (logits + evidence.to(logits)).softmax(-1)
+        return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
+
+    def _means(self) -> dict[str, Tensor]:
+        return {name: posterior.mean() for name, posterior in self.posteriors.items()}
+
+    def _without_labels(self, batch: Batch) -> Float[Tensor, "item class"]:
+        """Logits of q(y) without labels, at this sharpness."""
+        values = self._means()
+        logits = self.model.log_joint(values, batch)
+        if self.sharpness == 1:
+            return logits
+        weights = getattr(self.model, "weights", None)
+        # The shares of the classes are not tempered, only what depends on features.
+        shares = 0.0 if weights is None else weights.log_weights(values["weights"])
+        return shares + self.sharpness * (logits - shares)
+
+    def _weighted(
+        self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer class"]:
+        if self.label_sharpness is None:
+            return log_labels
+        weight = torch.tensor([*self.label_sharpness]).to(log_labels)
+        return weight[labels.worker, None] * log_labels
+
+    def read_at(self, sharpness: float, **reading: Any) -> ClassLabelGuide:
+        """The same posterior, read with another sharpness.
+
+        Parameters
+        ----------
+        sharpness
+            tau.
+        reading
+            Of ``moderated``, ``label_sharpness`` and ``class_shift``, those that differ as well.
+        """
+        other = rebuilt(self, sharpness=sharpness, **reading)
         other.load_state_dict(self.state_dict())
         return other
+
+    def refit(self, batch: Batch, logits: Float[Tensor, "item class"]) -> None:
+        """Fit the posteriors to given q(y) of a batch of all items; learned priors stay."""
+        held_steps(self.model, self, batch, [logits] * _REFIT_STEPS, 1.0)
 
     def start(
         self,
@@ -234,3 +306,16 @@ class ClassLabelGuide(nn.Module):
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:
         """Posterior of every worker's confusion matrix."""
         return self.model.annotators.summary(self.posteriors, interval)
+
+
+def _check_numbers(
+    name: str, given: Sequence[float] | None, number: int, of: str, least: float
+) -> None:
+    if given is None:
+        return
+    if len(given) != number or not all(least <= one < math.inf for one in given):
+        above = "" if math.isinf(least) else f" of at least {least:g}"
+        raise ValueError(
+            f"{name} is {[*given]}, but must be a finite number{above} for each of {number} "
+            f"{of}{'es' if of == 'class' else 's'}: leave it out to count all labels in full"
+        )

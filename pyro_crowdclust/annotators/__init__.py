@@ -12,9 +12,9 @@ from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
     check_class_labels,
     describe_annotators,
-    leave_one_out_evidence,
     sample_evidence,
     sample_labels,
+    weighted_leave_one_out,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
@@ -73,7 +73,6 @@ __all__ = [
     "expected_counts",
     "first_rates",
     "informative_workers",
-    "leave_one_out_evidence",
     "looks_of",
     "pair_rates",
     "rate_statistics",
@@ -85,4 +84,5 @@ __all__ = [
     "sites_of",
     "summarize_workers",
     "weight_of",
+    "weighted_leave_one_out",
 ]

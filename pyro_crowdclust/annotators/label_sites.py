@@ -58,6 +58,11 @@ class LabelLikelihood:
             log_answers = worker_weights.view(-1, 1, 1) * log_answers
         return self._of_classes(labels.evidence(log_answers))
 
+    def of_answers(self, labels: LabelMatrix) -> Float[Tensor, "answer class"]:
+        """``w_j log p(a_ij | y_i = k)`` of every label, for classes without states."""
+        found = self._log_answers[labels.worker, labels.label]
+        return _times_worker_weights(found, self._annotators, labels)
+
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
         """``log p(label | class)`` of every worker, for a single label."""
         return self._of_classes(self._log_answers)
@@ -82,13 +87,13 @@ def worker_weights_of(annotators: ClassAnnotators) -> Float[Tensor, " worker"] |
     return annotators.worker_weights if isinstance(annotators, SupportsWorkerWeights) else None
 
 
-def leave_one_out_evidence(
+def weighted_leave_one_out(
     annotators: ClassAnnotators,
     posteriors: Mapping[str, ConjugatePosterior],
     labels: LabelMatrix,
     classes: Float[Tensor, "item class"],
-) -> Float[Tensor, "item class"]:
-    """``sum_j w_j log E_-i[p(a_ij | y_i = k)]`` of all labels of every item.
+) -> Float[Tensor, "answer class"]:
+    """``w_j log E_-i[p(a_ij | y_i = k)]`` of every label.
 
     ``E_-i`` is the expectation under the posterior of the workers without their answers about the
     item itself, if these can be removed (``SupportsLeaveOneOut``), otherwise under the whole
@@ -105,12 +110,17 @@ def leave_one_out_evidence(
     classes
         q(y), which weighted the labels in these posteriors.
     """
-    log_answers = log_leave_one_out(annotators, posteriors, labels, classes)
+    found = log_leave_one_out(annotators, posteriors, labels, classes)
+    return _times_worker_weights(found, annotators, labels)
+
+
+def _times_worker_weights(
+    log_answers: Float[Tensor, "answer class"], annotators: ClassAnnotators, labels: LabelMatrix
+) -> Float[Tensor, "answer class"]:
     worker_weights = worker_weights_of(annotators)
-    if worker_weights is not None:
-        log_answers = worker_weights.to(log_answers)[labels.worker, None] * log_answers
-    shape = labels.num_items, annotators.num_classes
-    return log_answers.new_zeros(shape).index_add(0, labels.item, log_answers)
+    if worker_weights is None:
+        return log_answers
+    return worker_weights.to(log_answers)[labels.worker, None] * log_answers
 
 
 def log_leave_one_out(

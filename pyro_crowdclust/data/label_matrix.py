@@ -112,6 +112,11 @@ class LabelMatrix:
         """
         return _Product.apply(log_answers.flatten(0, 1), self)
 
+    def per_item(self, of_answers: Float[Tensor, "answer column"]) -> Float[Tensor, "item column"]:
+        """Sums over the answers about every item."""
+        found = of_answers.new_zeros(self.num_items, of_answers.shape[1])
+        return found.index_add(0, self.item, of_answers)
+
     def votes(self) -> Float[Tensor, "item label"]:
         """How many answers about each item name each class."""
         cells = self.item * self.num_classes + self.label

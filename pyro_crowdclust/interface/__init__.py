@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
+    from pyro_crowdclust.interface.class_labels.trusted_reading import TrustedTraining
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -47,6 +48,7 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchTraining",
+    "TrustedTraining",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -73,6 +75,7 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
+    "TrustedTraining": "class_labels.trusted_reading",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

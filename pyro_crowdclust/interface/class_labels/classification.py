@@ -33,6 +33,7 @@ from pyro_crowdclust.interface.class_labels.inference import (
     keeping_classes,
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
+from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words, read_by_trusted
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
@@ -162,6 +163,9 @@ def classify(
     if worker_weights is not None:
         result = fitted(given._replace(worker_weights=worker_weights))
         reason += f"; {in_words(worker_weights, data)}"
+    result = read_by_trusted(result)
+    if counts := counts_in_words(result):
+        reason += f"; {counts}"
     reason += about_deviating(result.model, data)
     result = replace(result, chosen=search.chosen(winner, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
@@ -219,17 +223,19 @@ def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
     worker_weights = None if is_interrupted(result) else copy_discounts(result)
-    if worker_weights is None:
+    reasons, fits = [], {"independent workers": result}
+    if worker_weights is not None:
+        result = infer_classes(data, worker_weights=worker_weights, **options)
+        reasons, fits = [in_words(worker_weights, data)], fits | {"copies discounted": result}
+    reasons += [one for one in [counts_in_words(result)] if one]
+    if not reasons:
         return result
-    again = infer_classes(data, worker_weights=worker_weights, **options)
     row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
-    table = pd.DataFrame(
-        [
-            row | {"kind": "independent workers", "seconds": result.seconds, "chosen": False},
-            row | {"kind": "copies discounted", "seconds": again.seconds, "chosen": True},
-        ]
-    )
-    return replace(again, chosen=Chosen(table, in_words(worker_weights, data)))
+    rows = [
+        row | {"kind": kind, "seconds": one.seconds, "chosen": one is result}
+        for kind, one in fits.items()
+    ]
+    return replace(result, chosen=Chosen(pd.DataFrame(rows), "; ".join(reasons)))
 
 
 def _are_rows(labels: list[Any]) -> bool:

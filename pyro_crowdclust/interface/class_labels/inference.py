@@ -18,6 +18,7 @@ from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
@@ -173,9 +174,8 @@ def infer_classes(
         for number in num_communities:
             check_whole("num_communities", number, least=0)
     given = Workers(worker_weights=worker_weights, trusted=codes)
-    return best_of_workers(
-        data, partial(_fit_workers, data, DEFAULTS | options), given, num_communities
-    )
+    attempt = partial(_fit_workers, data, DEFAULTS | options)
+    return read_by_trusted(best_of_workers(data, attempt, given, num_communities))
 
 
 def best_of_workers(
