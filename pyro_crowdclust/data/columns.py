@@ -160,7 +160,8 @@ class Columns:
         Warns
         -----
         UserWarning
-            Where a cell holds a category that no item of the fit had: it counts as empty.
+            Where a cell holds a category that no item of the fit had, or a number that its kind of
+            column cannot hold, such as 2 in a column of 0 and 1: it counts as empty.
         """
         frame = _without_blanks(self.matched(frame))
         if frame.shape[1] != len(self):
@@ -174,10 +175,37 @@ class Columns:
         for place, levels in enumerate(self.levels):
             column = frame.iloc[:, place]
             if levels is None:
-                encoded[:, place] = _numbers(column, self.kinds[place])
+                encoded[:, place] = _numbers(column)
             else:
                 encoded[:, place] = _codes(column, levels)
+        self._drop_other_kinds(frame, encoded)
         return encoded
+
+    def _drop_other_kinds(
+        self, frame: pd.DataFrame, encoded: Float[np.ndarray, "row column"]
+    ) -> None:
+        """Empty the cells whose numbers are not of their column's kind, with one warning."""
+        odd = {
+            place: cells
+            for place, (kind, levels) in enumerate(zip(self.kinds, self.levels, strict=True))
+            if levels is None and (cells := are_of_another_kind(kind, encoded[:, place])).any()
+        }
+        if not odd:
+            return
+        place, cells = next(iter(odd.items()))
+        number = sum(int(one.sum()) for one in odd.values())
+        others = [show(frame.columns[one]) for one in odd if one != place]
+        warnings.warn(
+            f"{where('features', frame.index, cells)}: {frame.columns[place]} is "
+            f"{show(encoded[int(cells.argmax()), place])}, but those of the fit were "
+            f"{HELD[self.kinds[place]]}: {count(number, 'such cell')} treated as empty"
+            + (f", also in {listed(others)}" if others else "")
+            + "; correct them, or fit anew with another kind, such as kinds={name: 'count'}",
+            UserWarning,
+            stacklevel=3,
+        )
+        for one, cells in odd.items():
+            encoded[cells, one] = np.nan
 
     def table(self) -> pd.DataFrame:
         """One row per column: its kind, and what its codes stand for.
@@ -272,7 +300,7 @@ def _is_plain(frame: pd.DataFrame) -> bool:
     return all(isinstance(dtype, np.dtype) and dtype.kind in "iuf" for dtype in dtypes)
 
 
-def _numbers(column: pd.Series, kind: str) -> Float[np.ndarray, " row"]:
+def _numbers(column: pd.Series) -> Float[np.ndarray, " row"]:
     if not pd.api.types.is_numeric_dtype(column.dtype):
         values = pd.to_numeric(column, errors="coerce")
         odd = (values.isna() & column.notna()).to_numpy()
@@ -285,13 +313,6 @@ def _numbers(column: pd.Series, kind: str) -> Float[np.ndarray, " row"]:
         column = values
     numbers = column.to_numpy(np.float64, na_value=np.nan)
     check_numbers(show(column.name), "real", numbers)
-    odd = are_of_another_kind(kind, numbers)
-    if odd.any():
-        raise ValueError(
-            f"{where('features', column.index, odd)}: {column.name} is "
-            f"{show(numbers[int(odd.argmax())])}, but those of the fit were {HELD[kind]}: correct "
-            "it, or fit anew with another kind (kinds=, --real)"
-        )
     return numbers
 
 

@@ -177,11 +177,24 @@ def test_new_tables():
     with pytest.raises(ValueError, match="fit used a table with categories .*pass a data frame"):
         CrowdData(np.ones((1, 2)), kinds=columns)
     flags = Columns.of(pd.DataFrame({"x": [0, 1]}))
-    message = r"row 1 \(index 1\): x is 2.0, but those of the fit were 0 and 1: correct it, or fit"
-    with pytest.raises(ValueError, match=message):
-        flags.encode(pd.DataFrame({"x": [NAN, 2]}))
     with pytest.raises(ValueError, match="'x' holds infinite numbers"):
         flags.encode(pd.DataFrame({"x": [np.inf]}))
+
+
+def test_numbers_that_no_column_of_the_fit_could_hold_are_missing():
+    """A word that was rare among the rows of the fit is more frequent in a new row."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"rare": rng.integers(2, size=30), "often": rng.poisson(3, 30)})
+    columns = CrowdData(frame, kinds={"often": "count"}).columns
+    assert columns.kinds == ("binary", "count")
+    new = pd.DataFrame({"rare": [NAN, 2, 1], "often": [5, 0.5, -1]})
+    message = (
+        r"row 1 \(index 1\): rare is 2.0, but those of the fit were 0 and 1: 3 such cells treated "
+        "as empty, also in 'often'; correct them, or fit anew"
+    )
+    with pytest.warns(UserWarning, match=message):
+        found = columns.encode(new)
+    np.testing.assert_array_equal(found, [[NAN, 5], [NAN, NAN], [1, NAN]])
 
 
 def short(values) -> torch.Tensor:
