@@ -194,7 +194,7 @@ class Columns:
             return
         place, cells = next(iter(odd.items()))
         number = sum(int(one.sum()) for one in odd.values())
-        others = [show(frame.columns[one]) for one in odd if one != place]
+        others = [frame.columns[one] for one in odd if one != place]
         warnings.warn(
             f"{where('features', frame.index, cells)}: {frame.columns[place]} is "
             f"{show(encoded[int(cells.argmax()), place])}, but those of the fit were "
