@@ -17,7 +17,6 @@ from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -161,7 +160,6 @@ class DeepLatentMixture(nn.Module):
             h = sample(name, RowNormal.of(emitted_rows(layer, h, rows)))
         sample("o", emitted_rows(self.emission, h, rows))
 
-    @torch.no_grad()
     def features_of(
         self, top: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]
     ) -> dist.TorchDistribution:

@@ -6,7 +6,6 @@ import dataclasses
 import traceback
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyro
@@ -16,7 +15,7 @@ from pyro.distributions import Unit
 from pyro.poutine import Trace
 from torch import nn
 
-from pyro_crowdclust.errors import first_line
+from pyro_crowdclust.errors import first_line, place_in_users_code
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
     is_deterministic,
@@ -28,10 +27,6 @@ from pyro_crowdclust.protocols import (
     module_of,
 )
 from pyro_crowdclust.training.copies import copied
-
-_PACKAGE = __name__.partition(".")[0]
-# Folders of installed packages, which are not the user's own code.
-_LIBRARIES = {"site-packages", "dist-packages"}
 
 
 class Sites(NamedTuple):
@@ -67,7 +62,7 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
         given = "no features"
         if batch.features is not None:
             given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
-        own = _place_in_users_code(error)
+        own = place_in_users_code(traceback.walk_tb(error.__traceback__))
         remedy = (
             "Build its networks for features of this size, and pass their dtype and device to fit"
             if own is None
@@ -76,16 +71,6 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
         raise ValueError(
             f"the {role} cannot run on a batch with {given}: {first_line(error)}. {remedy}"
         ) from error
-
-
-def _place_in_users_code(error: BaseException) -> str | None:
-    """The innermost function outside the library and its dependencies that raised an error."""
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        path = Path(frame.f_code.co_filename)
-        is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
-        if not is_ours and _LIBRARIES.isdisjoint(path.parts):
-            return f"{frame.f_code.co_name}, {path.name} line {line}"
-    return None
 
 
 def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
