@@ -27,6 +27,7 @@ from pyro_crowdclust.protocols import (
     module_of,
 )
 from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.module_checks import called_modules, check_trained
 
 
 class Sites(NamedTuple):
@@ -83,9 +84,12 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
     A site that the model itself enumerates needs none, but must have the same weight for all items.
-    Latents of items must be those of the batch. Networks must be copied with model and guide.
+    Latents of items must be those of the batch. Networks must be copied with model and guide, and
+    trained.
     """
-    model_trace, guide_trace = traces_of(model, guide, batch)
+    with called_modules() as called:
+        model_trace, guide_trace = traces_of(model, guide, batch)
+    check_trained(called, model, guide)
     check_drawn_items(guide_trace, batch)
     _check_weights(model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
