@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyro
@@ -182,33 +182,34 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
         if not site["infer"].get("enumerate") or name in guide_trace.nodes:
             continue
         scaled = isinstance(site["scale"], torch.Tensor) and bool(site["scale"].dim())
-        if _is_in_plate(site, batch.num_pairs) and not _is_in_plate(site, len(batch.items)):
+        is_of_items = _is_in_plate(site, len(batch.items))
+        if _is_in_plate(site, batch.num_pairs) and not is_of_items:
             _check_site_of_pairs(name, scaled, guide_trace)
+        elif _enumerated_in(guide_trace) and not is_of_items:
+            raise ValueError(
+                f"the model enumerates {name!r} outside of the plate of the items, and Pyro cannot "
+                f"sum over it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+            )
         elif scaled:
             raise ValueError(
                 f"the model enumerates {name!r} with a different weight for every item, but Pyro "
                 "can sum over it only if all weights are the same number: "
-                f"{_remedy_for_items(name, guide_trace, one_weight)}"
+                f"{_remedy_for_items(name, guide_trace, one_weight, batch.num_pairs > 0)}"
             )
 
 
 def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
     """Raise a ``ValueError`` if Pyro cannot sum over a site in the plate of the answers."""
-    by_hand = (
-        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
-        "such as pyro.distributions.MixtureSameFamily"
-    )
-    in_guide = _enumerated_in(guide_trace)
-    if in_guide:
+    if _enumerated_in(guide_trace):
         raise ValueError(
             f"the model enumerates {name!r} in the plate of the answers, but Pyro cannot sum over "
-            f"it while the guide enumerates {', '.join(in_guide)}: {by_hand}"
+            f"it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
         )
     if scaled:
         raise ValueError(
             f"the model enumerates {name!r} with a different weight for every answer, but Pyro can "
             "sum over it only if all weights are the same number: scale by batch.pair_scale, which "
-            f"is one number if all answers have the same weight, or {by_hand}"
+            f"is one number if all answers have the same weight, or {_by_hand(name)}"
         )
 
 
@@ -217,19 +218,51 @@ def _enumerated_in(trace: Trace) -> list[str]:
     return [repr(name) for name, site in sites if site["infer"].get("enumerate")]
 
 
-def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool) -> str:
+def _joined(guide_trace: Trace) -> str:
+    return ", ".join(_enumerated_in(guide_trace))
+
+
+def _by_hand(name: str) -> str:
+    return (
+        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
+        "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
+        'probability (see "Other discrete sites" in docs/own_model.md)'
+    )
+
+
+def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool, has_pairs: bool) -> str:
     in_guide = _enumerated_in(guide_trace)
+    if one_weight and in_guide and has_pairs:
+        return (
+            "scale by batch.item_scale, which is one number as all items have the same weight; "
+            f"but if answers depend on {name!r}, Pyro cannot sum over it while the guide "
+            f"enumerates {_joined(guide_trace)}: then {_by_hand(name)}"
+        )
     if one_weight:
         return "scale by batch.item_scale, which is one number as all items have the same weight"
     if in_guide:
         return (
             "items with answers have other weights, and the guide enumerates only "
-            f"{', '.join(in_guide)}, so leave out {name!r} and sum over it in the distribution of "
-            "the site that depends on it, such as pyro.distributions.MixtureSameFamily"
+            f"{_joined(guide_trace)}, so {_by_hand(name)}"
         )
     return (
         "items with answers have other weights, so enumerate it in the guide, by wrapping this as "
         "EnumeratedGuide(model, guide)"
+    )
+
+
+def explained_enumeration(error: ValueError, of_model_alone: Sequence[str]) -> ValueError | None:
+    """An error that says what to do about one of Pyro's bound; None about other errors.
+
+    That of sites which the model enumerates, and on which sites depend that the guide enumerates.
+    Only the bound finds out what depends on what.
+    """
+    if not of_model_alone or "to be no more global than" not in str(error):
+        return None
+    names = ", ".join(map(repr, of_model_alone))
+    return ValueError(
+        f"the model enumerates {names}, on which answers or other sites depend that the guide "
+        f"enumerates, too, and Pyro cannot sum over both: {_by_hand(of_model_alone[0])}"
     )
 
 
