@@ -373,6 +373,12 @@ class TestOtherDiscreteSites:
         self.refused(said, guide, of="worker", enumerate_it=False)
 
 
+def test_autoguides_that_keep_the_agreement_are_told_to_hide_it():
+    inner = AutoNormal(poutine.block(model, hide=["z"]))
+    with pytest.raises(ValueError, match=r"site of SameCluster.*hide=\[\"z\", \"same\"\]"):
+        quiet_fit(model, EnumeratedGuide(model, inner), crowd())
+
+
 def test_z_holds_codes():
     numbers = partial(TestSeveralEnumeratedSites.model, fn=dist.Bernoulli(0.5))
     guide = TestSeveralEnumeratedSites.guide(numbers)
