@@ -16,6 +16,7 @@ from pyro.poutine import Trace
 from torch import nn
 
 from pyro_crowdclust.errors import first_line, place_in_users_code
+from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
     is_deterministic,
@@ -57,7 +58,7 @@ def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Tr
 def _trace(role: str, part: Callable, batch: Batch) -> Trace:
     try:
         # Pyro's own checks would stop at a value that is not finite without naming its site.
-        with pyro.validation_enabled(False):
+        with pyro.validation_enabled(False), explained_empty_plates():
             return poutine.trace(part).get_trace(batch)
     except RuntimeError as error:
         given = "no features"

@@ -20,6 +20,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
+from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.loss_terms import LossTerms
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_batches
@@ -280,7 +281,7 @@ class Trainer:
         validate = self.validate or self.steps_done == 0
         self._drawn_from = torch_states(self.device)
         try:
-            with pyro.validation_enabled(validate):
+            with pyro.validation_enabled(validate), explained_empty_plates():
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             explained = explained_enumeration(error, self._of_model_alone)
