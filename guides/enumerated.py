@@ -91,7 +91,7 @@ class EnumeratedGuide(nn.Module):
     ------
     ValueError
         When it runs: if the model enumerates no site of the items, if it enumerates several and
-        none is called z, or if that site is not categorical.
+        none is called z, if that site is not categorical, or if ``of_globals`` enumerates.
 
     Examples
     --------
@@ -122,6 +122,7 @@ class EnumeratedGuide(nn.Module):
         with poutine.trace() as recorded:
             self.of_globals(batch)
         check_drawn_items(recorded.trace, batch)
+        _check_not_enumerated(recorded.trace)
         site, logits, pairs = self._local(latent_values(recorded.trace), batch)
         with FullPlate(site.plate, batch.items.shape[0], site.scale):
             z = dist.Categorical(logits=logits, validate_args=False)
@@ -188,6 +189,19 @@ class EnumeratedGuide(nn.Module):
         q = softmax_without_denormals(first)
         with_messages, _ = self.solver.exchange(first, first, q, coupling)
         return site, torch.cat([with_messages, others]), pairs
+
+
+def _check_not_enumerated(of_globals: Trace) -> None:
+    """Raise a ``ValueError`` if the other guide enumerates a site; q(z) is of one value of each."""
+    for name, site in trace_sites(of_globals).items():
+        if site["infer"].get("enumerate"):
+            raise ValueError(
+                f"the guide of the other sites enumerates {name!r}, but q(z) and the agreement of "
+                "pairs are computed for one value of each site: leave it out of model and guide, "
+                "and sum over it in the distribution of the site that depends on it, or make it a "
+                'continuous site, such as a probability (see "Other discrete sites" in '
+                "docs/own_model.md)"
+            )
 
 
 def _check_plates(of_model: Trace, theta: Mapping[str, Tensor], batch: Batch) -> None:

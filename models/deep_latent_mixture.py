@@ -12,12 +12,11 @@ is the model of the paper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -41,8 +40,8 @@ from pyro_crowdclust.mixture import (
     DiagonalGaussianComponents,
     GaussianComponents,
     Weights,
+    check_emission_of_clusters,
     check_features_of_clusters,
-    check_network_of_clusters,
     check_parts,
     describe_mixture,
     mixture_priors,
@@ -68,7 +67,8 @@ class DeepLatentMixture(nn.Module):
         ``GaussianComponents``.
     emission
         p(o | h1, z): ``BernoulliEmission`` or ``NormalEmission`` of a ``CodedMLP`` (one network
-        with the cluster as a further input) or a ``ClusterMLP`` (a network for every cluster).
+        with the cluster as a further input) or a ``ClusterMLP`` (a network for every cluster). One
+        of your own has the latents and their ``Rows``, with the cluster of each, as arguments.
     layers
         p(h_l | h_{l+1}, z) for l = L-1 .. 1: each a ``NormalEmission`` of such a network. Empty
         for L = 1.
@@ -81,8 +81,8 @@ class DeepLatentMixture(nn.Module):
     Raises
     ------
     ValueError
-        If weights, components and networks disagree about the number of clusters, or a network
-        does not take the cluster as an input.
+        If weights, components and networks disagree about the number of clusters, a network or an
+        emission does not take the cluster as an input, or ``layers`` is no sequence.
 
     Examples
     --------
@@ -109,10 +109,15 @@ class DeepLatentMixture(nn.Module):
         supervision: Supervision | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(layers, Iterable):
+            raise ValueError(
+                f"layers is a {type(layers).__name__}, but must be a sequence of emissions, the "
+                "fourth argument: pass annotators by name, annotators=..."
+            )
         self.supervision = Unsupervised() if supervision is None else supervision
         check_parts(weights, components, self.supervision, emission)
         for part in (emission, *layers):
-            check_network_of_clusters(part.network, weights.num_clusters)
+            check_emission_of_clusters(part, weights.num_clusters)
         self.weights = weights
         self.components = components
         self.emission = emission
@@ -161,7 +166,6 @@ class DeepLatentMixture(nn.Module):
             h = sample(name, RowNormal.of(emitted_rows(layer, h, rows)))
         sample("o", emitted_rows(self.emission, h, rows))
 
-    @torch.no_grad()
     def features_of(
         self, top: Float[Tensor, "*batch dim"], clusters: Int[Tensor, "*cluster"]
     ) -> dist.TorchDistribution:

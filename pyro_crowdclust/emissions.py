@@ -8,6 +8,7 @@ too; ``as_emission`` gives it defaults for everything else that a model needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyro.distributions as dist
@@ -146,8 +147,21 @@ class Emission(nn.Module):
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
-    ) -> None:
-        """Start at the linear map ``x -> W x + b`` from latents to features, if possible."""
+    ) -> bool | None:
+        """Start at the linear map ``x -> W x + b`` from latents to features, if possible.
+
+        False, as by default, if it is not; the start then trains ``network_parameters`` instead.
+        """
+        return False
+
+    def network_parameters(self) -> list[nn.Parameter]:
+        """Parameters that a start trains: of the networks, but not scales next to them."""
+        return _below(self) or list(self.parameters())
+
+
+def _below(module: nn.Module) -> list[nn.Parameter]:
+    """The parameters of the parts of a module."""
+    return [parameter for part in module.children() for parameter in part.parameters()]
 
 
 def has_gaps(emission: Emission, data: CrowdData | Batch) -> bool:
@@ -164,6 +178,10 @@ class _UserEmission(Emission):
 
     def forward(self, latent: Float[Tensor, "*batch dim"]) -> dist.TorchDistribution:
         return self.function(latent)
+
+    def network_parameters(self) -> list[nn.Parameter]:
+        inner = chain.from_iterable(map(_below, self.children()))
+        return list(inner) or list(self.parameters())
 
 
 def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution]) -> Emission:
@@ -191,7 +209,8 @@ class BernoulliEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` takes part in the PCA start.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` starts at PCA, other networks
+        are trained to.
     event_shape
         Shape of one item's features, if it is not a vector.
 
@@ -223,14 +242,15 @@ class BernoulliEmission(Emission):
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
-    ) -> None:
+    ) -> bool:
         # sigmoid(logit(b) + W x / (b (1 - b))) equals b + W x to first order; without the clamp
         # pixels that are nearly always off would get huge slopes.
         if not isinstance(self.network, SupportsSetLinear):
-            return
+            return False
         mean = bias.clamp(0.02, 0.98)
         slope = 1 / (mean * (1 - mean))
         self.network.set_linear(slope.clamp(max=8.0).unsqueeze(-1) * weight, torch.logit(mean))
+        return True
 
 
 @described
@@ -240,7 +260,8 @@ class NormalEmission(Emission):
     Parameters
     ----------
     network
-        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` takes part in the PCA start.
+        f, from ``[..., d]`` to ``[..., features]``; a ``SkipNetwork`` starts at PCA, other networks
+        are trained to.
     num_features
         Number of features of an item.
     initial_scale
@@ -289,9 +310,11 @@ class NormalEmission(Emission):
 
     def start_at_linear(
         self, weight: Float[Tensor, "feature dim"], bias: Float[Tensor, " feature"]
-    ) -> None:
-        if isinstance(self.network, SupportsSetLinear):
-            self.network.set_linear(weight, bias)
+    ) -> bool:
+        if not isinstance(self.network, SupportsSetLinear):
+            return False
+        self.network.set_linear(weight, bias)
+        return True
 
 
 @described

@@ -7,11 +7,16 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Number
-from types import MappingProxyType
+from pathlib import Path
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+_PACKAGE = __name__.partition(".")[0]
+# Folders of installed packages, which are not the user's own code.
+_LIBRARIES = {"site-packages", "dist-packages"}
 
 # Our arguments by the names that other libraries give them. Not every call has all of them.
 _OTHER_NAMES = {
@@ -34,6 +39,19 @@ def first_line(error: BaseException) -> str:
     'KeyboardInterrupt'
     """
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def place_in_users_code(frames: Iterable[tuple[FrameType, int]]) -> str | None:
+    """The innermost of some calls that is outside the library and its dependencies; or None.
+
+    Frames and their lines are in the order of a traceback, the innermost last.
+    """
+    for frame, line in reversed(list(frames)):
+        path = Path(frame.f_code.co_filename)
+        is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+        if not is_ours and _LIBRARIES.isdisjoint(path.parts):
+            return f"{frame.f_code.co_name}, {path.name} line {line}"
+    return None
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:

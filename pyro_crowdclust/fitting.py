@@ -96,8 +96,8 @@ def fit(
         Pyro callables of a ``Batch``: a model of the library with one of its guides, or your own.
         Autoguides work for models with Pyro's own priors, but not for the library's models, whose
         sites have sufficient statistics as values. Modules that a function uses as global variables
-        are not copied, and are refused if they would be trained. If model or guide has a method
-        ``check(data)``, it is called before training.
+        are not copied, and are refused if their parameters require gradients. If model or guide has
+        a method ``check(data)``, it is called before training.
     data
         The training data.
     epochs

@@ -149,7 +149,9 @@ def test_reset_draws_the_network_anew_and_the_scale_back():
 def test_other_networks_start_as_they_are(make):
     network = nn.Sequential(nn.Linear(DIM, 5), nn.Tanh(), nn.Linear(5, NUM_FEATURES))
     before = [parameter.clone() for parameter in network.parameters()]
-    make(network).start_at_linear(torch.ones(NUM_FEATURES, DIM), torch.ones(NUM_FEATURES))
+    emission = make(network)
+    given = torch.ones(NUM_FEATURES, DIM), torch.ones(NUM_FEATURES)
+    assert emission.start_at_linear(*given) is False
     assert all(map(torch.equal, before, network.parameters()))
 
 
@@ -185,9 +187,20 @@ def test_as_emission_wraps_what_is_no_emission():
     o = torch.randn(3, NUM_FEATURES)
     torch.testing.assert_close(wrapped(x).log_prob(o), users(x).log_prob(o))
     wrapped.check(o)
-    wrapped.start_at_linear(torch.ones(NUM_FEATURES, DIM), torch.ones(NUM_FEATURES))
+    given = torch.ones(NUM_FEATURES, DIM), torch.ones(NUM_FEATURES)
+    assert wrapped.start_at_linear(*given) is False
     function = as_emission(lambda x: dist.Normal(x, 1.0).to_event(1))
     assert function(x).log_prob(x).shape == (3,)
+
+
+def test_a_start_trains_networks_and_no_scales_next_to_them():
+    users = StudentNoise()
+    assert set(as_emission(users).network_parameters()) == set(users.network.parameters())
+    ours = NormalEmission(nn.Linear(DIM, 4), 4)
+    assert set(ours.network_parameters()) == set(ours.network.parameters())
+    linear = nn.Linear(DIM, 4)  # nothing but parameters of its own
+    assert set(as_emission(linear).network_parameters()) == set(linear.parameters())
+    assert as_emission(lambda x: dist.Normal(x, 1.0)).network_parameters() == []
 
 
 @pytest.mark.parametrize("guide", ["message passing", "amortized"])
@@ -199,7 +212,7 @@ def test_a_users_emission_and_networks_in_a_whole_fit(guide):
     else:
         made = MessagePassingGuide(model, GaussianRecognition(SkipMLP((4, 2 * DIM)), DIM))
     before = model.emission.function.network.weight.clone()
-    result = quiet_fit(model, made, data, epochs=10)
+    result = quiet_fit(model, made, data, epochs=30)
     assert result.stop_reason.startswith("budget")
     assert not torch.equal(result.model.emission.function.network.weight, before)
     assert result.history["elbo"].iloc[-1] > result.history["elbo"].iloc[0]

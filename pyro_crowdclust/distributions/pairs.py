@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from pyro.distributions.score_parts import ScoreParts
 from torch import Tensor
-from torch.distributions import constraints
+from torch.distributions import biject_to, constraints, transform_to
 
-from pyro_crowdclust.distributions.statistics import StatisticValued
+from pyro_crowdclust.distributions.statistics import StatisticValued, StatisticVector
 
 # Up to this many paired items, the products of all of them are computed as one small matrix and the
 # pairs are selected; for more items the rows of both ends are gathered.
@@ -58,6 +58,22 @@ def agreement(
     return (assignments.index_select(0, left) * others.index_select(0, right)).sum(-1)
 
 
+class _Agreement(StatisticVector):
+    """The values of ``SameCluster``, which are a function of z."""
+
+
+def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
+    raise ValueError(
+        "the site of SameCluster, 'same' in the documentation, follows from z, so that Pyro's "
+        "autoguides and NUTS cannot have it: hide both, AutoNormal(poutine.block(model, "
+        'hide=["z", "same"])), and wrap this as EnumeratedGuide(model, ...)'
+    )
+
+
+biject_to.register(_Agreement, _refuse_coordinates)
+transform_to.register(_Agreement, _refuse_coordinates)
+
+
 class SameCluster(StatisticValued):
     """``s_ij = <z_i, z_j>`` of every pair: 1 if both ends share a cluster; ``log p = 0``.
 
@@ -81,6 +97,7 @@ class SameCluster(StatisticValued):
     """
 
     adds_nothing = True
+    support: constraints.Constraint = _Agreement()
 
     def __init__(
         self,

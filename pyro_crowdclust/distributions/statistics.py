@@ -22,7 +22,7 @@ from torch.distributions import biject_to, constraints, transform_to
 from pyro_crowdclust.families import ExponentialFamily
 
 
-class _StatisticVector(constraints.Constraint):
+class StatisticVector(constraints.Constraint):
     """Real vectors; not every one is the statistic of some theta.
 
     Autoguides and NUTS ask for unconstrained coordinates of a site, and there are none: these
@@ -44,15 +44,15 @@ def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
     )
 
 
-biject_to.register(_StatisticVector, _refuse_coordinates)
-transform_to.register(_StatisticVector, _refuse_coordinates)
+biject_to.register(StatisticVector, _refuse_coordinates)
+transform_to.register(StatisticVector, _refuse_coordinates)
 
 
 class StatisticValued(TorchDistribution):
     """Base of all statistic-valued distributions: real vectors, no argument constraints."""
 
     arg_constraints: dict[str, Any] = {}
-    support: constraints.Constraint = _StatisticVector()
+    support: constraints.Constraint = StatisticVector()
     has_rsample = True
     adds_nothing = False  # True of a site whose log-density is zero
 

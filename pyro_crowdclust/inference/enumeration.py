@@ -22,6 +22,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.elimination import Factor, product, summed_out
+from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.minibatches.batch import Batch
 
 # Number of draws of Theta over which q(z) is averaged; a point estimate needs only one.
@@ -57,7 +58,7 @@ def plate_nesting(*traces: Trace) -> int:
 
 def trace_of(part: Callable, batch: Batch) -> Trace:
     """A run of a model or guide, unaffected by handlers that are active."""
-    with poutine.block(), pyro.validation_enabled(False):
+    with poutine.block(), pyro.validation_enabled(False), explained_empty_plates():
         return poutine.trace(part).get_trace(batch)
 
 

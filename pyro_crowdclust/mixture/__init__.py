@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.distributions.summaries import ComponentSummary, MixtureSummary
 from pyro_crowdclust.mixture.checks import (
+    check_emission_of_clusters,
     check_features,
     check_features_of_clusters,
     check_network_of_clusters,
@@ -58,6 +59,7 @@ __all__ = [
     "SoftmaxRegression",
     "StickBreakingWeights",
     "Weights",
+    "check_emission_of_clusters",
     "check_features",
     "check_features_of_clusters",
     "check_network_of_clusters",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -147,7 +148,8 @@ def check_features_of_clusters(
 ) -> None:
     """Raise a ``ValueError`` unless an emission that depends on the cluster fits the features."""
     given = math.prod(_item_shape(data))
-    made = getattr(emission.network, "num_outputs", given)  # user-defined networks may lack it
+    # User-defined emissions and networks may lack these.
+    made = getattr(getattr(emission, "network", None), "num_outputs", given)
     if made != given:
         raise ValueError(
             f"the emission makes {made} features, but every item has {given}: change the "
@@ -155,6 +157,19 @@ def check_features_of_clusters(
         )
     for row, features in data.row_blocks(_CHECKED_ROWS):
         emission.check(features, first_row=row)
+
+
+def check_emission_of_clusters(emission: Any, num_clusters: int) -> None:
+    """Raise a ``ValueError`` unless an emission, and its network, takes the cluster as input."""
+    try:
+        inspect.signature(emission.forward).bind("latent", "rows")
+    except TypeError:
+        raise ValueError(
+            f"the emission {type(emission).__name__} does not take the cluster as input, but "
+            "features depend on it here: give it a forward(latent, rows) that passes the rows on "
+            "to a CodedMLP or ClusterMLP; rows.cluster is the cluster of every latent"
+        ) from None
+    check_network_of_clusters(getattr(emission, "network", None), num_clusters)
 
 
 def check_network_of_clusters(network: Any, num_clusters: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
@@ -10,11 +11,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.rows import Rows
+from pyro_crowdclust.errors import first_line, place_in_users_code
 from pyro_crowdclust.families import IndependentMoments, Moments
 from pyro_crowdclust.families.potential import GaussianPotential
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.networks.assignment_outputs import check_outputs
+from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
+from pyro_crowdclust.networks.row_steps import descend_on_rows
 from pyro_crowdclust.protocols import SupportsDrawParameters
 
 
@@ -27,15 +31,13 @@ def learn_partition(
     steps: int,
 ) -> None:
     """Minimize ``- mean_i sum_k r_ik log q(z_i = k | o_i)`` by steps of Adam on 256 items each."""
-    optimizer = torch.optim.Adam(parameters, lr=3e-3)
-    for _ in range(steps):
-        rows = torch.randint(len(features), (256,), generator=generator)
+
+    def loss(rows: Tensor) -> Tensor:
         found = logits(features[rows])
         check_outputs(found.shape[-1], responsibilities.shape[-1])
-        loss = nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        return nn.functional.cross_entropy(found, responsibilities[rows].to(found.dtype))
+
+    descend_on_rows(loss, parameters, len(features), generator, steps)
 
 
 def _check_features(found: int, needed: int) -> None:
@@ -44,6 +46,30 @@ def _check_features(found: int, needed: int) -> None:
             f"the recognition network takes {found} features per item, but the data have {needed}: "
             f"build it with input size {needed}"
         )
+
+
+def _dtype_of(network: nn.Module) -> torch.dtype:
+    """The precision of a network's parameters."""
+    return next((one.dtype for one in network.parameters()), torch.get_default_dtype())
+
+
+@torch.no_grad()
+def _num_outputs(network: nn.Module, num_features: int) -> int:
+    """The number of outputs of a network of unknown sizes."""
+    parameter = next(network.parameters(), torch.zeros(0))
+    zeros = parameter.new_zeros(2, num_features)
+    try:
+        with evaluating(network):
+            return network(zeros).shape[-1]
+    except RuntimeError as error:
+        own = place_in_users_code(traceback.walk_tb(error.__traceback__))
+        remedy = (
+            f"Build it with input size {num_features}" if own is None else f"The error is in {own}"
+        )
+        raise ValueError(
+            f"the recognition network cannot run on {num_features} features per item, which the "
+            f"data have: {first_line(error)}. {remedy}"
+        ) from error
 
 
 def _check_latent(found: int, needed: int) -> None:
@@ -64,7 +90,8 @@ class GaussianRecognition(nn.Module):
     Parameters
     ----------
     network
-        Maps features to ``2 dim`` numbers; a ``SkipNetwork`` takes part in the PCA start.
+        Maps features to ``2 dim`` numbers; a ``SkipNetwork`` starts at PCA, other networks are
+        trained to.
     dim
         Dimension d of the latent.
     initial_precision
@@ -74,6 +101,11 @@ class GaussianRecognition(nn.Module):
     classifier
         Maps features, without location and scale, to a logit for every cluster: q(z | o), which
         then does not depend on the latent. It is combined with the answers.
+
+    Raises
+    ------
+    ValueError
+        If the network is not an ``nn.Module``.
     """
 
     def __init__(
@@ -86,6 +118,11 @@ class GaussianRecognition(nn.Module):
         classifier: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(network, nn.Module):
+            raise ValueError(
+                f"network is a {type(network).__name__}, but must be an nn.Module: fit would not "
+                "train the networks that a function calls"
+            )
         self.location: Tensor | None
         self.scale: Tensor | None
         self.register_buffer("location", None if location is None else location.clone())
@@ -100,17 +137,19 @@ class GaussianRecognition(nn.Module):
     def check_sizes(self, num_features: int, dim: int) -> None:
         """Raise a ``ValueError`` unless the sizes fit the features and the model's latents.
 
-        The sizes of a network that is not a ``SkipNetwork`` are unknown and not checked.
+        A network that is not a ``SkipNetwork`` is run on two rows of zeros.
         """
         _check_latent(self.dim, dim)
         if isinstance(self.network, SkipNetwork):
             _check_features(self.network.skip.in_features, num_features)
             returned = self.network.skip.out_features
-            if returned != 2 * dim:
-                raise ValueError(
-                    f"the recognition network returns {returned} numbers, but mean and precision "
-                    f"in {dim} dimensions need {2 * dim}: make that its output size"
-                )
+        else:
+            returned = _num_outputs(self.network, num_features)
+        if returned != 2 * dim:
+            raise ValueError(
+                f"the recognition network returns {returned} numbers, but mean and precision "
+                f"in {dim} dimensions need {2 * dim}: make that its output size"
+            )
 
     def forward(self, features: Float[Tensor, "item ..."]) -> GaussianPotential:
         """The potential of every item."""
@@ -148,18 +187,50 @@ class GaussianRecognition(nn.Module):
             return features
         return (features - self.location.to(features)) / self.scale.to(features)
 
-    def start_at_linear(self, weight: Tensor, bias: Tensor) -> None:
+    def start_at_linear(self, weight: Tensor, bias: Tensor) -> bool:
         """Start a ``SkipNetwork`` with mean ``A o + b`` and constant precision.
 
-        Here o are the standardized features.
+        Here o are the standardized features. False if the network is another one, which
+        ``start_at_points`` can train.
         """
         if not isinstance(self.network, SkipNetwork):
-            return
+            return False
         skip = self.network.skip
         with torch.no_grad():
             skip.weight.zero_()
             skip.bias.zero_()
         self.network.set_linear(weight, bias)
+        return True
+
+    def start_at_points(
+        self,
+        features: Float[Tensor, "item feature"],
+        points: Float[Tensor, "item dim"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train the network to return given means, and the initial precision.
+
+        It minimizes the mean square of ``(m(o_i) - x_i, raw precision of o_i)``.
+
+        Parameters
+        ----------
+        features
+            o, standardized.
+        points
+            x.
+        generator
+            Source of the items of every step.
+        steps
+            Number of steps.
+        """
+        dtype = _dtype_of(self.network)
+        features, wanted = features.to(dtype), nn.functional.pad(points, (0, self.dim)).to(dtype)
+
+        def loss(rows: Tensor) -> Tensor:
+            return (self.network(features[rows]) - wanted[rows]).square().mean()
+
+        descend_on_rows(loss, self.network.parameters(), len(features), generator, steps)
 
 
 @described

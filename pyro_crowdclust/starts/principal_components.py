@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.networks.recognition_networks import GaussianRecognition
-from pyro_crowdclust.protocols import SupportsStartAt, SupportsStartAtPartition, part_of
+from pyro_crowdclust.networks.row_steps import descend_on_rows
+from pyro_crowdclust.protocols import (
+    SupportsFeaturesOf,
+    SupportsStartAt,
+    SupportsStartAtPartition,
+    part_of,
+)
 from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
@@ -23,12 +30,15 @@ from pyro_crowdclust.starts.projection import principal_projection
 
 @dataclass(frozen=True)
 class PrincipalComponentStart:
-    """PCA for the networks' skip paths, k-means on the PCA latents for the mixture.
+    """PCA for the networks, k-means on the PCA latents for the mixture.
 
     The recognition network starts as the projection on the first d principal components, the
     emission as its inverse, and the mixture at a k-means partition of the projections (k-means++
-    seeds). Without networks (``Identity`` emission) only the partition is computed, in the
-    components' ``coordinates``: roots of counts, one-hot codes, and so on.
+    seeds). Networks with a linear skip path become these maps. Others are trained to: the
+    recognition network by least squares, the emission to make the features likely given the
+    projections. Otherwise the latents of most items would be far from the mixture, and one cluster
+    would take them all. Without networks (``Identity`` emission) only the partition is computed,
+    in the components' ``coordinates``: roots of counts, one-hot codes, and so on.
 
     Attributes
     ----------
@@ -41,6 +51,9 @@ class PrincipalComponentStart:
     reset_networks
         Draw the weights of the library's own networks again, so that the seed of ``fit`` determines
         them; False keeps them, e.g. if they have been trained before.
+    network_steps
+        Number of steps on 256 items in which networks without a linear skip path learn the
+        projection or its inverse; fewer for large networks, 0 to keep trained ones as they are.
     partition_steps
         Number of steps on 256 items in which q(z given o), if it is a network, learns the
         partition, as does any recognition network if a ``partition`` is given; fewer for large
@@ -53,6 +66,7 @@ class PrincipalComponentStart:
     latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
+    network_steps: int = 300
     partition_steps: int = 300
     partition: Callable[[Tensor, int, torch.Generator], Tensor] | None = None
 
@@ -64,7 +78,8 @@ class PrincipalComponentStart:
         if self.reset_networks:
             reset_networks(model, guide)
         chosen = random_items(data, self.sample_size, generator)
-        features = data.rows(chosen).flatten(1).double()
+        rows = data.rows(chosen)
+        features = rows.flatten(1).double()
         recognition: Any = part_of(guide, "recognition", nn.Module)
         if recognition is None:
             points = model.emission.latent(features)
@@ -77,10 +92,15 @@ class PrincipalComponentStart:
             weight, bias, inverse, mean = principal_projection(
                 seen, model.components.dim, self.latent_scale
             )
-            recognition.start_at_linear(weight, bias)
-            model.emission.start_at_linear(inverse, mean)
             points = seen @ weight.mT + bias
+            if recognition.start_at_linear(weight, bias) is False:
+                with torch.enable_grad():
+                    recognition.start_at_points(seen, points, generator, steps=self.network_steps)
+            is_linear = model.emission.start_at_linear(inverse, mean) is not False
             partition = self._partition_of(model, features, points, generator)
+            if not is_linear:
+                clusters = partition.argmax(1)
+                _teach_emission(model, points, clusters, rows, generator, self.network_steps)
         observed = model.components.observe(points, has_gaps(model.emission, data))
         known = None if data.known is None else data.known[chosen]
         partition = model.supervision.start_partition(partition, median_imputed(points), known)
@@ -107,6 +127,27 @@ class PrincipalComponentStart:
             with torch.enable_grad():
                 partition = self.partition(features, model.num_clusters, generator).double()
         return partition[:, model.weights.preferred_order(partition.sum(0))]
+
+
+@torch.enable_grad()
+def _teach_emission(
+    model: Any,
+    points: Float[Tensor, "item dim"],
+    clusters: Int[Tensor, " item"],
+    features: Float[Tensor, "item ..."],
+    generator: torch.Generator,
+    steps: int,
+) -> None:
+    """Maximize ``mean_i log p(o_i | x_i, z_i)`` over the emission's networks."""
+    parameters = model.emission.network_parameters()
+    if not parameters or not isinstance(model, SupportsFeaturesOf):
+        return
+    points, features = points.to(parameters[0].dtype), features.to(parameters[0].dtype)
+
+    def loss(rows: Tensor) -> Tensor:
+        return -model.features_of(points[rows], clusters[rows]).log_prob(features[rows]).mean()
+
+    descend_on_rows(loss, parameters, len(points), generator, steps)
 
 
 def _has_classifier(recognition: nn.Module) -> bool:

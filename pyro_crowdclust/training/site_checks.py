@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyro
@@ -16,7 +15,8 @@ from pyro.distributions import Unit
 from pyro.poutine import Trace
 from torch import nn
 
-from pyro_crowdclust.errors import first_line
+from pyro_crowdclust.errors import first_line, place_in_users_code
+from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
     is_deterministic,
@@ -28,10 +28,7 @@ from pyro_crowdclust.protocols import (
     module_of,
 )
 from pyro_crowdclust.training.copies import copied
-
-_PACKAGE = __name__.partition(".")[0]
-# Folders of installed packages, which are not the user's own code.
-_LIBRARIES = {"site-packages", "dist-packages"}
+from pyro_crowdclust.training.module_checks import called_modules, check_trained
 
 
 class Sites(NamedTuple):
@@ -61,13 +58,13 @@ def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Tr
 def _trace(role: str, part: Callable, batch: Batch) -> Trace:
     try:
         # Pyro's own checks would stop at a value that is not finite without naming its site.
-        with pyro.validation_enabled(False):
+        with pyro.validation_enabled(False), explained_empty_plates():
             return poutine.trace(part).get_trace(batch)
     except RuntimeError as error:
         given = "no features"
         if batch.features is not None:
             given = f"features {list(batch.features.shape)} of {batch.features.dtype}"
-        own = _place_in_users_code(error)
+        own = place_in_users_code(traceback.walk_tb(error.__traceback__))
         remedy = (
             "Build its networks for features of this size, and pass their dtype and device to fit"
             if own is None
@@ -76,16 +73,6 @@ def _trace(role: str, part: Callable, batch: Batch) -> Trace:
         raise ValueError(
             f"the {role} cannot run on a batch with {given}: {first_line(error)}. {remedy}"
         ) from error
-
-
-def _place_in_users_code(error: BaseException) -> str | None:
-    """The innermost function outside the library and its dependencies that raised an error."""
-    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        path = Path(frame.f_code.co_filename)
-        is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
-        if not is_ours and _LIBRARIES.isdisjoint(path.parts):
-            return f"{frame.f_code.co_name}, {path.name} line {line}"
-    return None
 
 
 def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
@@ -98,9 +85,12 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
     A site that the model itself enumerates needs none, but must have the same weight for all items.
-    Latents of items must be those of the batch. Networks must be copied with model and guide.
+    Latents of items must be those of the batch. Networks must be copied with model and guide, and
+    trained.
     """
-    model_trace, guide_trace = traces_of(model, guide, batch)
+    with called_modules() as called:
+        model_trace, guide_trace = traces_of(model, guide, batch)
+    check_trained(called, model, guide)
     check_drawn_items(guide_trace, batch)
     _check_weights(model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
@@ -193,33 +183,34 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
         if not site["infer"].get("enumerate") or name in guide_trace.nodes:
             continue
         scaled = isinstance(site["scale"], torch.Tensor) and bool(site["scale"].dim())
-        if _is_in_plate(site, batch.num_pairs) and not _is_in_plate(site, len(batch.items)):
+        is_of_items = _is_in_plate(site, len(batch.items))
+        if _is_in_plate(site, batch.num_pairs) and not is_of_items:
             _check_site_of_pairs(name, scaled, guide_trace)
+        elif _enumerated_in(guide_trace) and not is_of_items:
+            raise ValueError(
+                f"the model enumerates {name!r} outside of the plate of the items, and Pyro cannot "
+                f"sum over it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+            )
         elif scaled:
             raise ValueError(
                 f"the model enumerates {name!r} with a different weight for every item, but Pyro "
                 "can sum over it only if all weights are the same number: "
-                f"{_remedy_for_items(name, guide_trace, one_weight)}"
+                f"{_remedy_for_items(name, guide_trace, one_weight, batch.num_pairs > 0)}"
             )
 
 
 def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
     """Raise a ``ValueError`` if Pyro cannot sum over a site in the plate of the answers."""
-    by_hand = (
-        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
-        "such as pyro.distributions.MixtureSameFamily"
-    )
-    in_guide = _enumerated_in(guide_trace)
-    if in_guide:
+    if _enumerated_in(guide_trace):
         raise ValueError(
             f"the model enumerates {name!r} in the plate of the answers, but Pyro cannot sum over "
-            f"it while the guide enumerates {', '.join(in_guide)}: {by_hand}"
+            f"it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
         )
     if scaled:
         raise ValueError(
             f"the model enumerates {name!r} with a different weight for every answer, but Pyro can "
             "sum over it only if all weights are the same number: scale by batch.pair_scale, which "
-            f"is one number if all answers have the same weight, or {by_hand}"
+            f"is one number if all answers have the same weight, or {_by_hand(name)}"
         )
 
 
@@ -228,19 +219,51 @@ def _enumerated_in(trace: Trace) -> list[str]:
     return [repr(name) for name, site in sites if site["infer"].get("enumerate")]
 
 
-def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool) -> str:
+def _joined(guide_trace: Trace) -> str:
+    return ", ".join(_enumerated_in(guide_trace))
+
+
+def _by_hand(name: str) -> str:
+    return (
+        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
+        "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
+        'probability (see "Other discrete sites" in docs/own_model.md)'
+    )
+
+
+def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool, has_pairs: bool) -> str:
     in_guide = _enumerated_in(guide_trace)
+    if one_weight and in_guide and has_pairs:
+        return (
+            "scale by batch.item_scale, which is one number as all items have the same weight; "
+            f"but if answers depend on {name!r}, Pyro cannot sum over it while the guide "
+            f"enumerates {_joined(guide_trace)}: then {_by_hand(name)}"
+        )
     if one_weight:
         return "scale by batch.item_scale, which is one number as all items have the same weight"
     if in_guide:
         return (
             "items with answers have other weights, and the guide enumerates only "
-            f"{', '.join(in_guide)}, so leave out {name!r} and sum over it in the distribution of "
-            "the site that depends on it, such as pyro.distributions.MixtureSameFamily"
+            f"{_joined(guide_trace)}, so {_by_hand(name)}"
         )
     return (
         "items with answers have other weights, so enumerate it in the guide, by wrapping this as "
         "EnumeratedGuide(model, guide)"
+    )
+
+
+def explained_enumeration(error: ValueError, of_model_alone: Sequence[str]) -> ValueError | None:
+    """An error that says what to do about one of Pyro's bound; None about other errors.
+
+    That of sites which the model enumerates, and on which sites depend that the guide enumerates.
+    Only the bound finds out what depends on what.
+    """
+    if not of_model_alone or "to be no more global than" not in str(error):
+        return None
+    names = ", ".join(map(repr, of_model_alone))
+    return ValueError(
+        f"the model enumerates {names}, on which answers or other sites depend that the guide "
+        f"enumerates, too, and Pyro cannot sum over both: {_by_hand(of_model_alone[0])}"
     )
 
 

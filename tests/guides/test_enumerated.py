@@ -321,6 +321,64 @@ class TestSeveralEnumeratedSites:
             quiet_fit(weighted, self.guide(weighted), crowd())
 
 
+class TestOtherDiscreteSites:
+    """Of workers who may be spammers, or items that may be hard, on which answers depend."""
+
+    @staticmethod
+    def model(batch: Batch, of: str, scale: str = "item_scale", enumerate_it: bool = True) -> None:
+        infer = ENUMERATE if enumerate_it else {}
+        right = torch.tensor([0.9, 0.5])
+        two = dist.Categorical(torch.ones(2))
+        if of == "worker":
+            with pyro.plate("worker", batch.num_workers):
+                kind = pyro.sample("kind", two, infer=infer)
+        items = pyro.plate("items", len(batch.items))
+        with items, poutine.scale(scale=getattr(batch, scale)):
+            z = pyro.sample("z", two, infer=ENUMERATE)
+            if of == "item":
+                kind = pyro.sample("kind", two, infer=infer)
+            pyro.sample("o", dist.Normal(1.0 * z, 1.0), obs=batch.features[:, 0])
+        if batch.num_pairs:
+            with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_scale):
+                ends = batch.left, batch.right, batch.num_paired
+                same = pyro.sample("same", SameCluster(z, *ends))
+                if of == "item":
+                    kind = kind.expand(*kind.shape[:-1], len(batch.items))
+                own = right[kind[..., batch.worker if of == "worker" else batch.left]]
+                answer(torch.where(same > 0.5, own, 1 - own), batch)
+
+    def refused(self, said: str, of_globals: Callable = lambda batch: None, **options) -> None:
+        own = partial(self.model, **options)
+        with pytest.raises(ValueError, match=said):
+            quiet_fit(own, EnumeratedGuide(own, of_globals), crowd(), batch_size=None)
+
+    def test_of_workers(self):
+        said = "'kind' outside of the plate of the items.*enumerates 'z', 'same': leave out 'kind'"
+        self.refused(said, of="worker")
+
+    def test_of_items_with_weights(self):
+        said = "'kind' with a different weight for every item.*if answers depend on 'kind', Pyro"
+        self.refused(said, of="item", scale="item_weight")
+
+    def test_of_items_with_one_weight(self):
+        said = "enumerates 'kind', on which answers .* depend.*leave out 'kind' and sum"
+        self.refused(said, of="item")
+
+    def test_of_a_guide(self):
+        def guide(batch):
+            with pyro.plate("worker", batch.num_workers):
+                pyro.sample("kind", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+
+        said = "guide of the other sites enumerates 'kind'.*one value of each site: leave it out"
+        self.refused(said, guide, of="worker", enumerate_it=False)
+
+
+def test_autoguides_that_keep_the_agreement_are_told_to_hide_it():
+    inner = AutoNormal(poutine.block(model, hide=["z"]))
+    with pytest.raises(ValueError, match=r"site of SameCluster.*hide=\[\"z\", \"same\"\]"):
+        quiet_fit(model, EnumeratedGuide(model, inner), crowd())
+
+
 def test_z_holds_codes():
     numbers = partial(TestSeveralEnumeratedSites.model, fn=dist.Bernoulli(0.5))
     guide = TestSeveralEnumeratedSites.guide(numbers)

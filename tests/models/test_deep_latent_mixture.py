@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pyro.distributions as dist
 import pytest
 import scipy.special
 import scipy.stats
@@ -16,6 +17,7 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.distributions import Rows
+from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.families import IndependentMoments
 from pyro_crowdclust.guides import StructuredGuide
 from pyro_crowdclust.inference import LabelTerm
@@ -273,3 +275,41 @@ def test_features_are_not_drawn_given_many_clusters():
     empty = dataclasses.replace(batch, features=None)
     with pytest.raises(ValueError, match="one cluster per item"):
         poutine.condition(guide.model, {"z": torch.full((5, CLUSTERS), 1 / CLUSTERS)})(empty)
+
+
+def test_annotators_in_the_place_of_layers_are_refused():
+    made = make_guide().model
+    with pytest.raises(ValueError, match=r"layers is a TwoCoin.*annotators by name"):
+        DeepLatentMixture(made.weights, made.components, made.emission, TwoCoin(3))
+
+
+class UsersEmission(Emission):
+    """Without an argument for the cluster."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, latent):
+        return dist.StudentT(4.0, self.network(latent)).to_event(1)
+
+
+class UsersEmissionOfClusters(UsersEmission):
+    def forward(self, latent, rows):
+        return dist.StudentT(4.0, self.network(latent, rows)).to_event(1)
+
+
+def test_an_emission_without_the_cluster_is_refused():
+    made = make_guide().model
+    emission = UsersEmission(CodedMLP((DIM, 5, FEATURES), CLUSTERS))
+    with pytest.raises(ValueError, match=r"UsersEmission does not .* forward\(latent, rows\)"):
+        DeepLatentMixture(made.weights, made.components, emission)
+
+
+def test_an_emission_of_users_with_the_cluster_is_fitted():
+    made = make_guide()
+    emission = UsersEmissionOfClusters(CodedMLP((DIM, 5, FEATURES), CLUSTERS))
+    model = DeepLatentMixture(made.model.weights, made.model.components, emission)
+    features, _ = two_moons_of_four(40)
+    result = fitted(StructuredGuide(model, made.recognition), CrowdData(features), epochs=2)
+    assert np.isfinite(result.elbo)

@@ -35,13 +35,43 @@ def test_gaussian_recognition_starts_linear_and_confident():
     torch.testing.assert_close(covariance, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_gaussian_recognition_leaves_other_networks_alone():
+def test_gaussian_recognition_cannot_start_other_networks_linearly():
     network = nn.Linear(4, 2 * DIM)
     before = network.weight.clone()
     recognition = GaussianRecognition(network, DIM)
-    recognition.start_at_linear(torch.ones(DIM, 4), torch.ones(DIM))
-    recognition.check_sizes(num_features=99, dim=DIM)
+    assert recognition.start_at_linear(torch.ones(DIM, 4), torch.ones(DIM)) is False
     assert torch.equal(network.weight, before)
+
+
+def test_other_networks_learn_points_and_the_initial_precision():
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    recognition = GaussianRecognition(nn.Linear(4, 2 * DIM), DIM, initial_precision=12.0)
+    o = torch.randn(300, 4, generator=generator)
+    points = o @ torch.randn(4, DIM, generator=generator) + 1
+    recognition.start_at_points(o, points, generator, steps=2000)
+    mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
+    torch.testing.assert_close(mean.float(), points.float(), atol=0.05, rtol=0)
+    expected = torch.eye(DIM).expand(300, -1, -1) / 12
+    torch.testing.assert_close(covariance.float(), expected.float(), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("network", "match"),
+    [
+        (nn.Linear(5, 2 * DIM), "cannot run on 4 features per item.*Build it with input size 4"),
+        (nn.Linear(4, DIM), f"returns {DIM} numbers.*need {2 * DIM}"),
+    ],
+)
+def test_sizes_of_other_networks_are_checked(network, match):
+    with pytest.raises(ValueError, match=match):
+        GaussianRecognition(network, DIM).check_sizes(num_features=4, dim=DIM)
+
+
+def test_networks_are_modules():
+    network = nn.Linear(4, 2 * DIM)
+    with pytest.raises(ValueError, match=r"network is a function.*must be an nn.Module"):
+        GaussianRecognition(lambda o: network(o), DIM)
 
 
 def test_amortized_recognition_scores_all_values_of_z_at_once():

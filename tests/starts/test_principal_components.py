@@ -10,9 +10,10 @@ import torch
 from sklearn.decomposition import PCA
 from torch import nn
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.emissions import NormalEmission
+from pyro_crowdclust.distributions import Rows
+from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import features_batch
@@ -21,6 +22,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
 from pyro_crowdclust.starts import PrincipalComponentStart
 
+from .. import deep_problems
 from ..crowds import (
     NUM_CLUSTERS,
     NUM_FEATURES,
@@ -217,3 +219,95 @@ def test_single_precision_networks_start_like_double_ones():
         rtol=1e-6,
         atol=1e-6,
     )
+
+
+def other_network(num_inputs: int, num_outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(num_inputs, 16), nn.ReLU(), nn.Linear(16, num_outputs))
+
+
+def other_pair(dim: int = 2) -> tuple[SemiCrowdsourcedMixture, MessagePassingGuide]:
+    """A pair with networks that have no linear skip path, always with the same weights."""
+    torch.manual_seed(0)
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(NUM_CLUSTERS, 1.0),
+        GaussianComponents(NUM_CLUSTERS, dim),
+        NormalEmission(other_network(dim, NUM_FEATURES), NUM_FEATURES),
+        TwoCoin(3),
+    )
+    recognition = GaussianRecognition(other_network(NUM_FEATURES, 2 * dim), dim)
+    return model, MessagePassingGuide(model, recognition)
+
+
+def test_other_networks_learn_the_projection_and_its_inverse():
+    data = crowd()
+    (model, guide), (linear, of_linear) = other_pair(), deep_pair(2)
+    PrincipalComponentStart()(linear, of_linear, data, generator())
+    PrincipalComponentStart()(model, guide, data, generator())
+    features = torch.tensor(data.features)
+    wanted = started_latent(of_linear, data.features)
+    error = (started_latent(guide, data.features) - wanted).square().mean()
+    assert error < 0.02 * wanted.var()
+    back, best = (one.emission(wanted).mean.detach() for one in (model, linear))
+    assert (back - features).square().mean() < 1.5 * (best - features).square().mean()
+    assert torch.equal(model.emission.log_scale, linear.emission.log_scale)
+
+
+def test_the_start_of_other_networks_is_deterministic_and_takes_their_weights():
+    started = []
+    for seed in (1, 1, 2):
+        pair = other_pair()
+        PrincipalComponentStart(network_steps=5)(*pair, crowd(), generator(seed))
+        started.append(torch.cat([one.flatten() for one in pair[1].recognition.parameters()]))
+    assert torch.equal(started[0], started[1])
+    assert not torch.equal(started[0], started[2])
+
+
+def test_trained_networks_can_be_kept():
+    pair = other_pair()
+    before = copy.deepcopy(pair[1].recognition.state_dict())
+    PrincipalComponentStart(network_steps=0)(*pair, crowd(), generator())
+    after = pair[1].recognition.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_frozen_networks_stay_as_they_are():
+    model, guide = other_pair()
+    guide.recognition.requires_grad_(False)
+    before = copy.deepcopy(guide.recognition.state_dict())
+    PrincipalComponentStart()(model, guide, crowd(), generator())
+    after = guide.recognition.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_a_fit_with_other_networks_finds_all_clusters():
+    """Without a start the latents collapse, and one cluster takes all items."""
+    data = crowd()
+    result = fit(*other_pair(), data, epochs=10, step_size=0.2, dtype=torch.float64, progress=False)
+    assert len(np.unique(result.assignments)) == NUM_CLUSTERS
+    assert clustering_accuracy(blobs()[1], result.assignments) > 0.9
+
+
+class CodeOnly(nn.Module):
+    """Logits that depend on the cluster alone, and not on the latent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code = nn.Embedding(deep_problems.CLUSTERS, deep_problems.FEATURES)
+
+    def forward(self, latent: torch.Tensor, rows: Rows) -> torch.Tensor:
+        return self.code(rows.cluster)
+
+
+def test_emissions_that_depend_on_the_cluster_learn_with_the_partition():
+    guide = deep_problems.make_guide()
+    guide.model.emission = BernoulliEmission(CodeOnly())
+    features = torch.tensor(np.repeat(np.eye(deep_problems.FEATURES)[:2], 30, axis=0))
+
+    def halves(features, num_clusters, generator):
+        return torch.eye(num_clusters)[torch.arange(60) // 30]
+
+    start = PrincipalComponentStart(partition=halves, network_steps=2000, partition_steps=0)
+    start(guide.model, guide, CrowdData(features), generator())
+    probabilities = guide.model.emission.network.code.weight.sigmoid().detach()
+    for kind in np.eye(deep_problems.FEATURES)[:2]:
+        assert (probabilities - torch.tensor(kind)).abs().amax(1).min() < 0.1
