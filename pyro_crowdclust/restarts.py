@@ -40,6 +40,9 @@ def fit_restarts(
 
     Ctrl-C ends this early and returns the fits so far.
 
+    If the guide draws latents, ``result.elbo`` is an average over draws, with the same random
+    numbers for every fit.
+
     The ELBO of a mixture has many local maxima. Findings in which fits from different starts agree
     do not depend on the start; ``diagnostics.to_arviz`` takes the list to compare them.
 

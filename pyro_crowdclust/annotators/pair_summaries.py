@@ -21,7 +21,9 @@ def summarize_pair_workers(
 
     The weight of an answer is linear in the statistics of the sites,
     ``w(L = 1) - w(L = 0) = sum_s <c_s, t(theta_s)>``, whatever their families are: its posterior
-    mean and deviation follow from the slopes c.
+    mean and deviation follow from the slopes c. A site that is used only for some pairs
+    (``about(items)``) has the slope zero, as the weight is that of an answer about no pair in
+    particular.
 
     Parameters
     ----------
@@ -50,7 +52,10 @@ def summarize_pair_workers(
     with torch.enable_grad():
         weight = annotators.log_likelihood_ratio(statistics, worker, yes)
         weight = weight - annotators.log_likelihood_ratio(statistics, worker, no)
-        slopes = torch.autograd.grad(weight.sum(), list(statistics.values()))
+        # Workers may use one of their sites only for answers about some pairs.
+        slopes = torch.autograd.grad(
+            weight.sum(), list(statistics.values()), allow_unused=True, materialize_grads=True
+        )
     variance = torch.stack(
         [site.variance(slope) for site, slope in zip(sites.values(), slopes, strict=True)]
     ).sum(0)

@@ -13,12 +13,25 @@ possible answers, it is likewise
 
 Both are the quantities that leave-one-out cross-validation by importance sampling over Theta
 needs: ``1 / p(L_a | Theta, the others)`` is the ratio of the posteriors without and with L_a.
+
+If answers also depend on continuous latents x of their items, such as a difficulty, every row has
+one joint draw of (Theta, x) from q, and Theta stands for both above. This is the same importance
+sampling, over (Theta, x) instead of Theta:
+
+    1 / p(L_a | all but a) = E_p(Theta, x | all data)[1 / p(L_a | Theta, x, all other data)].
+
+An average of ``1 / p(L_a | z, x, Theta)`` over several x for each Theta would have the same
+expectation, and a smaller variance, but every x costs as much as another Theta with its x.
+q(z) is its average over q(Theta, x).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -34,6 +47,7 @@ from pyro_crowdclust.diagnostics.draws import (
     run,
     sites_with_density,
 )
+from pyro_crowdclust.diagnostics.item_latents import LatentsOfItems
 from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
 from pyro_crowdclust.distributions.lapses import page_counts, share_without_looking
 from pyro_crowdclust.distributions.pairs import SameCluster
@@ -52,7 +66,8 @@ def answer_log_likelihoods(
 
     The model runs on two items that stand for the two items of every pair, once in the same cluster
     and once in different ones. If answers also depend on the items themselves, it runs on the
-    items of the answers, with the site of ``SameCluster`` given.
+    items of the answers, with the site of ``SameCluster`` given; if they depend on continuous
+    latents of the items, also with a draw of these from the guide for each draw of Theta.
 
     Parameters
     ----------
@@ -69,6 +84,11 @@ def answer_log_likelihoods(
     -------
     None if the model observes no answers, or has neither a site of ``SameCluster`` nor exactly one
     discrete site, by which two items are the same or not.
+
+    Raises
+    ------
+    ValueError
+        If the answers depend on further sites of the model that the guide does not draw.
     """
     if result.data.num_items < 2:
         return None
@@ -90,15 +110,49 @@ def answer_log_likelihoods(
         ((z, support),) = discrete.items()
         together, apart = {z: support[[0, 0]]}, {z: support[[0, -1]]}
 
-    def log_likelihoods(batch: Batch, draw: int) -> Float[Tensor, "2 answer"]:
-        traces = [run(result.model, batch, draws.at(draw) | end) for end in (together, apart)]
+    def log_likelihoods(
+        batch: Batch, draw: int, latents: Mapping[str, Tensor] = MappingProxyType({})
+    ) -> Float[Tensor, "2 answer"]:
+        values = {**draws.at(draw), **latents}
+        traces = [run(result.model, batch, values | end) for end in (together, apart)]
         return torch.stack([_log_density(trace, names) for trace in traces]).cpu()
 
-    batch = two_items
+    batch, latents = two_items, None
     if same and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
         batch = own_items
-    found = torch.stack([log_likelihoods(batch, draw) for draw in range(draws.num_draws)], 1)
+    if _differ(partial(log_likelihoods, batch, 0)):
+        batch, latents = own_items, LatentsOfItems.of(result, draws, own_items.items)
+        values = latents.at(0)
+        if not same or _differ(partial(log_likelihoods, batch, 0, values)):
+            _refuse(result, batch, [*draws.sites, *together, *values])
+    found = torch.stack(
+        [
+            log_likelihoods(batch, draw, {} if latents is None else latents.at(draw))
+            for draw in range(draws.num_draws)
+        ],
+        1,
+    )
     return found[0], found[1]
+
+
+def _differ(log_likelihoods: Callable[[], Tensor]) -> bool:
+    """Whether log-likelihoods depend on random numbers, because the model draws some site."""
+    with torch.random.fork_rng():  # the draws of the caller stay the same
+        one, other = log_likelihoods(), log_likelihoods()
+    return not torch.allclose(one, other, equal_nan=True)
+
+
+def _refuse(result: FittedModel, batch: Batch, known: Collection[str]) -> NoReturn:
+    sites = sites_with_density(run(result.model, batch, {})).items()
+    others = [name for name, site in sites if not site["is_observed"] and name not in known]
+    raise ValueError(
+        "the answers about pairs depend on sites that would be drawn from the prior, among "
+        f"{others}: their likelihood is known if they depend on the items only through the site "
+        "of SameCluster, observed data, and continuous latents that the guide draws in the plate "
+        "of the items. Draw these latents in the guide, sum over discrete ones inside the "
+        "distribution of the answers, or export without likelihoods: "
+        "to_arviz(..., log_likelihood=False)"
+    )
 
 
 def _log_density(trace: Trace, names: Collection[str]) -> Float[Tensor, " answer"]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyro_crowdclust._version import __version__
+from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, as_tree, dataset
 from pyro_crowdclust.diagnostics.chains import chain_of, reorder
@@ -183,10 +184,7 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
     """Metadata of the fits: numbers and strings only, which every file format can hold."""
     first = fits[0]
     # A fit may have ended before its first epoch did.
-    last = [
-        result.history.iloc[-1] if len(result.history) else {"step": 0, "elbo": math.nan}
-        for result in fits
-    ]
+    steps = [int(result.history["step"].iloc[-1]) if len(result.history) else 0 for result in fits]
     return {
         "inference_library": "pyro_crowdclust",
         "inference_library_version": __version__,
@@ -196,8 +194,13 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
         "dtype": str(first.dtype).removeprefix("torch."),
         "seed": [result.seed for result in fits],
         "epochs": [len(result.history) for result in fits],
-        "steps": [int(row["step"]) for row in last],
+        "steps": steps,
         "seconds": [float(result.seconds) for result in fits],
         "stop_reason": "; ".join(result.stop_reason for result in fits),
-        "elbo": [float(row["elbo"]) for row in last],
+        "elbo": [_bound(result) for result in fits],
     }
+
+
+def _bound(result: FittedModel) -> float:
+    """The ELBO of all data; NaN for features in a file, as all would have to be read."""
+    return math.nan if isinstance(result.data.features, StoredFeatures) else result.elbo

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -179,24 +180,51 @@ def _drawn(
     With every value comes its axis of the items. The guide must run on the items of the data, and
     not on copies: an autoguide has parameters for each item, which it finds by the position.
     """
-    sites = sites_with_density(run(result.guide, batch, {})) if continuous else {}
-    given = {name: _real_value(sites[name]) for name in discrete if name in sites}
-    if given:  # others may depend on these
-        sites = sites_with_density(run(result.guide, batch, given))
+    sites = sites_with_real_draws(result, batch, discrete) if continuous else {}
     values, log_density = {}, torch.zeros(len(batch.items), dtype=torch.float64)
     for name in continuous:
-        site = sites[name]
-        (dim,) = [frame.dim for frame in site["cond_indep_stack"] if frame.name in local]
-        value = _real_value(site)
-        values[name] = value, dim - len(site["fn"].event_shape)
-        log_density = log_density + site["fn"].log_prob(value).double().cpu()
+        value = real_value(sites[name])
+        values[name] = value, axis_of_items(sites[name], local)
+        log_density = log_density + sites[name]["fn"].log_prob(value).double().cpu()
     return values, log_density.to(batch.items.device)
 
 
-def _real_value(site: dict[str, Any]) -> Tensor:
+def sites_with_real_draws(
+    result: FittedModel,
+    batch: Batch,
+    discrete: Collection[str],
+    given: Mapping[str, Tensor] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The guide's sites in a run whose discrete local sites have draws as values, not means.
+
+    Parameters
+    ----------
+    result
+        The result of ``fit``.
+    batch
+        Some items.
+    discrete
+        Names of the discrete local sites.
+    given
+        Values of other sites of the guide.
+    """
+    sites = sites_with_density(run(result.guide, batch, given))
+    drawn = {name: real_value(sites[name]) for name in discrete if name in sites}
+    if drawn:  # others may depend on these
+        sites = sites_with_density(run(result.guide, batch, {**given, **drawn}))
+    return sites
+
+
+def real_value(site: dict[str, Any]) -> Tensor:
     """A draw from a guide's site, also if the value of the site is a mean."""
     fn = site["fn"]
     return fn.real_draws(1).statistics[0] if isinstance(fn, SupportsRealDraws) else site["value"]
+
+
+def axis_of_items(site: dict[str, Any], local: frozenset[str]) -> int:
+    """The axis of the items in the value of a local site, counted from the right."""
+    (dim,) = [frame.dim for frame in site["cond_indep_stack"] if frame.name in local]
+    return dim - len(site["fn"].event_shape)
 
 
 def _observes(result: FittedModel, batch: Batch, local: frozenset[str]) -> bool:

@@ -82,14 +82,15 @@ def pareto_k(
         Draws from q, at least 30; each costs one evaluation of the ELBO of all data.
     sites
         Draw only these global sites, with all others at their means under q, to find out for which
-        site the guide is wrong. Default: all.
+        site the guide is wrong. Default: all. Autoguides have no such means, and need all.
     seed
         Seed of the draws; default: that of the fit.
 
     Raises
     ------
     ValueError
-        If there is no such site, if none is random (point estimates), or for too few draws.
+        If there is no such site, if none is random (point estimates), if the guide cannot draw some
+        sites alone, or for too few draws.
 
     Examples
     --------
@@ -127,8 +128,8 @@ def pareto_k(
         chosen = tuple(random if sites is None else [n for n in random if n in set(sites)])
         if sites is not None and any(draws.sites[name].reruns for name in random):
             raise ValueError(
-                "this guide draws all its global sites together, so that some of them cannot be "
-                "chosen: leave out sites"
+                "this guide draws all its global sites together, by a run for every draw, and has "
+                "no means at which the sites that are not chosen could be held: leave out sites"
             )
         log_joint, log_guide = _log_densities(result, draws, chosen)
     return ParetoDiagnostic(pareto_shape(log_joint - log_guide), log_joint, log_guide, chosen)

@@ -34,6 +34,10 @@ class FittedModel(Protocol):
         """One row per epoch."""
 
     @property
+    def elbo(self) -> float:
+        """The ELBO of all data, in nats."""
+
+    @property
     def stop_reason(self) -> str:
         """The reason why training ended."""
 

@@ -26,6 +26,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsAnswerProbabilities, SupportsPartition
+from pyro_crowdclust.results.bound import bound_of
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
@@ -252,14 +253,22 @@ class Fitted:
 
     @cached_property
     def elbo(self) -> float:
-        """The ELBO of all data, in nats, with one draw of each latent that has to be sampled."""
+        """The ELBO of all data, in nats; ``fit_restarts`` ranks fits by it.
+
+        It is exact if no site of the guide has to be sampled. Otherwise it is an average over 64
+        draws of these sites, fewer for large data (``results.bound``). The random numbers are the
+        same for all fits, so that part of their noise is common to fits that are compared.
+        """
         return self.elbo_of(full_batch(self.data)) if self._stored is None else self._stored.elbo
 
     def elbo_of(self, batch: Batch) -> float:
-        """The ELBO of a batch: its weighted items and answers, and the global terms."""
-        with self.inside():
+        """The ELBO of a batch: its weighted items and answers, and the global terms.
+
+        As ``elbo``, it is an average over draws if sites of the guide have to be sampled.
+        """
+        with self.inside(seed=0):
             batch = batch.to(self.device, self.dtype)
-            return -float(self.elbo_objective.loss(self.model, self.guide, batch))
+            return bound_of(self.elbo_objective, self.model, self.guide, batch, self.device)
 
     @cached_property
     def has_assignments(self) -> bool:

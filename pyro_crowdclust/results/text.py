@@ -36,8 +36,7 @@ def three_lines(result: FittedModel) -> str:
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         lines.append(most_and_least_reliable(weight_with_lapses(result.workers)))
     else:
-        elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
-        lines.append(f"ELBO {elbo:,.1f} nats in {result.seconds:.1f} s, seed {result.seed}")
+        lines.append(f"{_bound(result)} in {result.seconds:.1f} s, seed {result.seed}")
     return "\n".join(lines)
 
 
@@ -75,6 +74,14 @@ def most_and_least_reliable(reliability: pd.Series) -> str:
     if len(reliability) == 1:
         return f"one worker, {most}"
     return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
+
+
+def _bound(result: FittedModel) -> str:
+    """The ELBO; of features in a file that of the last epoch, as all would have to be read."""
+    if not isinstance(result.data.features, StoredFeatures):
+        return f"ELBO {result.elbo:,.1f} nats"
+    elbo = result.history["elbo"].iloc[-1] if len(result.history) else float("nan")
+    return f"ELBO of the last epoch {elbo:,.1f} nats"
 
 
 def _found(result: FittedModel) -> str:

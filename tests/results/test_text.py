@@ -63,8 +63,7 @@ def test_a_loaded_fit_says_where_its_features_are(result, tmp_path):
 
 def test_without_answers_the_last_line_tells_of_the_training():
     result = quiet_fit(*plain_pair(), CrowdData(crowd().features), epochs=2)
-    elbo = result.history["elbo"].iloc[-1]
-    assert repr(result).splitlines()[2].startswith(f"ELBO {elbo:,.1f} nats in ")
+    assert repr(result).splitlines()[2].startswith(f"ELBO {result.elbo:,.1f} nats in ")
 
 
 def test_a_notebook_gets_tables(result):
