@@ -255,8 +255,8 @@ def parts_of_seen_classes(
     parts = held_out_parts(data, folds, seed)
     kept = []
     for seen, held in parts:
-        known = held.label[:0] if seen.class_labels is None else seen.class_labels.label
-        is_unknown = ~torch.isin(held.label, known)
+        assert seen.class_labels is not None  # as the other parts have labels
+        is_unknown = ~torch.isin(held.label, seen.class_labels.label)
         kept.append((seen, held.at(~torch.isin(held.item, held.item[is_unknown]))))
     return kept if any(len(held) for _, held in kept) else parts
 

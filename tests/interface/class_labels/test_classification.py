@@ -287,7 +287,7 @@ def test_ctrl_c_waits_while_torch_imports_what_it_loads_late(iris, monkeypatch):
         made.append(True)
 
     monkeypatch.setattr(torch.optim.Adam, "__init__", pressed)
-    monkeypatch.setattr(search, "held_out_parts", lambda data, *_: [(data, None)])
+    monkeypatch.setattr(search, "parts_of_seen_classes", lambda data, *_: [(data, None)])
     with pytest.raises(KeyboardInterrupt):
         classify(iris[0], iris[2], **QUICK)
     assert made == [True]
