@@ -87,12 +87,17 @@ class ClassLabelGuide(nn.Module):
         who err together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
     class_shift
         After training, these numbers, one for every class, are added to the logits of q(y).
+    temperature
+        T, at least 1: after training, the logits of items with labels are divided by it, since
+        answers about an item agree more often than workers who err independently would
+        (``pooling.best_temperature``).
 
     Raises
     ------
     ValueError
         If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, if ``label_sharpness`` or ``class_shift`` is not such a list,
+        ``sharpness`` is not above 0, ``temperature`` is below 1, if ``label_sharpness`` or
+        ``class_shift`` is not such a list,
         or for ``moderated`` or ``label_sharpness`` with annotators whose classes have states.
 
     Examples
@@ -116,10 +121,13 @@ class ClassLabelGuide(nn.Module):
         moderated: bool = False,
         label_sharpness: Sequence[float] | None = None,
         class_shift: Sequence[float] | None = None,
+        temperature: float = 1.0,
     ) -> None:
         super().__init__()
         if not 0 < sharpness < math.inf:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
+        if not 1 <= temperature < math.inf:
+            raise ValueError(f"temperature is {temperature}, but must be at least 1, and finite")
         annotators = model.annotators
         for name, given in (("moderated", moderated), ("label_sharpness", label_sharpness)):
             if given and isinstance(annotators, SupportsStates):
@@ -132,6 +140,7 @@ class ClassLabelGuide(nn.Module):
         _check_numbers("class_shift", class_shift, annotators.num_classes, "class", -math.inf)
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
         self.label_sharpness, self.class_shift = label_sharpness, class_shift
+        self.temperature = temperature
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -183,7 +192,8 @@ class ClassLabelGuide(nn.Module):
             evidence = labels.per_item(self._weighted(self.log_labels(batch), labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, self._means()).evidence(labels)
-        return LocalPosterior(logits + evidence.to(logits), None)
+        hot = torch.where(labels.counts > 0, self.temperature, 1.0)
+        return LocalPosterior((logits + evidence.to(logits)) / hot.to(logits).unsqueeze(-1), None)
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
@@ -234,7 +244,8 @@ class ClassLabelGuide(nn.Module):
         sharpness
             tau.
         reading
-            Of ``moderated``, ``label_sharpness`` and ``class_shift``, those that differ as well.
+            Of ``moderated``, ``label_sharpness``, ``class_shift`` and ``temperature``, those that
+            differ as well.
         """
         other = rebuilt(self, sharpness=sharpness, **reading)
         other.load_state_dict(self.state_dict())

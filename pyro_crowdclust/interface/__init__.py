@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         with_workers_refitted,
     )
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
+    from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
-    from pyro_crowdclust.interface.class_labels.trusted_reading import TrustedTraining
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
+    "CalibratedTraining",
     "Choice",
     "CrowdClusterer",
     "DeepBernoulli",
@@ -48,7 +49,6 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchTraining",
-    "TrustedTraining",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -65,6 +65,7 @@ __all__ = [
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
+    "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
@@ -75,7 +76,6 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
-    "TrustedTraining": "class_labels.trusted_reading",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

@@ -1,7 +1,10 @@
 """Classes and matches, pooled from fits, workers or judges: averages, draws, decisions."""
 
 from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, stacking_weights
-from pyro_crowdclust.pooling.calibration import calibrated_class_probabilities
+from pyro_crowdclust.pooling.calibration import (
+    best_temperature,
+    calibrated_class_probabilities,
+)
 from pyro_crowdclust.pooling.decisions import choose_positives
 from pyro_crowdclust.pooling.discounted_classes import (
     DiscountedClasses,
@@ -21,6 +24,7 @@ __all__ = [
     "Matches",
     "SoftAnswers",
     "average_classes",
+    "best_temperature",
     "calibrated_class_probabilities",
     "choose_positives",
     "combine_soft_answers",

@@ -8,6 +8,7 @@ can be predicted from the others about its item.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -71,6 +72,8 @@ class HeldOutLabels(NamedTuple):
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
         """The answers of a fit that can be calibrated (``calibrated_class_probabilities``)."""
+        guide = result.guide
+        result = replace(result, guide=guide.read_at(guide.sharpness, temperature=1.0))
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels
@@ -120,12 +123,25 @@ class HeldOutLabels(NamedTuple):
 
 
 def best_temperature(result: Fitted) -> float:
-    """The temperature, 1 or more, under which each answer is predicted best from the others."""
-    return max(TEMPERATURES, key=HeldOutLabels.of(result).log_likelihood)
+    """The temperature, 1 or more, under which each answer is predicted best from the others.
+
+    The maximum of ``n mean log p(a | others, T) - (log T)^2 / 2`` over n answers: ``log T`` is
+    standard normal beforehand, so that a few answers change little.
+    """
+    held_out = HeldOutLabels.of(result)
+    number = len(held_out.log_answers)
+
+    def log_posterior(temperature: float) -> float:
+        log_likelihood = number * held_out.log_likelihood(temperature) if number else 0.0
+        return log_likelihood - math.log(temperature) ** 2 / 2
+
+    return max(TEMPERATURES, key=log_posterior)
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     """``result.class_probabilities`` at the best temperature; the likeliest classes are the same.
+
+    Results of ``infer_classes`` and of ``classify`` without features have it already.
 
     Parameters
     ----------
@@ -149,8 +165,11 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
             f"{type(result.model).__name__}{_with_annotators(result)}: use its own probabilities, "
             "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
-    probabilities = temper(result.probabilities, best_temperature(result))
     frame = result.class_probabilities
+    guide = result.guide
+    if guide.temperature != 1 or guide.label_sharpness is not None:
+        return frame
+    probabilities = temper(result.probabilities, best_temperature(result))
     return pd.DataFrame(probabilities, frame.index, frame.columns)
 
 

@@ -17,6 +17,7 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     is_real,
     near_landmarks,
     power_transformed,
+    sample_of,
     standardized,
     with_categories,
     without_gaps,
@@ -52,6 +53,11 @@ _SHARED = 1000.0
 _LANDMARKS, _MAX_PRODUCTS = 100, 40_000
 # Standard deviation of the scores at the start.
 _SCALE = 4.0
+# Standard deviations of the scores of regressions. Weak priors are better where classes are clear.
+_SHARP = "sharp regression"
+_DEVIATIONS = {REGRESSION: 2.0, _SHARP: 8.0}
+# The same on directions that keep their widths: with few labels, those of much variance tell more.
+_WIDE = {REGRESSION: 4.0, _SHARP: 8.0}
 
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
@@ -71,7 +77,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     for name, emission in coordinates.items():
         for kind, make in _KINDS.items():
             # A regression needs complete rows.
-            own = whole[name] if kind == REGRESSION else emission
+            own = whole[name] if kind in _DEVIATIONS else emission
             found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
     if "powers" in whole:
         number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
@@ -79,7 +85,28 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         for kind, width in PROCESSES.items():
             near = Landmarks(whole["powers"], one.landmarks, width * one.width)
             found.append(ClassCandidate("powers", kind, partial(_process, read(near))))
+    else:
+        found += _on_wide_directions(data)
     return found
+
+
+def _on_wide_directions(data: CrowdData) -> list[ClassCandidate]:
+    """Regressions on principal directions that are as wide as they are in the features."""
+    inner, equal_length = _as_numbers(data)
+    emission = projected(data, inner, _DIRECTIONS[-1])
+    points = emission.latent(sample_of(data))
+    width = float(points.var(0, correction=0).sum().sqrt()) or 1.0
+    name = named("wide directions", equal_length)
+    return [
+        ClassCandidate(name, kind, partial(_regression, emission, scale=scale / width))
+        for kind, scale in _WIDE.items()
+    ]
+
+
+def _as_numbers(data: CrowdData) -> tuple[Identity, bool]:
+    """All columns as numbers, and whether rows have equal length."""
+    equal_length = bool(is_real(data).all()) and lengths_differ(data)
+    return all_as_numbers(data, equal_length), equal_length
 
 
 def _coordinates(data: CrowdData) -> dict[str, Identity]:
@@ -90,8 +117,7 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
             name: with_categories(without_redundant(place, data), data)
             for name, place in places.items()
         }
-    equal_length = bool(is_real(data).all()) and lengths_differ(data)
-    inner = all_as_numbers(data, equal_length)
+    inner, equal_length = _as_numbers(data)
     most = min(num_numbers, data.num_items) - 1
     return {
         named(f"{number} directions", equal_length): projected(data, inner, number, whiten=True)
@@ -101,7 +127,7 @@ def _coordinates(data: CrowdData) -> dict[str, Identity]:
 
 def _sharpness(kind: str) -> tuple[float, ...]:
     """Weights of features that may be tried; a regression is already calibrated by the labels."""
-    return (1.0,) if kind == REGRESSION else _SHARPNESS
+    return (1.0,) if kind in _DEVIATIONS else _SHARPNESS
 
 
 def _num_numbers(data: CrowdData) -> int:
@@ -145,6 +171,19 @@ def _regression(
     return _fitted(LogResp(regression, workers.annotators(data), emission), data, options)
 
 
+def _on_standardized(
+    emission: Identity,
+    data: CrowdData,
+    options: dict[str, Any],
+    workers: Workers,
+    *,
+    deviation: float,
+) -> Fitted:
+    """A regression whose scores of standardized features have this deviation."""
+    scale = deviation * max(_size(emission, data), 1) ** -0.5
+    return _regression(emission, data, options, workers, scale=scale)
+
+
 _process = partial(_regression, scale=_SCALE, learn_scale=True)
 
 
@@ -164,5 +203,8 @@ _Model = Callable[[Identity, CrowdData, dict[str, Any], Workers], Fitted]
 _KINDS: dict[str, _Model] = {
     "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),
     "full Gaussians": _gaussians,
-    REGRESSION: _regression,
+    **{
+        kind: partial(_on_standardized, deviation=deviation)
+        for kind, deviation in _DEVIATIONS.items()
+    },
 }

@@ -24,6 +24,7 @@ from pyro_crowdclust.data.tables import count, in_pandas
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
+from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import (
@@ -33,7 +34,7 @@ from pyro_crowdclust.interface.class_labels.inference import (
     keeping_classes,
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
-from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words, read_by_trusted
+from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.restarts import best_first
@@ -163,7 +164,7 @@ def classify(
     if worker_weights is not None:
         result = fitted(given._replace(worker_weights=worker_weights))
         reason += f"; {in_words(worker_weights, data)}"
-    result = read_by_trusted(result)
+    result = calibrated(result)
     if counts := counts_in_words(result):
         reason += f"; {counts}"
     reason += about_deviating(result.model, data)
@@ -222,7 +223,9 @@ def _best_fit(
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
-    worker_weights = None if is_interrupted(result) else copy_discounts(result)
+    # What a temperature corrects, copies may explain.
+    hot = replace(result, guide=result.guide.read_at(result.guide.sharpness, temperature=1.0))
+    worker_weights = None if is_interrupted(result) else copy_discounts(hot)
     reasons, fits = [], {"independent workers": result}
     if worker_weights is not None:
         result = infer_classes(data, worker_weights=worker_weights, **options)

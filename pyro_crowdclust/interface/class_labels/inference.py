@@ -18,7 +18,7 @@ from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
+from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
@@ -77,9 +77,9 @@ def infer_classes(
     few labels are often likeliest if a class is another name of a more frequent one. Where none
     keeps them, the fixed prior counts four or sixteen times as much. Ctrl-C returns the best fit so
     far. Neither settings nor true classes are needed. The probabilities of an item use what is
-    known about the workers from other items (``ClassLabelGuide(moderated=True)``); for fits without
-    ``dependent``, ``pooling.calibrated_class_probabilities`` calibrates them by how well answers
-    are predicted from others about their item.
+    known about the workers from other items (``ClassLabelGuide(moderated=True)``). They are
+    calibrated: at the temperature at which answers are predicted best from others about their item
+    (``pooling.best_temperature``), or, with trusted workers, by the items that these have labelled.
 
     Only the fixed prior is used where labels do not determine another: if some workers give the
     same class to ten items or more, always, and fewer than five others are left, or if fewer than
@@ -175,7 +175,7 @@ def infer_classes(
             check_whole("num_communities", number, least=0)
     given = Workers(worker_weights=worker_weights, trusted=codes)
     attempt = partial(_fit_workers, data, DEFAULTS | options)
-    return read_by_trusted(best_of_workers(data, attempt, given, num_communities))
+    return calibrated(best_of_workers(data, attempt, given, num_communities))
 
 
 def best_of_workers(

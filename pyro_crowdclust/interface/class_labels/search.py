@@ -14,6 +14,7 @@ from jaxtyping import Float
 from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -150,7 +151,7 @@ class ClassSearch:
     ) -> None:
         self._data, self._candidates, self._options = data, candidates, options
         self._workers = workers
-        self._parts = held_out_parts(data, folds, options["seed"])
+        self._parts = parts_of_seen_classes(data, folds, options["seed"])
         self.trials: list[ClassTrial] = []
         self.interrupted = False
 
@@ -213,7 +214,7 @@ class ClassSearch:
 
     def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
         """The table of trials, with the reason and the score of the labels alone."""
-        number = self._data.num_labels
+        number = sum(len(held) for _, held in self._parts)
         rows = [
             {
                 "features": trial.candidate.features,
@@ -228,6 +229,36 @@ class ClassSearch:
         ]
         table = pd.DataFrame(rows)
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
+
+
+def parts_of_seen_classes(
+    data: CrowdData, folds: int, seed: int
+) -> list[tuple[CrowdData, ClassLabels]]:
+    """``held_out_parts`` without items one of whose labels names a class that no other part has.
+
+    With few labels, all items of a class may be held out together. The fit cannot know it then,
+    which does not matter for the fit to all data, and the more it knows of the others, the surer
+    it is wrong. If these are all items, none is left out.
+
+    Parameters
+    ----------
+    data, folds, seed
+        As for ``held_out_parts``.
+
+    Examples
+    --------
+    >>> said = {"item": range(5), "worker": "a", "label": list("xxyyz")}
+    >>> parts = parts_of_seen_classes(CrowdData(None, labels=said), folds=5, seed=0)
+    >>> sorted(int(item) for _, held in parts for item in held.item)
+    [0, 1, 2, 3]
+    """
+    parts = held_out_parts(data, folds, seed)
+    kept = []
+    for seen, held in parts:
+        assert seen.class_labels is not None  # as the other parts have labels
+        is_unknown = ~torch.isin(held.label, seen.class_labels.label)
+        kept.append((seen, held.at(~torch.isin(held.item, held.item[is_unknown]))))
+    return kept if any(len(held) for _, held in kept) else parts
 
 
 def _of_others(

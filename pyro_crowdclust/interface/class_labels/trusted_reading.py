@@ -17,8 +17,8 @@ then fitted again to these classes, which may be other ones than those that they
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,9 +26,8 @@ from jaxtyping import Float, Int
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.minibatches.making import full_batch
@@ -71,22 +70,7 @@ def read_by_trusted(result: Fitted) -> Fitted:
             logits = guide.infer(batch).logits
             with torch.enable_grad():
                 guide.refit(batch, logits)
-    training = result.train_on
-    if isinstance(training, TrainingOptions):
-        training = TrustedTraining(**training.of_fit)
-    return replace(result, guide=guide, model=guide.model, train_on=training)
-
-
-@dataclass(frozen=True)
-class TrustedTraining(TrainingOptions):
-    """``fit``, and its result read by the labels of trusted workers; for ``Fitted.update``."""
-
-    def __call__(
-        self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
-    ) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
-        plain = guide.read_at(guide.sharpness, label_sharpness=None, class_shift=None)
-        return read_by_trusted(super().__call__(model, plain, data, **changes))
+    return replace(result, guide=guide, model=guide.model)
 
 
 def counts_in_words(result: Fitted) -> str:

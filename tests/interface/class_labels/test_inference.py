@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.special import digamma
 
-from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import (
     AnswerSources,
     ClassStates,
@@ -19,8 +19,14 @@ from pyro_crowdclust.annotators import (
 )
 from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface import average_annotator_models, classify, infer_classes
+from pyro_crowdclust.interface import (
+    CalibratedTraining,
+    average_annotator_models,
+    classify,
+    infer_classes,
+)
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
+from pyro_crowdclust.interface.class_labels.calibrating import in_full
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import AveragedClasses, draw_classes
@@ -173,19 +179,40 @@ def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
 
 def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     truth, result = correlated
-    assert best_temperature(result) > 1
-    calibrated = calibrated_class_probabilities(result)
-    assert calibrated.index.equals(result.class_probabilities.index)
-    assert (calibrated.to_numpy().argmax(1) == result.assignments).all()
-    assert log_loss(calibrated.to_numpy(), truth) < log_loss(result.probabilities, truth)
+    assert best_temperature(result) == result.guide.temperature > 1
+    assert calibrated_class_probabilities(result).equals(result.class_probabilities)
+    plain = dataclasses.replace(result, guide=in_full(result.guide))
+    calibrated = calibrated_class_probabilities(plain)
+    np.testing.assert_allclose(calibrated, result.class_probabilities, rtol=1e-9)
+    assert (plain.assignments == result.assignments).all()
+    assert log_loss(result.probabilities, truth) < log_loss(plain.probabilities, truth)
+
+
+def test_calibrated_results_stay_so_in_files_and_updates(correlated, tmp_path):
+    _, result = correlated
+    result.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit")
+    np.testing.assert_allclose(loaded.probabilities, result.probabilities)
+    said = {"item": [0, 1, 2], "worker": ["another"] * 3, "label": result.data.class_ids[[0, 1, 1]]}
+    updated = loaded.update(labels=said, epochs=3)
+    assert isinstance(updated.train_on, CalibratedTraining)
+    assert updated.guide.temperature == best_temperature(updated) > 1
+
+
+def test_a_few_answers_hardly_show_a_temperature():
+    said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xyxx")}
+    result = infer_classes(CrowdData(None, labels=said), epochs=3)
+    assert result.guide.temperature < 2
+    alone = infer_classes(CrowdData(None, labels={name: v[1:3] for name, v in said.items()}))
+    assert alone.guide.temperature == 1
 
 
 def held_out_by_a_loop(
     result: Fitted, worker_weights: np.ndarray, temperature: float, log=digamma
 ) -> float:
     labels = full_batch(result.data).class_labels
-    plain = dataclasses.replace(result, guide=result.guide.read_at(1.0, moderated=False))
-    q = plain.probabilities
+    guide = in_full(result.guide).read_at(1.0, moderated=False)
+    q = dataclasses.replace(result, guide=guide).probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
     means = {name: posterior.mean() for name, posterior in result.guide.posteriors.items()}
@@ -245,7 +272,8 @@ def test_answers_that_explain_themselves_raise_the_temperature():
     frame["label"] = np.where(right, truth[frame["item"]], rng.integers(12, size=len(frame)))
     data = CrowdData(None, labels=frame, item_ids=range(150))
     read = infer_classes(data, num_communities=[0])
-    result = dataclasses.replace(read, guide=read.guide.read_at(1.0, moderated=False))
+    guide = in_full(read.guide).read_at(1.0, moderated=False)
+    result = dataclasses.replace(read, guide=guide)
     assert result.probabilities.max(1).mean() > 0.99
     assert best_temperature(result) > 2
     calibrated = calibrated_class_probabilities(result).to_numpy()

@@ -13,7 +13,8 @@ from scipy.special import log_softmax
 from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import TrustedTraining, classify, infer_classes
+from pyro_crowdclust.interface import CalibratedTraining, classify, infer_classes
+from pyro_crowdclust.interface.class_labels.calibrating import in_full
 from pyro_crowdclust.interface.class_labels.trusted_reading import (
     KnownItems,
     counts_in_words,
@@ -54,8 +55,7 @@ def scores(crowd, result) -> tuple[float, float]:
 
 def plainly(result):
     """The result with all labels counted in full."""
-    guide = result.guide.read_at(1.0, label_sharpness=None, class_shift=None)
-    return dataclasses.replace(result, guide=guide)
+    return dataclasses.replace(result, guide=in_full(result.guide))
 
 
 def test_a_family_that_errs_together_counts_as_little_as_it_tells(judges):
@@ -136,12 +136,12 @@ def test_a_file_and_an_update_keep_the_reading(judges, tmp_path):
     judges.result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit")
     np.testing.assert_allclose(loaded.probabilities, judges.result.probabilities)
-    assert isinstance(loaded.train_on, TrustedTraining)
+    assert isinstance(loaded.train_on, CalibratedTraining)
     item = judges.rest[:20]
     more = {"item": item, "worker": "another", "label": judges.truth[item]}
     updated = loaded.update(labels=more)
     assert len(updated.guide.label_sharpness) == updated.data.num_workers == 8
-    assert isinstance(updated.train_on, TrustedTraining)
+    assert isinstance(updated.train_on, CalibratedTraining)
     assert scores(judges, updated)[1] < 0.4
 
 

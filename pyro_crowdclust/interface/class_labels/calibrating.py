@@ -1,0 +1,55 @@
+"""Results of class labels whose probabilities are about as often right as they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.fitting import TrainingOptions
+from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
+from pyro_crowdclust.pooling import best_temperature
+from pyro_crowdclust.protocols import SupportsTrustedWorkers
+
+
+def calibrated(result: Fitted) -> Fitted:
+    """The result with labels that count as much as they tell; ``Fitted.update`` does it again.
+
+    Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
+    workers and without features, it is the temperature at which labels are predicted best from the
+    others about their item.
+
+    Parameters
+    ----------
+    result
+        A fit of class labels under ``ClassLabelGuide``, all of whose labels count in full.
+    """
+    read = read_by_trusted(result)
+    if result.data.features is None and not isinstance(
+        result.model.annotators, SupportsTrustedWorkers
+    ):
+        guide = result.guide
+        temperature = best_temperature(result)
+        read = replace(result, guide=guide.read_at(guide.sharpness, temperature=temperature))
+    training = result.train_on
+    if isinstance(training, TrainingOptions):
+        training = CalibratedTraining(**training.of_fit)
+    return replace(read, train_on=training)
+
+
+def in_full(guide: ClassLabelGuide) -> ClassLabelGuide:
+    """The guide with all labels counted in full, as they are in training."""
+    reading = {"label_sharpness": None, "class_shift": None, "temperature": 1.0}
+    return guide.read_at(guide.sharpness, **reading)
+
+
+@dataclass(frozen=True)
+class CalibratedTraining(TrainingOptions):
+    """``fit``, and its result ``calibrated``; for ``Fitted.update``."""
+
+    def __call__(
+        self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
+    ) -> Fitted:
+        """Fit with these options, updated by ``changes``."""
+        return calibrated(super().__call__(model, in_full(guide), data, **changes))
