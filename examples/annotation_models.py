@@ -44,14 +44,14 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.diagnostics import aligned_order
-from pyro_crowdclust.minibatches import Batch
+from pyro_crowdclust.minibatches import Batch, ItemPlate
 
 ENUMERATE = {"enumerate": "parallel"}
 
 
-def items(batch: Batch) -> pyro.plate:
-    """The plate of all items, from which a batch is taken; Pyro scales the log density."""
-    return pyro.plate("items", batch.num_items, subsample=batch.items)
+def items(batch: Batch) -> ItemPlate:
+    """The plate of all items, from which a batch is taken; it scales the log density."""
+    return ItemPlate("items", batch)
 
 
 def answers(batch: Batch, log_probabilities: Callable[[Tensor], Tensor]) -> None:

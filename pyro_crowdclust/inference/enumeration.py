@@ -107,9 +107,8 @@ def check_drawn_items(of_guide: Trace, batch: Batch) -> None:
 def create_plates(plate: str) -> str:
     """Advice for passing the items of a batch to an autoguide."""
     return (
-        "pass create_plates=lambda batch: "
-        f"pyro.plate({plate!r}, batch.num_items, subsample=batch.items) to an AutoNormal or "
-        "AutoDelta, which have parameters for every item; other autoguides have none"
+        f"pass create_plates=lambda batch: minibatches.ItemPlate({plate!r}, batch) to an "
+        "AutoNormal or AutoDelta, which have parameters for every item; other autoguides have none"
     )
 
 

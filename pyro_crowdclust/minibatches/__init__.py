@@ -8,6 +8,7 @@ from pyro_crowdclust.minibatches.blocks import (
     PageBlocks,
     SinglePairs,
 )
+from pyro_crowdclust.minibatches.item_plate import ItemPlate
 from pyro_crowdclust.minibatches.making import (
     answered_batch,
     features_batch,
@@ -24,6 +25,7 @@ __all__ = [
     "BatchPages",
     "BlockMaker",
     "ConnectedBlocks",
+    "ItemPlate",
     "MinibatchSampler",
     "PageBlocks",
     "Ranks",

@@ -15,6 +15,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.minibatches import ItemPlate
 
 from ..crowds import quiet_fit
 
@@ -80,6 +81,10 @@ def autoguide(kind, **options):
 
 REFUSED = {
     "AutoNormal": (model, lambda: autoguide(AutoNormal, create_plates=plate_of_items)),
+    "AutoNormal in ItemPlate": (
+        model,
+        lambda: autoguide(AutoNormal, create_plates=partial(ItemPlate, "items")),
+    ),
     "AutoDelta": (model, lambda: autoguide(AutoDelta, create_plates=plate_of_items)),
     "rows of an autoguide": (model, lambda: autoguide(AutoNormal)),
     "one normal of all": (model, lambda: autoguide(AutoDiagonalNormal)),

@@ -21,7 +21,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import EnumeratedGuide
-from pyro_crowdclust.minibatches import features_batch
+from pyro_crowdclust.minibatches import ItemPlate, features_batch
 
 from ..crowds import crowd, quiet_fit
 from ..plain_pyro import noise_around
@@ -62,7 +62,9 @@ class TestLatentsOfItems:
     @pytest.mark.parametrize("kind", [AutoNormal, AutoDelta, AutoMultivariateNormal])
     @pytest.mark.parametrize("wrap", [False, True])
     def test_a_guide_that_chooses_items_by_itself_is_refused(self, kind, wrap):
-        said = r"'h' of other items than .* create_plates=lambda batch: pyro.plate\('items'"
+        said = (
+            r"'h' of other items than .* create_plates=lambda batch: minibatches.ItemPlate\('items'"
+        )
         with pytest.raises(ValueError, match=said):
             self.fitted(kind, wrap=wrap)
 
@@ -84,6 +86,99 @@ class TestLatentsOfItems:
             some = dataclasses.replace(features_batch(self.DATA.features[:5]), num_items=20)
             with pytest.raises(ValueError, match="draws 20 items, and the batch has 5: pass"):
                 guide.infer(some)
+
+
+class TestOrderOfRows:
+    """Pyro's plate of all items does not index parameters, though the batch has another order."""
+
+    FEATURES = torch.randn(6, 1, generator=torch.Generator().manual_seed(0)).double()
+
+    @staticmethod
+    def pairs_of(*items):
+        left, right = items
+        return {"left": [left], "right": [right], "worker": [0], "label": [1]}
+
+    @staticmethod
+    def plate(batch):
+        return pyro.plate("items", batch.num_items, subsample=batch.items)
+
+    @staticmethod
+    def by_length(batch):
+        return pyro.plate("items", len(batch.items))
+
+    @staticmethod
+    def model(plate, batch):
+        with plate(batch):
+            h = pyro.sample("h", dist.Normal(torch.zeros((), dtype=torch.float64), 1.0))
+            pyro.sample("o", dist.Normal(h, 1.0), obs=batch.features[:, 0])
+
+    @staticmethod
+    def by_param(plate, batch):
+        with plate(batch):
+            loc = pyro.param("loc", torch.zeros(6, dtype=torch.float64), event_dim=0)
+            pyro.sample("h", dist.Normal(loc, 1.0))
+
+    def fitted(self, model, guide, items=(5, 3), **options):
+        data = CrowdData(self.FEATURES, self.pairs_of(*items))
+        return quiet_fit(model, guide, data, epochs=1, **{"batch_size": None, **options})
+
+    @pytest.mark.parametrize("kind", [AutoNormal, AutoDelta])
+    @pytest.mark.parametrize("of_model", ["plate", "by_length"])
+    @pytest.mark.parametrize("is_told", [True, False])
+    def test_rows_of_autoguides_are_refused(self, kind, of_model, is_told):
+        model = partial(self.model, getattr(self, of_model))
+        guide = kind(model, create_plates=self.plate if is_told else None)
+        said = (
+            r"rows of '.*h' in the order of this batch.*ItemPlate\('items', batch\) as this plate"
+        )
+        with pytest.raises(ValueError, match=said):
+            self.fitted(model, guide)
+        own = kind(model, create_plates=partial(ItemPlate, "items"))
+        self.fitted(model, own)
+
+    @pytest.mark.parametrize("name", ["plate", "by_length"])
+    def test_rows_of_own_parameters_are_refused(self, name):
+        model = partial(self.model, self.plate)
+        with pytest.raises(ValueError, match="rows of 'loc' in the order of this batch"):
+            self.fitted(model, partial(self.by_param, getattr(self, name)))
+        self.fitted(model, partial(self.by_param, partial(ItemPlate, "items")))
+
+    def test_so_are_those_of_models_that_need_answers(self):
+        def model(batch):
+            self.model(self.plate, batch)
+            with pyro.plate("pairs", batch.num_pairs):
+                pyro.sample("label", dist.Bernoulli(0.5), obs=batch.label)
+
+        with pytest.raises(ValueError, match="in the order of this batch"):
+            self.fitted(model, AutoNormal(model))
+
+    def test_are_allowed_where_items_with_answers_come_first(self):
+        model = partial(self.model, self.plate)
+        self.fitted(model, AutoNormal(model, create_plates=self.plate), items=(1, 0))
+
+    def test_as_many_workers_as_items_are_no_items(self):
+        def model(batch):
+            with pyro.plate("workers", 6):
+                bias = pyro.sample("bias", dist.Normal(0.0, 1.0))
+            with self.plate(batch):
+                pyro.sample("o", dist.Normal(bias.sum(), 1.0), obs=batch.features[:, 0])
+
+        self.fitted(model, AutoNormal(model))
+
+    @pytest.mark.parametrize("plate", ["plate", "by_length"])
+    def test_minibatches_need_the_plate_of_the_library_in_the_model_too(self, plate):
+        """Some items have answers, and the others do not, so that their weights differ."""
+
+        def model(batch):
+            with poutine.scale(scale=batch.item_weight):
+                self.model(self.by_length, batch)
+
+        whole = {"plate": self.plate, "by_length": partial(ItemPlate, "items")}[plate]
+        guide = AutoNormal(model, create_plates=whole)
+        said = r"use minibatches.ItemPlate\(.*, batch\).* in the model"
+        said = said if plate == "by_length" else r"ItemPlate\(name, batch\) as the plate"
+        with pytest.raises(ValueError, match=said):
+            self.fitted(model, guide, batch_size=2)
 
 
 class TestModelsThatTakeAMinibatchForAll:
