@@ -29,8 +29,7 @@ from scipy.special import logsumexp
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.minibatches.making import full_batch
+from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
 # s and t, the standard deviations of w_j - c and of b_k.
