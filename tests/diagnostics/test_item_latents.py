@@ -130,7 +130,7 @@ def test_latents_are_drawn_from_q_for_every_draw_of_the_global_sites():
     torch.testing.assert_close(drawn.std(0), sd, atol=0, rtol=0.3)
 
 
-@pytest.mark.filterwarnings("ignore:Found non-auxiliary vars:UserWarning")
+@pytest.mark.filterwarnings("ignore:Found (non-auxiliary )?vars:UserWarning")
 def test_answers_with_latents_that_the_guide_does_not_draw_are_refused():
     result = fit_with(ByAnswers())
     result = dataclasses.replace(result, model=partial(with_difficulty, name="hardness"))
