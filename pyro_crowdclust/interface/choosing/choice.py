@@ -274,6 +274,9 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seeds[0], **options)
             reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
             return replace(fitted, stop_reason=reason)
+        if labels_alone(self.data) and recipe.options["batch_size"] is None:
+            # From labels, many components may stay on a plateau for long, as they did in the trial.
+            options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
         return best_of_starts(recipe, self.data, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:

@@ -12,6 +12,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.results import known_class_probabilities
+from pyro_crowdclust.training import Stopping
 
 PLACES = np.linspace(0, 1, 30)
 SHAPES = [
@@ -54,3 +55,12 @@ def test_labels_make_no_class_vanish(curves, labelled):
     others = labelled.known.numpy() < 0
     assert adjusted_rand_score(shape, result.assignments) > 0.6
     assert (known_class_probabilities(result).argmax(1) == shape)[others].mean() > 0.8
+
+
+@pytest.mark.parametrize(("of_trial", "most"), [(60, 100), (115, 115)])
+def test_the_fit_may_take_as_long_as_its_trial(labelled, of_trial, most):
+    choice = choice_for(labelled)
+    form = dataclasses.replace(choice.forms[0], epochs=of_trial)
+    choice = dataclasses.replace(choice, forms=(form,), sizes=[4], first_size=4)
+    result = choice.fit(num_starts=1, progress=False, stopping=Stopping(tolerance=None))
+    assert len(result.history) == most
