@@ -39,8 +39,8 @@ class LearnedPriorStart:
     >>> model = SemiCrowdsourcedMixture(
     ...     DirichletWeights(2, 1.0), GaussianComponents(2, 1), Identity()
     ... )
-    >>> data = CrowdData(torch.tensor([[-5.0], [-5.1], [5.0], [5.1]]))
-    >>> start = LearnedPriorStart(PartitionStart([0, 0, 1, 1]))
+    >>> data = CrowdData(torch.tensor([[-5.0], [-5.1], [5.0], [5.1]]).repeat(10, 1))
+    >>> start = LearnedPriorStart(PartitionStart([0, 0, 1, 1] * 10))
     >>> start(model, MessagePassingGuide(model), data, torch.Generator())
     >>> prior = model.components.prior
     >>> scale, degrees = prior.family.standard(prior.natural_parameters)[2:]
