@@ -80,6 +80,7 @@ from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.starts import (
     KMeansStart,
     LabeledStart,
+    LearnedPriorStart,
     PartitionStart,
     PrincipalComponentStart,
     TrustingStart,
@@ -344,6 +345,7 @@ STARTS: dict[str, Any] = {
     "default": default_start,
     "principal components": PrincipalComponentStart(),
     "labels": LabeledStart(),
+    "learned prior": LearnedPriorStart(LabeledStart()),
     "k-means": KMeansStart(num_starts=2),
     "partition": PartitionStart(np.arange(60) % CLUSTERS),
     "trusting": TrustingStart(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from pyro_crowdclust.mixture import learn_prior
 from pyro_crowdclust.protocols import posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -64,15 +65,4 @@ class LearnedPrior:
             )
         if trainer.history[-1]["epoch"] < self.first_epoch:
             return
-        model = trainer.model
-        prior, components = model.components.prior, posteriors["components"]
-        weights = posteriors["weights"].natural_parameters
-        held = model.weights.posterior_counts(weights) >= 1
-        if int(held.sum()) < 2:
-            return
-        learned = model.components.learned_prior(components.mean()[held].mean(0))
-        if learned is None:
-            return
-        change = learned - prior.natural_parameters
-        prior.set_natural_parameters(learned)
-        components.set_natural_parameters(components.natural_parameters + change)
+        learn_prior(trainer.model, posteriors)

@@ -20,6 +20,7 @@ from pyro_crowdclust.mixture.discrete import (
 )
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.mixture.hurdle import HurdleGaussianComponents
+from pyro_crowdclust.mixture.learned_prior import learn_prior
 from pyro_crowdclust.mixture.mixed import MixedComponents
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
@@ -71,6 +72,7 @@ __all__ = [
     "describe_regression",
     "emitted",
     "in_feature_units",
+    "learn_prior",
     "mixture_priors",
     "observed_latent",
     "sample_mixture",

@@ -15,6 +15,7 @@ from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.distillation import Distillation
 from pyro_crowdclust.starts.k_means import k_means
+from pyro_crowdclust.starts.learned_prior import LearnedPriorStart
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.other_fits import FittedStart
@@ -37,6 +38,7 @@ __all__ = [
     "GroupsStart",
     "KMeansStart",
     "LabeledStart",
+    "LearnedPriorStart",
     "MixtureStart",
     "NeighborPartition",
     "PartitionStart",

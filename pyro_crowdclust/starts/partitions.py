@@ -18,7 +18,9 @@ from pyro_crowdclust.starts.mixture_start import MixtureStart
 
 
 def within_class_covariance(
-    features: Float[Tensor, "item dim"], known: Int[Tensor, " item"], shrinkage: float = 0.1
+    features: Float[Tensor, "item dim"],
+    known: Int[Tensor, " item"],
+    shrinkage: float | None = 0.1,
 ) -> Float[Tensor, "dim dim"]:
     """Pooled covariance of labelled items around the means of their classes, with shrinkage.
 
@@ -34,7 +36,9 @@ def within_class_covariance(
     known
         Their labels, -1 where unknown.
     shrinkage
-        s in [0, 1].
+        s in [0, 1]; None: ``d / (d + sum_c (N_c - 1))``, as if there were d more labelled items,
+        which vary alike in all directions. It is near 1 where labels are far fewer than features:
+        W alone is small in directions in which these few happen to be alike.
 
     Examples
     --------
@@ -51,6 +55,8 @@ def within_class_covariance(
         centered = own - own.mean(0)
         scatter += centered.mT @ centered
         degrees += len(own) - 1
+    if shrinkage is None:
+        shrinkage = dim / (dim + degrees)
     if not degrees:
         centered = features - features.mean(0)
         scatter, degrees = centered.mT @ centered, max(len(features) - 1, 1)
@@ -63,9 +69,9 @@ def within_class_covariance(
 class LabeledStart:
     """k-means within every known class; items without a label join the nearest center.
 
-    Every class gets clusters in proportion to its labels, at least one, and no more than it has
-    labelled items; the remaining clusters start empty, for items of new classes. Distances are
-    those of the metric ``W^-1``, with W the covariance within the known classes.
+    Every class that has labels gets clusters in proportion to them, at least one, and no more than
+    it has labelled items; the remaining clusters start empty, for items of new classes. Distances
+    are those of the metric ``W^-1``, with W the covariance within the known classes.
 
     Attributes
     ----------
@@ -84,7 +90,7 @@ class LabeledStart:
     """
 
     unlabeled_weight: float = 0.01
-    shrinkage: float = 0.1
+    shrinkage: float | None = 0.1
     share: float = 1.0
 
     @torch.no_grad()
@@ -129,6 +135,8 @@ class LabeledStart:
         ):
             own = points[known == label].numpy()
             number = min(number, len(np.unique(own, axis=0)))
+            if not number:  # all labels of the class are held out
+                continue
             found = KMeans(number, n_init=1, random_state=seed).fit(own).cluster_centers_
             centers.append(torch.as_tensor(found, dtype=points.dtype))
             classes += [label] * number

@@ -68,6 +68,25 @@ def test_covariance_is_that_of_discriminant_analysis():
     np.testing.assert_allclose(shrunk.numpy(), expected)
 
 
+@pytest.mark.parametrize("labelled", [9, 60, 150])
+def test_shrinkage_falls_with_the_number_of_labels(labelled):
+    """The mean of W and a sphere, weighted by their degrees of freedom; four of the sphere."""
+    x, known = (torch.as_tensor(part) for part in iris(labelled))
+    ours = within_class_covariance(x, known, shrinkage=None)
+    alone = within_class_covariance(x, known, shrinkage=0.0)
+    sphere = alone.trace() / 4 * torch.eye(4, dtype=torch.float64)
+    degrees = labelled - len(known[known >= 0].unique())
+    torch.testing.assert_close(ours, (degrees * alone + 4 * sphere) / (degrees + 4))
+
+
+def test_one_label_a_class_has_a_sphere():
+    x, known = (torch.as_tensor(part) for part in iris())
+    one_each = torch.full_like(known, -1)
+    one_each[[0, 60, 120]] = torch.tensor([0, 1, 2])
+    ours = within_class_covariance(x, one_each, shrinkage=None)
+    torch.testing.assert_close(ours, ours.trace() / 4 * torch.eye(4, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("known", [[-1] * 150, [0, 1, 2] + [-1] * 147])
 def test_covariance_without_pairs_in_a_class(known):
     x, _ = iris()
@@ -96,6 +115,15 @@ def test_a_class_with_fewer_items_than_clusters():
     x, known = iris(labelled=3)
     guide = started(LabeledStart(), CrowdData(x, known=known), clusters=12)
     assert int((counts(guide) > 0).sum()) <= 3
+
+
+def test_a_class_whose_labels_are_all_held_out_gets_no_cluster():
+    x, known = iris()
+    data = CrowdData(x, known=known)
+    rest = data.with_parts(known=data.known.masked_fill(data.known == 1, -1))
+    guide = started(LabeledStart(), rest, clusters=4)
+    assert int((counts(guide) > 0).sum()) == 3
+    assert (labels(guide).sum(0) > 0).tolist() == [True, False, True]
 
 
 def test_items_that_are_all_the_same():

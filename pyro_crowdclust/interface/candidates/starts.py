@@ -1,4 +1,4 @@
-"""A start of mixtures from columns of numbers only, without yes/no and categories."""
+"""Starts of mixtures beside the usual one: columns of numbers only, and known labels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,57 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
-from pyro_crowdclust.interface.recipe import Recipe, feature_shape, is_supervised
-from pyro_crowdclust.starts import PrincipalComponentStart, k_means
+from pyro_crowdclust.interface.recipe import (
+    Recipe,
+    feature_shape,
+    is_supervised,
+    labels_alone,
+)
+from pyro_crowdclust.starts import (
+    LabeledStart,
+    LearnedPriorStart,
+    PrincipalComponentStart,
+    k_means,
+)
 from pyro_crowdclust.starts.imputation import median_imputed
+
+# All items count alike, as they do in the fit; half of the components are left to other kinds.
+_AT_LABELS = LearnedPriorStart(LabeledStart(unlabeled_weight=1.0, shrinkage=None, share=0.5))
+
+
+def other_starts(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:
+    """Starts of a mixture to try in addition to its usual one, at most one for any data.
+
+    Parameters
+    ----------
+    recipe
+        The recipe of the mixture.
+    data
+        Its data, before rounding steps are filled by noise.
+    """
+    return starts_of_numbers(recipe, data) + starts_at_labels(recipe, data)
+
+
+def starts_at_labels(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:
+    """A start at the known labels, if they are the only supervision.
+
+    A start that ignores the labels may put several classes into one component. A few labels move
+    only their own items out of it again, so that the fit ends there.
+
+    Parameters
+    ----------
+    recipe
+        The recipe of a mixture.
+    data
+        Its data.
+
+    Returns
+    -------
+    A list with the start, empty if there are no labels, if there are also answers or links, or if
+    the mixture has a single component.
+    """
+    model: Any = recipe.model
+    return [_AT_LABELS] if labels_alone(data) and model.num_clusters > 1 else []
 
 
 def starts_of_numbers(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:

@@ -122,9 +122,9 @@ class Choice(Plan):
         ----------
         num_starts
             Number of starts from the features, with seeds ``seed``, ``seed + 1``, ... If there are
-            answers, one start from the answers is added; if there is no supervision, and some
-            columns hold yes/no or categories, one from the other columns. The fit with the largest
-            ELBO is kept.
+            answers, one start from the answers is added; if there are only known labels, one from
+            these; if there is no supervision, and some columns hold yes/no or categories, one from
+            the other columns. The fit with the largest ELBO is kept.
         seed, progress
             As in ``run``.
         changes
@@ -274,6 +274,9 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seeds[0], **options)
             reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
             return replace(fitted, stop_reason=reason)
+        if labels_alone(self.data) and recipe.options["batch_size"] is None:
+            # From labels, many components may stay on a plateau for long, as they did in the trial.
+            options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
         return best_of_starts(recipe, self.data, seeds, options)
 
     def _read(self, best: Trial, fitted: Fitted) -> Fitted:

@@ -18,7 +18,7 @@ from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, MakeCoordinates, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
-from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.candidates.starts import other_starts
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS, weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     Draws,
@@ -337,7 +337,7 @@ class Search:
         attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
         if not form.of_features:
             return attempt(initialize=self.draws.start_of(data))
-        others = starts_of_numbers(recipe, data)
+        others = other_starts(recipe, data)
         return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
 
     def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:

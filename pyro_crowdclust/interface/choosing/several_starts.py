@@ -8,7 +8,7 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
-from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.candidates.starts import other_starts
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
@@ -26,7 +26,7 @@ def best_of_starts(
 ) -> Fitted:
     """The fit with the largest ELBO among several starts from features, and one from answers.
 
-    Without supervision, there is one more from columns of numbers only (``starts_of_numbers``).
+    There may be one more from known labels, or from columns of numbers only (``other_starts``).
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
@@ -34,7 +34,7 @@ def best_of_starts(
     attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
     attempts = [partial(attempt, seed=seed) for seed in seeds]
     if "initialize" not in changes:
-        others = starts_of_numbers(recipe, data)
+        others = other_starts(recipe, data)
         if data.answers is not None and data.known is None:
             others.append(_start_from_answers)
         attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]

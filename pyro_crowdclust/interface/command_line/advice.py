@@ -47,6 +47,7 @@ def advice(result: Fitted) -> list[str]:
     - The crowd guesses: most answers come from workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
+    - Known classes have no cluster of their own: the features show other kinds than the labels.
     - There are no features, and no prior predicts held-out answers clearly better than chance.
     - The features show something else than the crowd sees: the clusters do not explain the answers.
     - The features show little of what the crowd sees: the clusters are those of the answers; or
@@ -65,7 +66,7 @@ def advice(result: Fitted) -> list[str]:
     """
     found = []
     if isinstance(result.guide, SupportsMixture):
-        found += _about_clusters(result)
+        found += _about_clusters(result) + _about_classes(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
     if has_workers and not (found and _answers_are_used(result)):
         found += _about_answers(result) or _about_lapses(result)
@@ -90,6 +91,26 @@ def _about_clusters(result: Fitted) -> list[str]:
     if number + 1 >= result.data.num_items:  # one more, and every item is a cluster of its own
         return []
     return [f"all {number} clusters have items, so there may be more: allow a larger number"]
+
+
+def _about_classes(result: Fitted) -> list[str]:
+    """Advice where labelled items of a class are in clusters of other classes."""
+    data = result.data
+    if data.known is None or data.num_known_classes < 2:
+        return []
+    known = data.known.numpy()
+    labelled = known >= 0
+    table = np.zeros((int(result.assignments.max()) + 1, data.num_known_classes), int)
+    np.add.at(table, (result.assignments[labelled], known[labelled]), 1)
+    homes = {*table[table.any(1)].argmax(1).tolist()}
+    homeless = [code for code in np.unique(known[labelled]).tolist() if code not in homes]
+    if not homeless:
+        return []
+    names = listed(list(data.known_ids[homeless]), _NAMED)
+    return [
+        f"the features show other kinds than the labels: no cluster is mainly of class {names}; "
+        "label more items, above all of these classes, or use other features"
+    ]
 
 
 def _is_disputed(result: Fitted) -> bool:

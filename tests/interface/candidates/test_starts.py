@@ -1,4 +1,4 @@
-"""A start from numbers alone, whatever kinds of items there are."""
+"""Starts from numbers alone, whatever kinds of items there are, and from known labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.candidates.starts import starts_of_numbers
+from pyro_crowdclust.interface.candidates.starts import (
+    other_starts,
+    starts_at_labels,
+    starts_of_numbers,
+)
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.starts import PartitionStart
 
@@ -76,3 +80,28 @@ def test_a_coin_parts_no_cluster():
 def test_none_where_nothing_is_left_out_or_something_is_said(data):
     form = choice_for(data).forms[0]
     assert starts_of_numbers(form.recipe(data, 3), data) == []
+
+
+LABELS = {item: f"kind {CLUSTER[item]}" for item in range(12)}
+
+
+def test_labels_alone_have_a_start():
+    data = CrowdData(NUMBERS, known=LABELS)
+    recipe = choice_for(data).forms[0].recipe(data, 3)
+    assert len(starts_at_labels(recipe, data)) == 1
+    assert other_starts(recipe, data) == starts_at_labels(recipe, data)
+
+
+@pytest.mark.parametrize(
+    ("others", "components"),
+    [
+        ({}, 3),
+        ({"known": LABELS, "must_link": [(0, 20)]}, 3),
+        ({"known": dict.fromkeys(range(9), "one")}, 1),
+    ],
+    ids=["no labels", "links", "one component"],
+)
+def test_no_start_at_labels(others, components):
+    data = CrowdData(NUMBERS, **others)
+    recipe = choice_for(data).forms[0].recipe(data, components)
+    assert starts_at_labels(recipe, data) == []

@@ -185,6 +185,31 @@ def test_more_clusters_are_needed():
     assert sentence == "all 2 clusters have items, so there may be more: allow a larger number"
 
 
+def with_labels(known):
+    """Two far clusters, and labels that have not moved an item."""
+    fitted = fixed(FEATURES, num_clusters=4)
+    return dataclasses.replace(fitted, data=CrowdData(FEATURES, known=known))
+
+
+def test_classes_that_share_a_cluster_are_named():
+    (sentence,) = advice(with_labels({0: "ash", 2: "birch", 4: "ash", 1: "fir"}))
+    assert sentence.startswith("the features show other kinds than the labels")
+    assert "no cluster is mainly of class 'birch';" in sentence
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {0: "ash", 2: "ash", 1: "fir"},
+        {0: "ash", 1: "ash"},
+        {0: "ash", 2: "ash", 4: "fir", 1: "fir"},
+    ],
+    ids=["a cluster each", "one class", "one item elsewhere"],
+)
+def test_nothing_to_say_of_classes_with_clusters_of_their_own(known):
+    assert advice(with_labels(known)) == []
+
+
 def test_training_that_was_cut_short():
     result = fixed(FEATURES, num_clusters=6, epochs=10, step_size=0.02)
     assert advice(result) == ["the ELBO was still rising at the end: train for more epochs"]
