@@ -96,9 +96,9 @@ class ClassLabelGuide(nn.Module):
     ------
     ValueError
         If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, ``temperature`` is below 1, if ``label_sharpness`` or
-        ``class_shift`` is not such a list,
-        or for ``moderated`` or ``label_sharpness`` with annotators whose classes have states.
+        ``sharpness`` is not above 0, ``temperature`` is below 1, or ``label_sharpness`` or
+        ``class_shift`` is not such a list, or for ``moderated`` or ``label_sharpness`` with
+        annotators whose classes have states.
 
     Examples
     --------

@@ -228,6 +228,9 @@ CORE = {
         "tests/interface/class_labels/test_search.py",
         "tests/interface/class_labels/test_classification.py",
     ],
+    "pyro_crowdclust/interface/class_labels/trusted_reading.py": [
+        "tests/interface/class_labels/test_trusted_reading.py"
+    ],
     "pyro_crowdclust/results/agreement.py": ["tests/results/test_agreement.py"],
     "pyro_crowdclust/interface/choosing/subsets.py": ["tests/interface/choosing/test_subsets.py"],
     "pyro_crowdclust/interface/candidates/deviating.py": [

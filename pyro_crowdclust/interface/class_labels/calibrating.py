@@ -9,6 +9,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
+from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import best_temperature
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
@@ -17,8 +18,8 @@ def calibrated(result: Fitted) -> Fitted:
     """The result with labels that count as much as they tell; ``Fitted.update`` does it again.
 
     Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
-    workers and without features, it is the temperature at which labels are predicted best from the
-    others about their item.
+    workers, in a model without features, it is the temperature at which labels are predicted best
+    from the others about their item.
 
     Parameters
     ----------
@@ -26,9 +27,9 @@ def calibrated(result: Fitted) -> Fitted:
         A fit of class labels under ``ClassLabelGuide``, all of whose labels count in full.
     """
     read = read_by_trusted(result)
-    if result.data.features is None and not isinstance(
-        result.model.annotators, SupportsTrustedWorkers
-    ):
+    model = result.model
+    has_trusted = isinstance(model.annotators, SupportsTrustedWorkers)
+    if isinstance(model, DawidSkene) and not has_trusted:
         guide = result.guide
         temperature = best_temperature(result)
         read = replace(result, guide=guide.read_at(guide.sharpness, temperature=temperature))

@@ -223,9 +223,9 @@ def _best_fit(
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
-    # What a temperature corrects, copies may explain.
-    hot = replace(result, guide=result.guide.read_at(result.guide.sharpness, temperature=1.0))
-    worker_weights = None if is_interrupted(result) else copy_discounts(hot)
+    # Copies may explain what a temperature corrects.
+    without = replace(result, guide=result.guide.read_at(result.guide.sharpness, temperature=1.0))
+    worker_weights = None if is_interrupted(result) else copy_discounts(without)
     reasons, fits = [], {"independent workers": result}
     if worker_weights is not None:
         result = infer_classes(data, worker_weights=worker_weights, **options)
