@@ -23,6 +23,7 @@ _COUNT_DISPERSION = 0.9, 20.0
 # categories.
 _MAX_CATEGORIES = 10
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+_WITH_UNIT = re.compile(r"[-+]?\d+([.,]\d+)?\s*[^\W\d_]{1,4}")
 # Rows that quick checks look at first.
 SAMPLE = 50
 # Types of the cells in columns of objects that count as numbers, as in tables from databases.
@@ -125,6 +126,11 @@ def _refuse_numbers_and_names(label: str, levels: pd.Index, texts: pd.Series) ->
             "(kinds=, --categories)"
         )
     if len(levels) > max(_MAX_CATEGORIES, len(texts) / 2):
+        if texts.str.fullmatch(_WITH_UNIT).mean() > 0.5:
+            raise ValueError(
+                f"feature column {label} holds numbers with a unit, such as {show(texts.iloc[0])}: "
+                "keep the numbers alone, all in one unit"
+            )
         raise ValueError(
             f"feature column {label} holds {len(levels)} different texts in {len(texts)} cells, "
             "which looks like names: drop it, or make it the ids of the items"

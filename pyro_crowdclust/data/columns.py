@@ -7,6 +7,7 @@ table of new items is read in the same way.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -38,6 +39,10 @@ from pyro_crowdclust.errors import did_you_mean
 
 # In a table of at most so many rows, a feature may count up by chance.
 _FEW_ROWS = 10
+# Names of columns, in lower case, that number the rows, as programs write them to files ...
+_ROW_NAMES = ("rownames", "row_names", "rowname", "row", "index", "unnamed: 0")
+# ... and the ends of names that hold ids.
+_ID = re.compile(r"[_ .-]id$|[a-z](Id|ID)$", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -233,6 +238,17 @@ class Columns:
         return ", ".join(f"{number} {kind}" for kind, number in found if number)
 
 
+def _names_rows(name: str) -> bool:
+    """Whether a column of this name holds ids, or the numbers of rows in a file.
+
+    Examples
+    --------
+    >>> [_names_rows(name) for name in ("ID", "patient_id", "userId", "Unnamed: 0", "humid")]
+    [True, True, True, True, False]
+    """
+    return name.lower() in (*ID_NAMES, *_ROW_NAMES) or _ID.search(name) is not None
+
+
 def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -> None:
     """Warn of columns that hold ids, judging by their names or consecutive values."""
     for name, column in frame.items():
@@ -240,7 +256,7 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
         if name in kinds or not whole or len(frame) <= _FEW_ROWS:
             continue
         steps = np.diff(column.to_numpy(np.int64))
-        named = str(name).lower() in ID_NAMES and column.is_unique
+        named = _names_rows(str(name)) and column.is_unique
         if named or (steps == 1).all():
             warnings.warn(
                 f"feature column {show(name)} looks like ids of the rows, but is used as a "

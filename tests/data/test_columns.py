@@ -152,7 +152,13 @@ def test_blank_texts_are_missing():
     np.testing.assert_array_equal(data.columns.encode(frame[1:2]), [[NAN, NAN, 1.5]])
 
 
-@pytest.mark.parametrize(("name", "ids"), [("x", range(1, 21)), ("ID", np.arange(20) ** 2)])
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("x", range(1, 21)),
+        *((name, np.arange(20) ** 2) for name in ("ID", "rownames", "user_id", "userId")),
+    ],
+)
 def test_columns_that_look_like_ids(name, ids):
     frame = pd.DataFrame({name: ids, "height": np.linspace(0, 1, 20)})
     with pytest.warns(UserWarning, match=f"feature column '{name}' looks like ids of the rows"):
@@ -161,6 +167,13 @@ def test_columns_that_look_like_ids(name, ids):
     CrowdData(frame, kinds={name: "real"})
     CrowdData(frame.set_index(name))
     CrowdData(frame.iloc[[3, 1, 2] * 5, :].reset_index(drop=True))
+
+
+def test_texts_with_a_unit_are_called_so():
+    frame = pd.DataFrame({"wing": [f"{300 + row} mm" for row in range(30)]})
+    message = "'wing' holds numbers with a unit, such as '300 mm': keep the numbers alone"
+    with pytest.raises(ValueError, match=message):
+        CrowdData(frame)
 
 
 def test_new_tables():
