@@ -355,7 +355,9 @@ def test_many_columns_are_taken_as_directions(monkeypatch):
     )
     features += np.outer(kind - 0.5, 8.0 * np.eye(60)[7])
     result = classify(features, crowd(kind, 5), item_ids=range(80), **QUICK)
-    assert set(result.chosen.table["features"]) == {"20 directions", "40 directions", "none"}
+    assert set(result.chosen.table["features"]) == {
+        *("20 directions", "40 directions", "wide directions", "none")
+    }
     assert np.mean(result.class_probabilities.idxmax(axis=1).to_numpy() == kind) > 0.95
     assert result.predict_proba(features[:5]).shape == (5, 2)
 
