@@ -20,7 +20,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import LabelLikelihood, sample_evidence, weighted_leave_one_out
+from pyro_crowdclust.annotators import (
+    LabelLikelihood,
+    sample_evidence,
+    weighted_by_worker,
+    weighted_leave_one_out,
+)
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
     AssignmentAtMean,
@@ -182,16 +187,17 @@ class ClassLabelGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
-        logits = self._without_labels(batch)
-        labels = batch.class_labels
+        values = self._means()
+        joint = self.model.log_joint(values, batch)
+        logits, labels = self._without_labels(values, joint), batch.class_labels
         if self.class_shift is not None:
-            logits = logits + torch.tensor([*self.class_shift]).to(logits)
+            logits = logits + torch.tensor([*self.class_shift], dtype=torch.float64).to(logits)
         if labels is None:
             return LocalPosterior(logits, None)
         if self.moderated or self.label_sharpness is not None:
-            evidence = labels.per_item(self._weighted(self.log_labels(batch), labels))
+            evidence = labels.per_item(self._sharp(self._log_labels(values, joint, labels), labels))
         else:
-            evidence = LabelLikelihood(self.model.annotators, self._means()).evidence(labels)
+            evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
         hot = torch.where(labels.counts > 0, self.temperature, 1.0)
         return LocalPosterior((logits + evidence.to(logits)) / hot.to(logits).unsqueeze(-1), None)
 
@@ -201,52 +207,57 @@ class ClassLabelGuide(nn.Module):
 
         With the weights of ``worker_weights``, but before ``label_sharpness``.
         """
-        annotators, labels = self.model.annotators, batch.class_labels
+        labels, values = batch.class_labels, self._means()
         assert labels is not None  # as the caller has checked
-        likelihood = LabelLikelihood(annotators, self._means())
-        if not self.moderated:
-            return likelihood.of_answers(labels)
-        logits = self.model.log_joint(self._means(), batch)
-        if self.label_sharpness is None:
-            evidence = likelihood.evidence(labels)
-        else:  # then the workers were fitted to q(y) with this evidence
-            evidence = labels.per_item(self._weighted(likelihood.of_answers(labels), labels))
-        counted = (logits + evidence.to(logits)).softmax(-1)
-        return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
+        return self._log_labels(values, self.model.log_joint(values, batch), labels)
 
     def _means(self) -> dict[str, Tensor]:
         return {name: posterior.mean() for name, posterior in self.posteriors.items()}
 
-    def _without_labels(self, batch: Batch) -> Float[Tensor, "item class"]:
-        """Logits of q(y) without labels, at this sharpness."""
-        values = self._means()
-        logits = self.model.log_joint(values, batch)
+    def _without_labels(
+        self, values: dict[str, Tensor], joint: Float[Tensor, "item class"]
+    ) -> Float[Tensor, "item class"]:
+        """The log-joint at this sharpness."""
         if self.sharpness == 1:
-            return logits
+            return joint
         weights = getattr(self.model, "weights", None)
         # The shares of the classes are not tempered, only what depends on features.
         shares = 0.0 if weights is None else weights.log_weights(values["weights"])
-        return shares + self.sharpness * (logits - shares)
+        return shares + self.sharpness * (joint - shares)
 
-    def _weighted(
+    def _log_labels(
+        self, values: dict[str, Tensor], joint: Float[Tensor, "item class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer class"]:
+        annotators = self.model.annotators
+        likelihood = LabelLikelihood(annotators, values)
+        if not self.moderated:
+            return likelihood.of_answers(labels)
+        if self.label_sharpness is None:
+            evidence = likelihood.evidence(labels)
+        else:  # then the workers were fitted to q(y) with this evidence
+            evidence = labels.per_item(self._sharp(likelihood.of_answers(labels), labels))
+        counted = (joint + evidence.to(joint)).softmax(-1)
+        return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
+
+    def _sharp(
         self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
     ) -> Float[Tensor, "answer class"]:
-        if self.label_sharpness is None:
-            return log_labels
-        weight = torch.tensor([*self.label_sharpness]).to(log_labels)
-        return weight[labels.worker, None] * log_labels
+        given = self.label_sharpness
+        weights = None if given is None else torch.tensor([*given], dtype=torch.float64)
+        return weighted_by_worker(log_labels, weights, labels)
 
-    def read_at(self, sharpness: float, **reading: Any) -> ClassLabelGuide:
-        """The same posterior, read with another sharpness.
+    def read_at(self, sharpness: float | None = None, **reading: Any) -> ClassLabelGuide:
+        """The same posterior, read in another way.
 
         Parameters
         ----------
         sharpness
-            tau.
+            tau; that of this guide by default.
         reading
             Of ``moderated``, ``label_sharpness``, ``class_shift`` and ``temperature``, those that
             differ as well.
         """
+        sharpness = self.sharpness if sharpness is None else sharpness
         other = rebuilt(self, sharpness=sharpness, **reading)
         other.load_state_dict(self.state_dict())
         return other

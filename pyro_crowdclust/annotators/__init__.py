@@ -14,6 +14,7 @@ from pyro_crowdclust.annotators.label_sites import (
     describe_annotators,
     sample_evidence,
     sample_labels,
+    weighted_by_worker,
     weighted_leave_one_out,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
@@ -84,5 +85,6 @@ __all__ = [
     "sites_of",
     "summarize_workers",
     "weight_of",
+    "weighted_by_worker",
     "weighted_leave_one_out",
 ]

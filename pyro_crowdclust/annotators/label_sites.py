@@ -61,7 +61,7 @@ class LabelLikelihood:
     def of_answers(self, labels: LabelMatrix) -> Float[Tensor, "answer class"]:
         """``w_j log p(a_ij | y_i = k)`` of every label, for classes without states."""
         found = self._log_answers[labels.worker, labels.label]
-        return _times_worker_weights(found, self._annotators, labels)
+        return weighted_by_worker(found, worker_weights_of(self._annotators), labels)
 
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
         """``log p(label | class)`` of every worker, for a single label."""
@@ -111,16 +111,18 @@ def weighted_leave_one_out(
         q(y), which weighted the labels in these posteriors.
     """
     found = log_leave_one_out(annotators, posteriors, labels, classes)
-    return _times_worker_weights(found, annotators, labels)
+    return weighted_by_worker(found, worker_weights_of(annotators), labels)
 
 
-def _times_worker_weights(
-    log_answers: Float[Tensor, "answer class"], annotators: ClassAnnotators, labels: LabelMatrix
+def weighted_by_worker(
+    log_answers: Float[Tensor, "answer class"],
+    weights: Float[Tensor, " worker"] | None,
+    labels: LabelMatrix,
 ) -> Float[Tensor, "answer class"]:
-    worker_weights = worker_weights_of(annotators)
-    if worker_weights is None:
+    """``w_j l_a`` of every answer a, by worker j; unchanged without weights."""
+    if weights is None:
         return log_answers
-    return worker_weights.to(log_answers)[labels.worker, None] * log_answers
+    return weights.to(log_answers)[labels.worker, None] * log_answers
 
 
 def log_leave_one_out(

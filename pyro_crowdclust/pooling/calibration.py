@@ -72,8 +72,7 @@ class HeldOutLabels(NamedTuple):
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
         """The answers of a fit that can be calibrated (``calibrated_class_probabilities``)."""
-        guide = result.guide
-        result = replace(result, guide=guide.read_at(guide.sharpness, temperature=1.0))
+        result = replace(result, guide=result.guide.read_at(temperature=1.0))
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels

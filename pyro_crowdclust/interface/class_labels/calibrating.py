@@ -26,13 +26,11 @@ def calibrated(result: Fitted) -> Fitted:
     result
         A fit of class labels under ``ClassLabelGuide``, all of whose labels count in full.
     """
-    read = read_by_trusted(result)
-    model = result.model
-    has_trusted = isinstance(model.annotators, SupportsTrustedWorkers)
-    if isinstance(model, DawidSkene) and not has_trusted:
-        guide = result.guide
-        temperature = best_temperature(result)
-        read = replace(result, guide=guide.read_at(guide.sharpness, temperature=temperature))
+    read = result
+    if isinstance(result.model.annotators, SupportsTrustedWorkers):
+        read = read_by_trusted(result)
+    elif isinstance(result.model, DawidSkene):
+        read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
     training = result.train_on
     if isinstance(training, TrainingOptions):
         training = CalibratedTraining(**training.of_fit)
@@ -41,8 +39,7 @@ def calibrated(result: Fitted) -> Fitted:
 
 def in_full(guide: ClassLabelGuide) -> ClassLabelGuide:
     """The guide with all labels counted in full, as they are in training."""
-    reading = {"label_sharpness": None, "class_shift": None, "temperature": 1.0}
-    return guide.read_at(guide.sharpness, **reading)
+    return guide.read_at(label_sharpness=None, class_shift=None, temperature=1.0)
 
 
 @dataclass(frozen=True)

@@ -224,13 +224,16 @@ def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
     # Copies may explain what a temperature corrects.
-    without = replace(result, guide=result.guide.read_at(result.guide.sharpness, temperature=1.0))
+    without = replace(result, guide=result.guide.read_at(temperature=1.0))
     worker_weights = None if is_interrupted(result) else copy_discounts(without)
     reasons, fits = [], {"independent workers": result}
     if worker_weights is not None:
-        result = infer_classes(data, worker_weights=worker_weights, **options)
-        reasons, fits = [in_words(worker_weights, data)], fits | {"copies discounted": result}
-    reasons += [one for one in [counts_in_words(result)] if one]
+        result = fits["copies discounted"] = infer_classes(
+            data, worker_weights=worker_weights, **options
+        )
+        reasons.append(in_words(worker_weights, data))
+    if counts := counts_in_words(result):
+        reasons.append(counts)
     if not reasons:
         return result
     row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
