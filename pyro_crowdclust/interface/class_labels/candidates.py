@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -62,13 +62,15 @@ _WIDE = {REGRESSION: 4.0, _SHARP: 8.0}
 
 def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     """The labels alone, and every kind of model in all coordinates."""
-    bounds = deviation_bounds(data) if _num_numbers(data) <= MAX_FULL else None
+    has_many = _num_numbers(data) > MAX_FULL
+    bounds = None if has_many else deviation_bounds(data)
     data = data if bounds is None else without_deviating(data, *bounds)
 
     def read(emission: Identity) -> Identity:
         return emission if bounds is None else Within(emission, *bounds)
 
-    coordinates = _coordinates(data)
+    many = _ManyColumns.of(data) if has_many else None
+    coordinates = _few_columns(data) if many is None else many.whitened(data)
     whole = {
         name: one if one.fills_gaps else without_gaps(data, one)
         for name, one in coordinates.items()
@@ -79,50 +81,64 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
             # A regression needs complete rows.
             own = whole[name] if kind in _DEVIATIONS else emission
             found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
-    if "powers" in whole:
-        number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
-        one = near_landmarks(data, whole["powers"], number, width=1.0)
-        for kind, width in PROCESSES.items():
-            near = Landmarks(whole["powers"], one.landmarks, width * one.width)
-            found.append(ClassCandidate("powers", kind, partial(_process, read(near))))
-    else:
-        found += _on_wide_directions(data)
+    if many is not None:
+        return found + many.regressions(data)
+    number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
+    one = near_landmarks(data, whole["powers"], number, width=1.0)
+    for kind, width in PROCESSES.items():
+        near = Landmarks(whole["powers"], one.landmarks, width * one.width)
+        found.append(ClassCandidate("powers", kind, partial(_process, read(near))))
     return found
 
 
-def _on_wide_directions(data: CrowdData) -> list[ClassCandidate]:
-    """Regressions on principal directions that are as wide as they are in the features."""
-    inner, equal_length = _as_numbers(data)
-    emission = projected(data, inner, _DIRECTIONS[-1])
-    points = emission.latent(sample_of(data))
-    width = float(points.var(0, correction=0).sum().sqrt()) or 1.0
-    name = named("wide directions", equal_length)
-    return [
-        ClassCandidate(name, kind, partial(_regression, emission, scale=scale / width))
-        for kind, scale in _WIDE.items()
-    ]
-
-
-def _as_numbers(data: CrowdData) -> tuple[Identity, bool]:
-    """All columns as numbers, and whether rows have equal length."""
-    equal_length = bool(is_real(data).all()) and lengths_differ(data)
-    return all_as_numbers(data, equal_length), equal_length
-
-
-def _coordinates(data: CrowdData) -> dict[str, Identity]:
-    num_numbers = _num_numbers(data)
-    if num_numbers <= MAX_FULL:
-        places = {"columns": standardized, "powers": power_transformed}
-        return {
-            name: with_categories(without_redundant(place, data), data)
-            for name, place in places.items()
-        }
-    inner, equal_length = _as_numbers(data)
-    most = min(num_numbers, data.num_items) - 1
+def _few_columns(data: CrowdData) -> dict[str, Identity]:
+    places = {"columns": standardized, "powers": power_transformed}
     return {
-        named(f"{number} directions", equal_length): projected(data, inner, number, whiten=True)
-        for number in sorted({min(number, most) for number in _DIRECTIONS})
+        name: with_categories(without_redundant(place, data), data)
+        for name, place in places.items()
     }
+
+
+class _ManyColumns(NamedTuple):
+    """All columns as numbers, of which principal directions are computed.
+
+    Attributes
+    ----------
+    numbers
+        The columns.
+    equal_length
+        Whether all rows have the same length.
+    """
+
+    numbers: Identity
+    equal_length: bool
+
+    @classmethod
+    def of(cls, data: CrowdData) -> _ManyColumns:
+        """The columns of these data."""
+        equal_length = bool(is_real(data).all()) and lengths_differ(data)
+        return cls(all_as_numbers(data, equal_length), equal_length)
+
+    def whitened(self, data: CrowdData) -> dict[str, Identity]:
+        """Directions that all have the same width."""
+        most = min(_num_numbers(data), data.num_items) - 1
+        return {
+            named(f"{number} directions", self.equal_length): projected(
+                data, self.numbers, number, whiten=True
+            )
+            for number in sorted({min(number, most) for number in _DIRECTIONS})
+        }
+
+    def regressions(self, data: CrowdData) -> list[ClassCandidate]:
+        """Regressions on directions that are as wide as they are in the features."""
+        emission = projected(data, self.numbers, _DIRECTIONS[-1])
+        points = emission.latent(sample_of(data))
+        width = float(points.var(0, correction=0).sum().sqrt()) or 1.0
+        name = named("wide directions", self.equal_length)
+        return [
+            ClassCandidate(name, kind, partial(_regression, emission, scale=scale / width))
+            for kind, scale in _WIDE.items()
+        ]
 
 
 def _sharpness(kind: str) -> tuple[float, ...]:
