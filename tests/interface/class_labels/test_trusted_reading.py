@@ -156,6 +156,28 @@ def test_with_features_labels_are_counted_in_the_same_way(judges):
     assert loss < 0.3
 
 
+def test_minibatches_are_read_in_the_same_way(judges):
+    data = CrowdData(None, labels=judges.labels)
+    result = infer_classes(data, trusted=["expert"], batch_size=80, epochs=40)
+    assert max(result.guide.label_sharpness[1:5]) < 0.9  # after the expert, the family
+    assert scores(judges, result)[1] < 0.4
+
+
+@pytest.mark.long
+def test_features_with_gaps_go_on_from_a_file_with_a_new_worker(judges, tmp_path):
+    features = judges.rng.normal(size=(NUM_ITEMS, 2)) + 1.5 * judges.truth[:, None]
+    features[judges.rng.random(features.shape) < 0.1] = np.nan
+    result = classify(features, judges.labels, trusted=["expert"], progress=False)
+    result.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=result.data)
+    np.testing.assert_array_equal(loaded.probabilities, result.probabilities)
+    item = judges.rest[:5]
+    more = {"item": item, "worker": "another", "label": judges.truth[item]}
+    updated = loaded.update(labels=more)
+    assert len(updated.guide.label_sharpness) == updated.data.num_workers == 8
+    assert scores(judges, updated)[0] > 0.85
+
+
 def test_the_reason_says_how_much_labels_count(judges):
     said = counts_in_words(judges.result)
     assert "tell less than independent ones would" in said
