@@ -45,7 +45,7 @@ from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.guides.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import AskedPairs, ChainStart
+from pyro_crowdclust.partitions import AskedPairs, ChainStart, closes_triangles
 
 # The prior that was given counts as this many workers when the prior of workers is learned.
 _PSEUDO_WORKERS = 30.0
@@ -135,6 +135,14 @@ class PartitionGuide(GibbsGuide):
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """Draws of the partition, those of the last steps."""
         return self.draws[: max(1, int(self.steps)) * self.num_chains]
+
+    def random_pairs(self, data: CrowdData) -> AskedPairs | None:
+        """The pairs that people were asked about, unless these look similar or are candidates."""
+        is_random = self.model.prior.joins_strangers and data.likeness is None
+        if data.answers is None or data.answers.page is not None or not is_random:
+            return None
+        pairs = AskedPairs.of(data.answers.items, data.num_items)
+        return None if closes_triangles(pairs) else pairs
 
     def draws_by_chain(self) -> Int[Tensor, "draw chain item"]:
         """The same draws, with an axis of chains."""

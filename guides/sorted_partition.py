@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import DrawnShares, weight_of
-from pyro_crowdclust.data import Placements
+from pyro_crowdclust.data import CrowdData, Placements
 from pyro_crowdclust.distributions import Point, WorkerSummary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.gibbs import GibbsGuide
@@ -93,6 +93,9 @@ class SortedPartitionGuide(GibbsGuide):
     def labels(self) -> Int[Tensor, " item"]:
         """The last draw of the first chain."""
         return self.chain_labels[0]
+
+    def random_pairs(self, data: CrowdData) -> None:
+        """None: people were asked about pages."""
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """Draws of the partition by all chains, those of the last steps."""

@@ -6,13 +6,17 @@ from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
 from pyro_crowdclust.partitions.likeness_regression import LikenessRegression, logistic_regression
-from pyro_crowdclust.partitions.memberships import Memberships, share_together
+from pyro_crowdclust.partitions.memberships import (
+    Memberships,
+    share_of_strangers,
+    share_together,
+)
 from pyro_crowdclust.partitions.priors import FewClusters, ManySmall, PitmanYor
 from pyro_crowdclust.partitions.protocols import ChainStart, LearnedWorkers, PartitionPrior
 from pyro_crowdclust.partitions.site import AskedPartition
 from pyro_crowdclust.partitions.starts import spectral_partitions
 from pyro_crowdclust.partitions.sweeps import sweep, sweep_chains
-from pyro_crowdclust.partitions.triangles import closes_triangles
+from pyro_crowdclust.partitions.triangles import closes_triangles, share_tested
 from pyro_crowdclust.partitions.urn_site import UrnGroups
 from pyro_crowdclust.partitions.urns import PagedItems, sweep_pages
 
@@ -37,6 +41,8 @@ __all__ = [
     "consensus",
     "logistic_regression",
     "num_hard_ends",
+    "share_of_strangers",
+    "share_tested",
     "share_together",
     "spectral_partitions",
     "sweep",

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+
 
 class Memberships(NamedTuple):
     """How often items are in each cluster of a reference, as a sparse matrix.
@@ -92,3 +94,24 @@ def share_together(
     for draw in draws:
         counts += draw[left] == draw[right]
     return (counts + 0.5) / (len(draws) + 1)
+
+
+def share_of_strangers(draws: Int[Tensor, "draw item"], pairs: AskedPairs) -> float:
+    """Probability that two items are in one cluster if no chain of pairs connects them.
+
+        ( sum_{ij in U} P(z_i = z_j) + P_0 ) / ( |U| + 1 )
+
+    is that of items that chains connect, the pairs U, though nobody was asked about them. P_0 is
+    the smallest probability that S draws allow, half a draw of S + 1.
+
+    Parameters
+    ----------
+    draws
+        Partitions; no cluster has items that no chain connects.
+    pairs
+        Random pairs, which were asked about.
+    """
+    together = sum(pairs.num_within(draw) for draw in draws) - int(pairs.together(draws).sum())
+    least = 0.5 / (len(draws) + 1)
+    strangers = pairs.num_within(pairs.part) - pairs.num_pairs
+    return (together / len(draws) + least) / (strangers + 1)

@@ -1,8 +1,10 @@
-"""A test of whether people were asked about random pairs, from the pairs alone."""
+"""Which pairs people were asked about: random ones or not, and whether answers test each other."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from jaxtyping import Int
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
@@ -37,16 +39,49 @@ def closes_triangles(pairs: AskedPairs) -> bool:
     >>> closes_triangles(AskedPairs.of(blocks.flatten(0, 1), 60))
     True
     """
-    from scipy import sparse
     from scipy.stats import poisson
 
-    ends = pairs.items.numpy()
-    both = np.concatenate([ends, ends[:, ::-1]]).T
-    graph = sparse.coo_array((np.ones(both.shape[1]), both), (pairs.num_items,) * 2).tocsr()
-    compared = np.asarray(graph.sum(1)).ravel()
+    compared = np.bincount(pairs.items.flatten().numpy())
     compared = compared[compared > 0]
-    triangles = (graph @ graph).multiply(graph).sum() / 6
+    triangles = _common_neighbors(pairs).sum() / 3
     more = np.square(compared).mean() - compared.mean()
     share = more**2 / (len(compared) * compared.mean() ** 3)
     by_chance = share * (compared * (compared - 1)).sum() / 6
     return bool(poisson.sf(triangles - 1, _TIMES * by_chance) < _LEVEL)
+
+
+def share_tested(pairs: AskedPairs, *, by_thirds: bool = True) -> float:
+    """The share of answers that others say something about.
+
+    Others are about the same pair, or about both of its items and the same third one. Where there
+    are few such answers, whatever the clusters are, they cannot predict an answer from the others.
+
+    Parameters
+    ----------
+    pairs
+        The pairs that were asked about.
+    by_thirds
+        Whether third items count. On pages, they do not show whether the page is right.
+
+    Examples
+    --------
+    >>> import torch
+    >>> triangle_and_more = torch.tensor([[0, 1], [1, 2], [0, 2], [2, 3], [4, 5], [4, 5]])
+    >>> share_tested(AskedPairs.of(triangle_and_more, 6))  # all but the fourth
+    0.8333333333333334
+    """
+    tested = torch.bincount(pairs.pair, minlength=pairs.num_pairs) > 1
+    if by_thirds:
+        tested |= torch.from_numpy(_common_neighbors(pairs) > 0)
+    return float(tested[pairs.pair].double().mean())
+
+
+def _common_neighbors(pairs: AskedPairs) -> Int[np.ndarray, " pair"]:
+    """The number of items that were compared with both items of every pair."""
+    from scipy import sparse
+
+    ends = pairs.items.numpy()
+    both = np.concatenate([ends, ends[:, ::-1]]).T
+    ones = np.ones(both.shape[1], dtype=np.int64)
+    graph = sparse.coo_array((ones, both), (pairs.num_items,) * 2).tocsr()
+    return np.asarray(graph[ends[:, 0]].multiply(graph[ends[:, 1]]).sum(1)).ravel()

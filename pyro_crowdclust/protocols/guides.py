@@ -8,10 +8,12 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.summaries import LocalPosterior, MixtureSummary, WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 
 
 @runtime_checkable
@@ -48,6 +50,12 @@ class SupportsPartition(Protocol):
 
     def partition_draws(self) -> Int[Tensor, "draw item"]:
         """The cluster of every item in every draw; numbers of clusters are arbitrary."""
+
+    def random_pairs(self, data: CrowdData) -> AskedPairs | None:
+        """The pairs that people were asked about, if any two items might have been asked about.
+
+        Draws do not join items that no chain of these pairs connects, though they may be the same.
+        """
 
 
 @runtime_checkable

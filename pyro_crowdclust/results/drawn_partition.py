@@ -13,7 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.partitions import Memberships, consensus, share_together
+from pyro_crowdclust.partitions import (
+    AskedPairs,
+    Memberships,
+    consensus,
+    share_of_strangers,
+    share_together,
+)
 from pyro_crowdclust.results.tables import drawn_pages_table, read_only
 
 # Larger tables (800 MB) are refused; their rows can be read for some items at a time.
@@ -28,9 +34,13 @@ class DrawnPartition:
     ----------
     draws
         Cluster of every item in every draw.
+    random_pairs
+        The pairs that people were asked about, if these were random. No draw joins items that no
+        chain of them connects, whatever their probability (``share_of_strangers``).
     """
 
     draws: Int[Tensor, "draw item"]
+    random_pairs: AskedPairs | None = None
 
     # An update draws the partition anew, and items have no q(x).
     keeps_start: ClassVar[bool] = False
@@ -123,6 +133,9 @@ class DrawnPartition:
     ) -> Float[np.ndarray, " pair"]:
         """Probability that two items are in one cluster; 1 for an item and itself."""
         shares = share_together(self.draws, torch.from_numpy(left), torch.from_numpy(right))
+        if self.random_pairs is not None:
+            part = self.random_pairs.part
+            shares[part[left] != part[right]] = share_of_strangers(self.draws, self.random_pairs)
         return np.where(left == right, 1.0, shares.numpy())
 
     def pages(self, data: CrowdData) -> pd.DataFrame | None:

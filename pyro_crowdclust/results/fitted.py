@@ -288,7 +288,8 @@ class Fitted:
     def _partition(self) -> DrawnPartition | InferredPartition:
         """The clusters of the items: draws of the partition if the guide makes them, or q(z)."""
         if isinstance(self.guide, SupportsPartition):
-            return DrawnPartition(self.guide.partition_draws().cpu())
+            pairs = self.guide.random_pairs(self.data)
+            return DrawnPartition(self.guide.partition_draws().cpu(), pairs)
         return InferredPartition(self, self._numbers)
 
     @cached_property
@@ -440,7 +441,8 @@ class Fitted:
 
         If clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
         probability that components k and l are one cluster. If partitions were drawn, the share of
-        the draws in which the two are together, with half a draw added to either outcome.
+        the draws in which the two are together, with half a draw added to either outcome; if pairs
+        were random and no chain of them connects the two, the mean over pairs that were not asked.
 
         Parameters
         ----------

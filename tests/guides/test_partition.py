@@ -85,6 +85,29 @@ def test_what_nobody_connects_is_apart():
     assert clustering_accuracy(LARGE, found[60:120]) > 0.95
 
 
+def test_pairs_are_random_unless_they_look_similar_are_candidates_or_on_a_page():
+    """Only then is it known nothing about items that no chain of them connects."""
+    path = {"left": [0, 1, 2], "right": [1, 2, 3], "worker": ["a"] * 3, "label": [1, 0, 1]}
+    blocks = (torch.combinations(torch.arange(6)) + 6 * torch.arange(9).view(-1, 1, 1)).flatten(
+        0, 1
+    )
+    similar = dict(zip(("left", "right"), blocks.T.tolist(), strict=True))
+    similar |= {"worker": ["a"] * len(blocks), "label": [1] * len(blocks)}
+    likeness = pd.DataFrame({"left": [0], "right": [3], "texts": [1.0]})
+
+    def random_pairs(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> list | None:
+        model = AnsweredPartition(TwoCoin(1), prior)
+        pairs = PartitionGuide(model, data.num_items).random_pairs(data)
+        return None if pairs is None else pairs.items.tolist()
+
+    assert random_pairs(CrowdData(None, path), FewClusters()) == [[0, 1], [1, 2], [2, 3]]
+    assert random_pairs(CrowdData(None, path), PitmanYor()) == [[0, 1], [1, 2], [2, 3]]
+    assert random_pairs(CrowdData(None, path), ManySmall()) is None
+    assert random_pairs(CrowdData(None, similar), FewClusters()) is None
+    assert random_pairs(CrowdData(None, path, likeness=likeness), FewClusters()) is None
+    assert random_pairs(CrowdData(None, path | {"page": [0, 0, 1]}), FewClusters()) is None
+
+
 def test_finds_many_small_clusters():
     found = fitted(crowd_of(SMALL, 1500), ManySmall())
     same = SMALL[:, None] == SMALL

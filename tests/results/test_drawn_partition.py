@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust.partitions import Memberships, share_together
+from pyro_crowdclust.partitions import AskedPairs, Memberships, share_together
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 
 from ..partitions.partitions import DRAWS
@@ -24,6 +24,16 @@ def test_drawn_partition_tells_the_same_by_all_its_verbs():
     same = drawn.same(np.array([0, 3, 5, 5]), np.array([1, 5, 0, 5]))
     np.testing.assert_allclose(same, [0.9, 0.3, 0.1, 1.0])
     np.testing.assert_allclose(share_together(DRAWS, torch.tensor([3]), torch.tensor([5])), 0.3)
+
+
+def test_items_that_no_chain_of_random_pairs_connects_are_as_likely_the_same_as_others():
+    """Chains connect items 0 to 2, and 3 to 5; of their pairs 0, 2 and 3, 5 were not asked about."""
+    pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [3, 4], [4, 5]]), num_items=7)
+    draws = torch.cat([DRAWS, torch.full((4, 1), 9)], 1)
+    same = DrawnPartition(draws, pairs).same(np.array([0, 0, 3, 6]), np.array([2, 3, 5, 1]))
+    # Items 0 and 2 are together in all of four draws, 3 and 5 in one.
+    strangers = (1 + 1 / 4 + 0.1) / 3
+    np.testing.assert_allclose(same, [0.9, strangers, 0.3, strangers])
 
 
 def test_expected_items_add_up_where_some_are_seldom_in_any_cluster():

@@ -31,6 +31,7 @@ from pyro_crowdclust.partitions import (
     ManySmall,
     PitmanYor,
     closes_triangles,
+    share_tested,
 )
 
 EPOCHS = 120
@@ -41,6 +42,8 @@ _CHAINS, _TRIAL_CHAINS = 8, 2
 _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 # This many held-out answers or pages are needed to distinguish priors.
 _MIN_PAIRS, _MIN_PAGES = 300, 30
+# Held-out answers test the clusters if others say something about at least this share of them.
+_TESTED = 0.5
 # By chance, the crowd's shares of the labels count as so many answers of a worker, or as all.
 _STRENGTHS = 4.0, 1e9
 
@@ -64,6 +67,10 @@ class KindOfAnswers(Protocol):
     @property
     def look_alike(self) -> bool:
         """Whether people seem to have been asked about pairs because their items look similar."""
+
+    @property
+    def tested(self) -> bool:
+        """Whether most answers are about what others say something about, so that it shows."""
 
     @property
     def near_items(self) -> bool:
@@ -134,8 +141,16 @@ class PairsOnly:
 
     @property
     def look_alike(self) -> bool:
-        pairs = AskedPairs.of(self._answers.items, self.data.num_items)
-        return self._answers.page is None and closes_triangles(pairs)
+        return self._answers.page is None and closes_triangles(self._pairs)
+
+    @property
+    def tested(self) -> bool:
+        on_pages = self._answers.page is not None
+        return share_tested(self._pairs, by_thirds=not on_pages) >= _TESTED
+
+    @property
+    def _pairs(self) -> AskedPairs:
+        return AskedPairs.of(self._answers.items, self.data.num_items)
 
     def with_hard_items(self) -> PairsOnly:
         return replace(self, hard_items=True)
@@ -239,6 +254,7 @@ class PagesOnly:
     hard_items: ClassVar[bool] = False
     near_items: ClassVar[bool] = False
     look_alike: ClassVar[bool] = False
+    tested: ClassVar[bool] = True
 
     def with_hard_items(self) -> None:
         return None

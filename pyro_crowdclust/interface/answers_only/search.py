@@ -45,6 +45,11 @@ _GUESSES = (
     "there are too few answers to find out which items are the same; collect more, as these "
     "clusters ({prior}) are guesses"
 )
+_UNTESTED = (
+    "few answers are about pairs that others say something about, so that nothing tests these "
+    "clusters ({prior}), which may be right; to find out, ask again about some pairs, or about all "
+    "three pairs of three items"
+)
 _ONE_CLUSTER = (
     "either all items are one cluster, as found, or there are too few answers to distinguish them; "
     "collect more to decide"
@@ -69,6 +74,7 @@ class _Comparison(NamedTuple):
     why: str
     chance: float | None
     is_clear: bool
+    is_tested: bool = True
     interrupted: bool = False
 
     def outcome(self) -> tuple[Recipe, Chosen]:
@@ -84,15 +90,18 @@ class _Comparison(NamedTuple):
         """Why the prior was chosen, and, if answers are too few to choose, what that means."""
         if self.is_clear:
             return self.why
-        of_many = _GUESSES.format(prior=self.chosen.prior)
+        of_many = (_GUESSES if self.is_tested else _UNTESTED).format(prior=self.chosen.prior)
         return f"{self.why}; {of_many if self.chosen.clusters > 1 else _ONE_CLUSTER}"
 
     def others(self) -> Iterator[_Comparison]:
         """The same with another prior chosen, for each that agrees with as many answers.
 
         They are needed where a fit to all answers finds other clusters than the fits that were
-        compared; those with the likeliest held-out answers come first.
+        compared; those with the likeliest held-out answers come first. There are none if answers
+        test the clusters and no prior predicts them: the prior that finds fewer is not worse then.
         """
+        if self.is_tested and not self.is_clear:
+            return
         others = [
             trial
             for trial in self.tried
@@ -182,8 +191,8 @@ class AnswersAlone:
 
     def _try_priors(
         self, tried: list[PriorTrial], seed: int, epochs: int
-    ) -> tuple[PriorTrial, str, float, bool]:
-        """The best prior, the reason, the score of chance, and whether the best is clearly better.
+    ) -> tuple[PriorTrial, str, float, bool, bool]:
+        """The best prior, and the next fields of ``_Comparison``.
 
         Trials are appended to ``tried``.
         """
@@ -221,10 +230,9 @@ class AnswersAlone:
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
-            are_pairs = self.data.placements is None
-            chosen = most_agreeing(answers, tried, options) if are_pairs else tried[0]
+            chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
             reason = _UNCLEAR
-        return chosen, reason, float(chance.mean()), is_clear
+        return chosen, reason, float(chance.mean()), is_clear, answers.tested
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.

@@ -151,10 +151,11 @@ def varied(
 def most_agreeing(
     answers: KindOfAnswers, tried: list[PriorTrial], options: dict[str, Any]
 ) -> PriorTrial:
-    """The trial whose clusters agree best with the answers, if held-out answers do not decide.
+    """The trial whose clusters agree best with the answers, where no answer tells about another.
 
-    If pairs were asked about once, and share no items, no answer predicts another, and priors
-    differ in whether they trust the answers. So each prior is fitted to all answers. The first is
+    Then none can be predicted, and priors differ in whether they trust the answers. So each prior
+    is fitted to all answers. (Where answers do test each other, small clusters that follow their
+    errors would agree best.) The first is
     returned, unless answers agree with the clusters of another clearly more often. If the first
     finds a single cluster, it is returned, too, as more clusters would explain single errors.
 

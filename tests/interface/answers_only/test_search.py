@@ -126,13 +126,14 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_
     best = lambda tried: max(tried, key=lambda trial: trial.held_out)  # noqa: E731
     monkeypatch.setattr(f"{where}.is_clearly_better", lambda *_: is_clear)
     monkeypatch.setattr(f"{where}.most_agreeing", lambda _, tried, __: best(tried))
+    monkeypatch.setattr(PairsOnly, "tested", False)
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "clusters of all sizes"
     reason = result.chosen.reason
     assert "the prior 'many small clusters' was chosen first, but" in reason
     assert "so the prior 'clusters of all sizes' is used instead" in reason
-    assert ("; collect more, as these clusters (clusters of all sizes) are guesses" in reason) == (
+    assert ("these clusters (clusters of all sizes), which may be right" in reason) == (
         not is_clear
     )
     assert "(many small clusters)" not in reason
@@ -140,7 +141,20 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "many small clusters"
     assert "chosen first" not in result.chosen.reason
-    assert ("(many small clusters) are guesses" in result.chosen.reason) == (not is_clear)
+    assert ("(many small clusters), which may be right" in result.chosen.reason) == (not is_clear)
+
+
+def test_answers_that_test_clusters_and_are_not_predicted_leave_the_first_prior(monkeypatch):
+    """Every item was compared with six others, by workers who guess."""
+    monkeypatch.setattr(PriorTrial, "holds_in", lambda *_: False)
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(np.stack(np.triu_indices(20, 1), 1))[:60]
+    said = {"left": pairs[:, 0], "right": pairs[:, 1], "worker": ["a"] * 60}
+    said["label"] = rng.integers(2, size=60)
+    result = cluster(None, said, epochs=2, progress=False)
+    assert result.chosen.winner == "few clusters"
+    assert "these clusters (few clusters) are guesses" in result.chosen.reason
+    assert "chosen first" not in result.chosen.reason
 
 
 def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
@@ -175,7 +189,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
 
 
 @pytest.mark.long
-def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatch):
+def test_what_nothing_tests_is_of_the_prior_whose_clusters_say_what_answers_say(monkeypatch):
     """Here of another than the first, as of records whose pairs have one answer each."""
     monkeypatch.setattr(
         "pyro_crowdclust.interface.answers_only.search.most_agreeing", lambda _, tried, __: tried[1]
@@ -185,7 +199,7 @@ def test_guesses_are_of_the_prior_whose_clusters_say_what_answers_say(monkeypatc
     said |= {"worker": rng.integers(3, size=30), "label": rng.integers(2, size=30)}
     result = cluster(None, said, epochs=5, progress=False)
     assert type(result.model.prior) is ManySmall
-    assert "these clusters (many small clusters) are guesses" in result.chosen.reason
+    assert "these clusters (many small clusters), which may be right" in result.chosen.reason
 
 
 @pytest.mark.long
@@ -216,6 +230,15 @@ def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.EPOCHS", 7)
     result = cluster(None, answers(), epochs=None, progress=False)
     assert len(result.history) == 7
+
+
+def test_on_pages_only_pairs_of_several_pages_are_tested():
+    """All pairs of three items, on one page, and on two."""
+    pairs = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [1, 0, 0]}
+    assert PairsOnly(CrowdData(None, pairs)).tested
+    pages = pd.DataFrame(pairs | {"page": [0] * 3})
+    assert not PairsOnly(CrowdData(None, pages)).tested
+    assert PairsOnly(CrowdData(None, pd.concat([pages, pages.assign(page=1)]))).tested
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
