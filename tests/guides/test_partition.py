@@ -86,13 +86,11 @@ def test_what_nobody_connects_is_apart():
 
 
 def test_pairs_are_random_unless_they_look_similar_are_candidates_or_on_a_page():
-    """Only then is it known nothing about items that no chain of them connects."""
+    """Items that no chain of pairs connects may be the same if pairs are random."""
     path = {"left": [0, 1, 2], "right": [1, 2, 3], "worker": ["a"] * 3, "label": [1, 0, 1]}
-    blocks = (torch.combinations(torch.arange(6)) + 6 * torch.arange(9).view(-1, 1, 1)).flatten(
-        0, 1
-    )
-    similar = dict(zip(("left", "right"), blocks.T.tolist(), strict=True))
-    similar |= {"worker": ["a"] * len(blocks), "label": [1] * len(blocks)}
+    block = torch.combinations(torch.arange(6))
+    blocks = (block + 6 * torch.arange(9).view(-1, 1, 1)).flatten(0, 1)
+    similar = pd.DataFrame(blocks.numpy(), columns=["left", "right"]).assign(worker="a", label=1)
     likeness = pd.DataFrame({"left": [0], "right": [3], "texts": [1.0]})
 
     def random_pairs(data: CrowdData, prior: FewClusters | PitmanYor | ManySmall) -> list | None:

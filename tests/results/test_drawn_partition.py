@@ -27,7 +27,7 @@ def test_drawn_partition_tells_the_same_by_all_its_verbs():
 
 
 def test_items_that_no_chain_of_random_pairs_connects_are_as_likely_the_same_as_others():
-    """Chains connect items 0 to 2, and 3 to 5; of their pairs 0, 2 and 3, 5 were not asked about."""
+    """Chains connect 0 to 2, and 3 to 5; of their pairs 0, 2 and 3, 5 were not asked about."""
     pairs = AskedPairs.of(torch.tensor([[0, 1], [1, 2], [3, 4], [4, 5]]), num_items=7)
     draws = torch.cat([DRAWS, torch.full((4, 1), 9)], 1)
     same = DrawnPartition(draws, pairs).same(np.array([0, 0, 3, 6]), np.array([2, 3, 5, 1]))

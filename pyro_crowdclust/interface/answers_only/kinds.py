@@ -70,7 +70,7 @@ class KindOfAnswers(Protocol):
 
     @property
     def tested(self) -> bool:
-        """Whether most answers are about what others say something about, so that it shows."""
+        """Whether other answers say something about most of them, so that they can be predicted."""
 
     @property
     def near_items(self) -> bool:

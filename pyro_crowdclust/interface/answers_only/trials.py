@@ -154,10 +154,12 @@ def most_agreeing(
     """The trial whose clusters agree best with the answers, where no answer tells about another.
 
     Then none can be predicted, and priors differ in whether they trust the answers. So each prior
-    is fitted to all answers. (Where answers do test each other, small clusters that follow their
-    errors would agree best.) The first is
-    returned, unless answers agree with the clusters of another clearly more often. If the first
-    finds a single cluster, it is returned, too, as more clusters would explain single errors.
+    is fitted to all answers. The first is returned, unless answers agree with the clusters of
+    another clearly more often. If the first finds a single cluster, it is returned, too, as more
+    clusters would explain single errors.
+
+    This is not for answers that test each other: small clusters that follow the errors would agree
+    best with them.
 
     Parameters
     ----------
