@@ -111,7 +111,7 @@ def share_of_strangers(draws: Int[Tensor, "draw item"], pairs: AskedPairs) -> fl
     pairs
         Random pairs, which were asked about.
     """
-    together = sum(pairs.num_within(draw) for draw in draws) - int(pairs.together(draws).sum())
+    together = sum(pairs.num_within(draw) - int(pairs.together(draw).sum()) for draw in draws)
     least = 0.5 / (len(draws) + 1)
     strangers = pairs.num_within(pairs.part) - pairs.num_pairs
     return (together / len(draws) + least) / (strangers + 1)

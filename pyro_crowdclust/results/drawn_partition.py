@@ -128,6 +128,11 @@ class DrawnPartition:
             index=pd.RangeIndex(number, name="cluster"),
         )
 
+    @cached_property
+    def _share_of_strangers(self) -> float:
+        assert self.random_pairs is not None  # as the caller has checked
+        return share_of_strangers(self.draws, self.random_pairs)
+
     def same(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Float[np.ndarray, " pair"]:
@@ -135,7 +140,7 @@ class DrawnPartition:
         shares = share_together(self.draws, torch.from_numpy(left), torch.from_numpy(right))
         if self.random_pairs is not None:
             part = self.random_pairs.part
-            shares[part[left] != part[right]] = share_of_strangers(self.draws, self.random_pairs)
+            shares[part[left] != part[right]] = self._share_of_strangers
         return np.where(left == right, 1.0, shares.numpy())
 
     def pages(self, data: CrowdData) -> pd.DataFrame | None:
