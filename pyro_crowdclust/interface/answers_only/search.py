@@ -46,9 +46,9 @@ _GUESSES = (
     "clusters ({prior}) are guesses"
 )
 _UNTESTED = (
-    "few answers are about pairs that others say something about, so that nothing tests these "
-    "clusters ({prior}), which may be right; to find out, ask again about some pairs, or about all "
-    "three pairs of three items"
+    "few answers are about pairs that others say something about, so that little tests these "
+    "clusters ({prior}), which agree with the answers and may be right; to find out, ask again "
+    "about some pairs, or about all three pairs of three items"
 )
 _ONE_CLUSTER = (
     "either all items are one cluster, as found, or there are too few answers to distinguish them; "
@@ -90,7 +90,9 @@ class _Comparison(NamedTuple):
         """Why the prior was chosen, and, if answers are too few to choose, what that means."""
         if self.is_clear:
             return self.why
-        of_many = (_GUESSES if self.is_tested else _UNTESTED).format(prior=self.chosen.prior)
+        # Only for its agreement with the answers is another prior than the first taken then.
+        is_guess = self.is_tested or self.chosen is self.tried[0]
+        of_many = (_GUESSES if is_guess else _UNTESTED).format(prior=self.chosen.prior)
         return f"{self.why}; {of_many if self.chosen.clusters > 1 else _ONE_CLUSTER}"
 
     def others(self) -> Iterator[_Comparison]:
