@@ -217,7 +217,8 @@ class Search:
         self.interrupted = search.interrupted
         if not self.splits and not search.interrupted:
             self.unseen = UnseenAnswers.of(self.plan.data, search.fits, self.seed)
-            best = best if self.unseen is None else search.trials[self.unseen.best]
+            if self.unseen is not None:
+                best = search.trials[self.unseen.better_than(search.trials.index(best))]
         trial = replace(best, by_item=None, uses_answers=False)
         if self.splits and not search.interrupted:
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))

@@ -49,6 +49,8 @@ _MAX_JOINS = 50
 _HOPELESS = 10.0
 # Readings are compared on at most this many pairs of the items with answers.
 _MAX_PAIRS = 2000
+# The candidate with the best ELBO is kept unless another comes nearer by this, in nats a pair.
+_MIN_GAIN = 0.01
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Reading:
         number, clusters = len(self.group), len(self.group.unique())
         return (
             "by these answers, of which no candidate has seen any, features count "
-            f"{self.weight:g}, and {count(number, 'component')} are {count(clusters, 'cluster')}"
+            f"{self.weight:g}, and {count(number, 'component')} are {count(clusters, 'cluster')}; "
+            "it was not tested whether they predict others better than chance"
         )
 
 
@@ -133,14 +136,24 @@ class UnseenAnswers:
         several = any(_num_clusters(one) > 1 for one in candidates)
         return cls(data, candidates, seed) if several else None
 
-    @property
-    def best(self) -> int:
-        """The place of the candidate with the reading that comes nearest to the average."""
+    def better_than(self, kept: int) -> int:
+        """The candidate with the reading that comes nearest to the average.
+
+        Parameters
+        ----------
+        kept
+            Place of the candidate that is kept if no other comes nearer by .01 nats a pair.
+
+        Returns
+        -------
+        Its place among the candidates.
+        """
         scores = [
             max((one.score(self.expected) for one in of_fit), default=-math.inf)
             for of_fit in self.readings
         ]
-        return int(np.argmax(scores))
+        best = int(np.argmax(scores))
+        return best if scores[best] > scores[kept] + _MIN_GAIN else kept
 
     def nearest(self, fitted: Fitted) -> Reading | None:
         """The reading of a fit that comes nearest to the average; None if it has one cluster."""
