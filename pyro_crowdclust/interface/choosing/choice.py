@@ -45,6 +45,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
 )
 from pyro_crowdclust.interface.choosing.rereading import (
     grouped,
+    updated_at_full_weight,
     with_answers_added,
     with_feature_weight,
 )
@@ -193,6 +194,8 @@ class Choice(Plan):
         if reading is None:
             return with_answers_added(fitted, self.data, best.feature_weight), chosen
         read = with_answers_added(grouped(fitted, reading.group), self.data, reading.weight)
+        # The weight is small because answers are few, and updates have more.
+        read = updated_at_full_weight(read)
         table = chosen.table
         weight = table["feature_weight"].mask(table["chosen"], reading.weight)
         chosen = replace(chosen, table=table.assign(feature_weight=weight))

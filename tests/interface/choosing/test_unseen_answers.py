@@ -85,6 +85,9 @@ def test_few_answers_join_components():
     assert "6 components are 3 clusters" in result.chosen.reason
     assert "it was not tested" in result.chosen.reason
     assert any("join components" in sentence for sentence in advice(result))
+    more = result.update(said_of(SEEN, 60, seed=1), progress=False)
+    assert more.model.feature_weight == more.model.prior_weight == 1
+    assert adjusted_rand_score(SEEN, more.assignments) == 1
 
 
 def test_answers_that_contradict_features_lower_their_weight(silent):
