@@ -43,7 +43,12 @@ from pyro_crowdclust.interface.choosing.reasons import (
     because,
     with_reason,
 )
-from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    grouped,
+    updated_at_full_weight,
+    with_answers_added,
+    with_feature_weight,
+)
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts, better_from_draws
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
@@ -159,7 +164,7 @@ class Choice(Plan):
             fitted = source._read(best, fitted)
             shows_one = _has_one_cluster(fitted)
             if not best.uses_answers:
-                fitted = with_answers_added(fitted, self.data, best.feature_weight)
+                fitted, chosen = self._with_answers(search, best, fitted, chosen)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
@@ -180,6 +185,21 @@ class Choice(Plan):
         instead, why = found
         again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
         return _fit_or_keep(fitted, partial(again, **changes), why)
+
+    def _with_answers(
+        self, search: Search, best: Trial, fitted: Fitted, chosen: Chosen
+    ) -> tuple[Fitted, Chosen]:
+        """A fit of the features alone with the answers added, and how it was chosen."""
+        reading = None if search.unseen is None else search.unseen.nearest(fitted)
+        if reading is None:
+            return with_answers_added(fitted, self.data, best.feature_weight), chosen
+        read = with_answers_added(grouped(fitted, reading.group), self.data, reading.weight)
+        # The weight is small because answers are few, and updates have more.
+        read = updated_at_full_weight(read)
+        table = chosen.table
+        weight = table["feature_weight"].mask(table["chosen"], reading.weight)
+        chosen = replace(chosen, table=table.assign(feature_weight=weight))
+        return read, with_reason(chosen, reading.sentence)
 
     def _expects_several(self, best: Trial) -> bool:
         """Whether several clusters of the features and the answers predicted held-out answers."""

@@ -51,6 +51,8 @@ class ReweightedTraining(TrainingOptions):
         """Fit with these options, updated by ``changes``."""
         whole = guide.read_at(1.0)
         result = super().__call__(whole.model, whole, data, **changes)
+        if self.feature_weight == 1:
+            return result
         weights = {"feature_weight": self.feature_weight, "prior_weight": model.prior_weight}
         read = _read_by(result, **weights)
         return with_workers_refitted(
@@ -94,6 +96,13 @@ def reweighted(
     if feature_weight == 1 or not isinstance(train_on, TrainingOptions):
         return train_on
     return ReweightedTraining(**vars(train_on) | {"feature_weight": feature_weight})
+
+
+def updated_at_full_weight(result: Fitted) -> Fitted:
+    """The result, whose updates are read at full weight, whatever its own weight of features is."""
+    if not isinstance(result.train_on, ReweightedTraining):
+        return result
+    return replace(result, train_on=replace(result.train_on, feature_weight=1.0))
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:

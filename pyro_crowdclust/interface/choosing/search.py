@@ -37,6 +37,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
+from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
@@ -91,6 +92,10 @@ class Search:
         self.coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
         self.interrupted = self.found_records = False
+        # The fits of the trials, to the first split or to all data.
+        self.fits: list[Fitted] = []
+        # Answers that are too few to hold some out, by which fits of the features alone are read.
+        self.unseen: UnseenAnswers | None = None
         self.bar = tqdm(disable=not progress, unit="candidate")
 
     def best(self) -> tuple[Trial, str]:
@@ -210,6 +215,10 @@ class Search:
         search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
+        if not self.splits and not search.interrupted:
+            self.unseen = UnseenAnswers.of(self.plan.data, search.fits, self.seed)
+            if self.unseen is not None:
+                best = search.trials[self.unseen.better_than(search.trials.index(best))]
         trial = replace(best, by_item=None, uses_answers=False)
         if self.splits and not search.interrupted:
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
@@ -318,6 +327,7 @@ class Search:
         )
         if number == 0:
             self.trials.append(trial)
+            self.fits.append(result)
         if is_interrupted(result):
             raise KeyboardInterrupt
         self.bar.update()

@@ -133,6 +133,12 @@ def _about_answers(result: Fitted) -> list[str]:
             "that they are about"
         )
     if _are_few(result):
+        if alone:
+            alone = (
+                ", and components are learned from the features alone: answers can only select "
+                "among such fits, lower the weight of the features, join components and move the "
+                "items that they are about"
+            )
         return [
             "there are too few answers to see whether they predict answers about other items"
             f"{alone}; ask about more pairs, or pass those that are certain as must_link and "
