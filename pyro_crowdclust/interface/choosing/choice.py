@@ -372,7 +372,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     max_groups = max(MAX_CLUSTERS, num_clusters or 0)
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
-    if data.answers is None or is_supervised(data):
+    if not data.has_answers or is_supervised(data):
         return choice
     return replace(
         choice,

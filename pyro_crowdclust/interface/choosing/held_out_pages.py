@@ -16,6 +16,9 @@ from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.minibatches import BatchPages
 
+# Number of parts of the items in ``placement_parts``.
+_PARTS = 4
+
 
 @dataclass(frozen=True)
 class PlacementSplit:
@@ -44,9 +47,25 @@ class PlacementSplit:
     @property
     def chance(self) -> float:
         """Mean log-probability by the sizes of the groups among the page's other items."""
+        return float(self.by_chance.mean())
+
+    @property
+    def by_chance(self) -> Float[np.ndarray, " placement"]:
+        """Log-probability of every held-out placement by these sizes, whatever the item is.
+
+        With n_g of the n other items of the page in group g of G, ``(n_g + 1) / (n + G)``.
+        """
         held, counts = self.held_out, self._kept.group_sizes.double() + 1
         total = self._kept.page_sizes + held.num_groups
-        return float((counts[held.page, held.group] / total[held.page]).log().mean())
+        return (counts[held.page, held.group] / total[held.page]).log().numpy()
+
+    @property
+    def ends(self) -> Int[Tensor, "2 placement"]:
+        """The item and the page of every held-out placement, in one numbering.
+
+        Placements of an item, and those on a page, are dependent, like answers that share an item.
+        """
+        return torch.stack([self.held_out.item, self.data.num_items + self.held_out.page])
 
     @property
     def _kept(self) -> Placements:
@@ -105,3 +124,15 @@ def placement_split(
         return None
     kept, held = (placements.at(part) for part in (~out, out))
     return PlacementSplit(data.with_parts(placements=kept), held)
+
+
+def placement_parts(data: CrowdData, generator: torch.Generator) -> list[PlacementSplit]:
+    """Splits that hold out all placements of a quarter of the items each, every item once."""
+    placements = data.placements
+    assert placements is not None  # as the caller has seen
+    part = torch.randperm(data.num_items, generator=generator)[placements.item] % _PARTS
+    return [
+        PlacementSplit(data.with_parts(placements=placements.at(part != one)), placements.at(one == part))
+        for one in range(_PARTS)
+        if bool((part == one).any()) and bool((part != one).any())
+    ]

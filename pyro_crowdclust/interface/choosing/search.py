@@ -26,6 +26,7 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     partition_predicts_best,
 )
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
@@ -175,7 +176,10 @@ class Search:
         The trial of clusters from answers alone; None to keep the best.
         """
         number = len(best.answers)
-        of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
+        splits = [one for one in self.splits if isinstance(one, Split)]
+        if not splits:  # partitions are not drawn beside pages
+            return None
+        of_others = np.concatenate([one.of_others for one in splits])[:number]
         if of_others.all():
             return None
         if of_others.sum() < _MIN_OTHERS:
@@ -192,14 +196,13 @@ class Search:
     def by_chance(
         self, number: int
     ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
-        """Log-probabilities by chance of the first held-out answers, and their two items."""
-        splits = self.pair_splits()
+        """Log-probabilities by chance of the first held-out answers, and their two ends.
+
+        These are the items of a pair, or the item and the page of a placement.
+        """
+        splits = [one for one in self.splits if isinstance(one, Split | PlacementSplit)]
         chance = np.concatenate([one.by_chance for one in splits])
         return chance[:number], ends_of(splits)[:, :number]
-
-    def pair_splits(self) -> list[Split]:
-        """The splits in which answers about pairs are held out."""
-        return [one for one in self.splits if isinstance(one, Split)]
 
     def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of a search without answers, whose components depend on the features alone.
