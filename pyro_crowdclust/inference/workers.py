@@ -18,7 +18,7 @@ from pyro_crowdclust.minibatches.pages import BatchPages
 # Number of alternating rounds of items and workers.
 _ROUNDS = 20
 # The same for pages, which take longer and settle sooner.
-_ROUNDS_OF_PAGES = 8
+_ROUNDS_OF_PAGES = 6
 
 
 @torch.no_grad()

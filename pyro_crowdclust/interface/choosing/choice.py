@@ -43,7 +43,11 @@ from pyro_crowdclust.interface.choosing.reasons import (
     because,
     with_reason,
 )
-from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    with_answers_added,
+    with_components_joined,
+    with_feature_weight,
+)
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts, better_from_draws
 from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
@@ -106,11 +110,10 @@ class Choice(Plan):
         best, reason = search.best()
         if search.num_near_copies:
             reason += f"; {search.num_near_copies} near-copies of items were left out"
-        chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += about_left_out(recipe.model, self.data)
         reason += about_deviating(recipe.model, self.data)
-        return best, recipe, Chosen(table_of(search.trials, best), reason, chance)
+        return best, recipe, Chosen(table_of(search.trials, best), reason, search.chance_of(best))
 
     @warnings_once()
     def fit(
@@ -159,7 +162,8 @@ class Choice(Plan):
             fitted = source._read(best, fitted)
             shows_one = _has_one_cluster(fitted)
             if not best.uses_answers:
-                fitted = with_answers_added(fitted, self.data, best.feature_weight)
+                add = with_components_joined if best.joins else with_answers_added
+                fitted = add(fitted, self.data, best.feature_weight)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
@@ -374,8 +378,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
     if not data.has_answers or is_supervised(data):
         return choice
+    unanswered = data.with_answers(None).with_parts(placements=None)
     return replace(
         choice,
         may_be_records=num_clusters is None and may_be_records(data),
-        by_features=choice_for(data.with_answers(None), num_clusters=num_clusters),
+        by_features=choice_for(unanswered, num_clusters=num_clusters),
     )

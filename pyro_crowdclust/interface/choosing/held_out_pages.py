@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,18 +47,21 @@ class PlacementSplit:
 
     @property
     def chance(self) -> float:
-        """Mean log-probability by the sizes of the groups among the page's other items."""
+        """Mean log-probability, whatever the items are."""
         return float(self.by_chance.mean())
 
     @property
     def by_chance(self) -> Float[np.ndarray, " placement"]:
-        """Log-probability of every held-out placement by these sizes, whatever the item is.
+        """Log-probability of every held-out placement, whatever the item is.
 
-        With n_g of the n other items of the page in group g of G, ``(n_g + 1) / (n + G)``.
+        With n_g of the n other items of the page in group g of G, ``(n_g + 1) / (n + G)``; or
+        ``1 / G`` of all, as of people who guess, if that is likelier.
         """
         held, counts = self.held_out, self._kept.group_sizes.double() + 1
         total = self._kept.page_sizes + held.num_groups
-        return (counts[held.page, held.group] / total[held.page]).log().numpy()
+        by_size = (counts[held.page, held.group] / total[held.page]).log()
+        even = -held.num_groups[held.page].double().log()
+        return max(by_size, even, key=lambda one: float(one.mean())).numpy()
 
     @property
     def ends(self) -> Int[Tensor, "2 placement"]:
@@ -82,7 +86,27 @@ class PlacementSplit:
         (``SortedPages``), and the mean of the worker's accuracy,
 
             p(g_i = g) = sum_s q(s) sum_k q(z_i = k) p(g | h_k, s) + q(careless) / (G + 1)
+
+        divided by ``1 - p(g_i = 0)``, as every group of a page has items.
         """
+        return self._log_probability(result, workers, lambda q: q[self.held_out.item])
+
+    def of_any_item(self, result: Fitted) -> Float[np.ndarray, " placement"]:
+        """The same with the mean of q(z) over all items, so without what is known of the item.
+
+        If placements have nothing to do with the items, the gain by a part
+        (``pooling.comparison.gain_by_a_part``) of ``log_probability`` over this one is 0 on
+        average, however a page is sorted.
+        """
+        number = len(self.held_out)
+        return self._log_probability(result, None, lambda q: q.mean(0).expand(number, -1))
+
+    def _log_probability(
+        self,
+        result: Fitted,
+        workers: WorkerSummary | None,
+        of_placed: Callable[[Tensor], Float[Tensor, "placement cluster"]],
+    ) -> Float[np.ndarray, " placement"]:
         kept, held = self._kept, self.held_out
         every = torch.arange(kept.num_pages), torch.arange(result.data.num_items)
         assignments = torch.from_numpy(np.array(result.probabilities))
@@ -93,13 +117,18 @@ class PlacementSplit:
         mean = torch.as_tensor(summary.rates["accuracy"].mean)[pages.worker]
         accuracy = torch.stack([mean, 1 - mean], -1).log()
         right, wrong = (score.exp() for score in placement_scores(accuracy, pages.num_groups))
-        # [placement, homed, cluster]: probability that the cluster is at home in this group.
-        homes = posterior.offered.movedim(3, 1)[held.page, held.group + 1]
-        at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)
-        of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
+        placed, states = of_placed(assignments).unsqueeze(1), posterior.states[held.page]
         anywhere = 1 / (held.num_groups[held.page].double() + 1).unsqueeze(1)
-        by_state = torch.cat([of_states, anywhere], 1)
-        return (posterior.states[held.page] * by_state).sum(1).log().numpy()
+
+        def probability(home: Int[Tensor, " placement"]) -> Float[Tensor, " placement"]:
+            # [placement, homed, cluster]: probability that the cluster is at home there.
+            homes = posterior.offered.movedim(3, 1)[held.page, home]
+            at_home = (homes * placed).sum(2)
+            of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
+            return (states * torch.cat([of_states, anywhere], 1)).sum(1)
+
+        empty = probability(torch.zeros_like(held.group))
+        return (probability(held.group + 1) / (1 - empty)).log().numpy()
 
 
 def placement_split(
@@ -132,7 +161,9 @@ def placement_parts(data: CrowdData, generator: torch.Generator) -> list[Placeme
     assert placements is not None  # as the caller has seen
     part = torch.randperm(data.num_items, generator=generator)[placements.item] % _PARTS
     return [
-        PlacementSplit(data.with_parts(placements=placements.at(part != one)), placements.at(one == part))
+        PlacementSplit(
+            data.with_parts(placements=placements.at(part != one)), placements.at(one == part)
+        )
         for one in range(_PARTS)
         if bool((part == one).any()) and bool((part != one).any())
     ]

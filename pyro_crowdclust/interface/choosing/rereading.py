@@ -31,7 +31,7 @@ _CERTAIN = 50.0
 # Rounds of messages, enough for answers to overrule features.
 _EXCHANGES = 30
 # Turns of owners and workers at fixed components.
-_JOINS = 3
+_JOINS = 2
 
 
 @dataclass(frozen=True)
@@ -181,26 +181,25 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
 
 
 @torch.no_grad()
-def with_components_joined(
-    result: Fitted, data: CrowdData, feature_weight: float = 1.0
-) -> Fitted:
+def with_components_joined(result: Fitted, data: CrowdData, feature_weight: float = 1.0) -> Fitted:
     """``with_answers_added``, and clusters own the components that the answers show to be one.
 
-    Components stay as they are, but items without answers move with their components.
+    Components stay as they are, but items without answers move with their components. Which are one
+    is learned at full weight of the features, like the components.
 
     Parameters
     ----------
     result, data, feature_weight
         As for ``with_answers_added``.
     """
-    read = with_answers_added(result, data, feature_weight)
+    read = with_answers_added(result, data)
     answered = answered_batch(data)
     assert answered is not None  # as there are answers
     batch = answered.to(None, torch.float64)
     for _ in range(_JOINS):
         move_owners(read.guide, batch)
         refit_workers(read.guide, read.model.annotators, batch)
-    return read
+    return read if feature_weight == 1 else with_answers_added(read, data, feature_weight)
 
 
 def _read_by(result: Fitted, **changes: Any) -> Fitted:

@@ -26,12 +26,16 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     partition_predicts_best,
 )
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
+from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_parts
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    with_answers_added,
+    with_components_joined,
+    with_feature_weight,
+)
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
@@ -50,6 +54,10 @@ from pyro_crowdclust.training.isolation import generator_of
 ALONE = (
     "clusters are learned from the features alone, and answers move only the items that they are "
     "about"
+)
+_JOINED = (
+    "clusters are learned from the features alone, and pages say which of these are one, which "
+    "predicts held-out placements clearly better than chance"
 )
 _BY_ANSWERS = (
     "nothing predicts held-out answers about other items clearly better than chance, but answers "
@@ -91,6 +99,8 @@ class Search:
         # The coordinates of each form, and the term that makes its ELBO comparable.
         self.coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
+        # What components that pages join are tested by.
+        self.parts: list[PlacementSplit] = []
         self.interrupted = self.found_records = False
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -110,7 +120,10 @@ class Search:
         """Try the candidates, with the answers and, if nothing predicts these, without them."""
         by_features = self.plan.by_features
         if by_features is not None and not self.splits:
-            trial, _ = self.without_answers(by_features)
+            trial, fitted = self.without_answers(by_features)
+            joined = self.joined_by_pages(trial, fitted)
+            if joined is not None:
+                return joined, f"there are too few placements to compare candidates by: {_JOINED}"
             return trial, f"there are too few answers to hold some out: {ALONE}"
         best, reason = self.best_with_answers()
         if self.plan.may_be_records:
@@ -131,6 +144,9 @@ class Search:
         )
         if by_answers is not None:
             return by_answers, _BY_ANSWERS
+        joined = self.joined_by_pages(trial, fitted)
+        if joined is not None:
+            return joined, f"no candidate clearly predicts held-out placements: {_JOINED}"
         if trial.clusters == 1:  # answers cannot make it worse
             return best, reason
         return trial, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
@@ -207,15 +223,16 @@ class Search:
     def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of a search without answers, whose components depend on the features alone.
 
-        Returns its fit, too, if there are held-out answers.
+        Returns its fit, too, if there are held-out answers, or placements.
         """
         fitted = None
         search = Search(plan, self.seed, not self.bar.disable)
         best, _ = search.best()
         self.interrupted = search.interrupted
         trial = replace(best, by_item=None, uses_answers=False)
-        if self.splits and not search.interrupted:
+        if not search.interrupted and (self.splits or self.data.placements is not None):
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
+        if fitted is not None and self.splits:
             trial = replace(trial, by_weight=self.scores_at_fixed_components(fitted))
         self.trials += [
             trial if one is best else replace(one, uses_answers=False) for one in search.trials
@@ -259,6 +276,57 @@ class Search:
             read = (with_answers_added(fitted, one.data, weight) for weight in weights)
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
+
+    def joined_by_pages(self, trial: Trial, fitted: Fitted | None) -> Trial | None:
+        """The winner without answers, with components that pages show to be one cluster joined.
+
+        That is a single hypothesis about the items, so that few placements can tell whether it is
+        better than chance: each is predicted once, from those of other items (at full weight of the
+        features).
+
+        Parameters
+        ----------
+        trial, fitted
+            The winner without answers, and its fit.
+
+        Returns
+        -------
+        None if there are no pages, if there is one component, or if it is not clearly better.
+        """
+        if self.data.placements is None or fitted is None or trial.clusters == 1:
+            return None
+        parts = placement_parts(self.data, generator_of(self.seed))
+        fits = [with_components_joined(fitted, one.data) for one in parts]
+        of_items, of_any = (
+            np.concatenate([ask(one, fit) for one, fit in zip(parts, fits, strict=True)])
+            for ask in (PlacementSplit.log_probability, PlacementSplit.of_any_item)
+        )
+        if not is_clear(gain_by_a_part(of_items, of_any), ends_of(parts), 1):
+            return None
+        at_less = [
+            np.concatenate(
+                [
+                    one.log_probability(with_answers_added(fit, one.data, weight))
+                    for one, fit in zip(parts, fits, strict=True)
+                ]
+            )
+            for weight in WEIGHTS[1:]
+        ]
+        scores = np.stack([of_items, *at_less])
+        joined = replace(trial, by_weight=scores, joins=True)
+        self.trials[self.trials.index(trial)] = joined
+        self.parts = parts
+        return joined
+
+    def chance_of(self, best: Trial) -> float | None:
+        """Mean log-probability by chance of all that a trial was scored by; None if of nothing."""
+        splits = self.parts if best.joins else self.splits
+        if not splits:
+            return None
+        sizes = [len(one.block) for one in splits]
+        used = int(np.searchsorted(np.cumsum(sizes), len(best.answers))) + 1
+        chances = [one.chance for one in splits[:used]]
+        return float(np.average(chances, weights=sizes[:used]))
 
     def first_trials(self) -> list[Trial]:
         """Every form with ``first_size`` components; heavy tails only for the best kind without."""
