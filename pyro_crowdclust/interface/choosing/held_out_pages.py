@@ -19,6 +19,8 @@ from pyro_crowdclust.minibatches import BatchPages
 
 # Number of parts of the items in ``placement_parts``.
 _PARTS = 4
+# Fewer placements are not enough to score a fit by.
+_MIN_PLACEMENTS = 20
 
 
 @dataclass(frozen=True)
@@ -149,21 +151,25 @@ def placement_split(
     chosen = torch.rand(data.num_items, generator=generator) < of_items
     out = chosen[placements.item]
     out |= torch.rand(len(placements), generator=generator) < single
-    if has_fewer(20, out, ~out):
+    if has_fewer(_MIN_PLACEMENTS, out, ~out):
         return None
     kept, held = (placements.at(part) for part in (~out, out))
     return PlacementSplit(data.with_parts(placements=kept), held)
 
 
 def placement_parts(data: CrowdData, generator: torch.Generator) -> list[PlacementSplit]:
-    """Splits that hold out all placements of a quarter of the items each, every item once."""
+    """Splits that hold out all placements of a quarter of the items each, every item once.
+
+    None of fewer than 20 placements, and none without others that stay.
+    """
     placements = data.placements
     assert placements is not None  # as the caller has seen
+    if len(placements) < _MIN_PLACEMENTS:
+        return []
     part = torch.randperm(data.num_items, generator=generator)[placements.item] % _PARTS
+    held_out = [part == one for one in range(_PARTS)]
     return [
-        PlacementSplit(
-            data.with_parts(placements=placements.at(part != one)), placements.at(one == part)
-        )
-        for one in range(_PARTS)
-        if bool((part == one).any()) and bool((part != one).any())
+        PlacementSplit(data.with_parts(placements=placements.at(~out)), placements.at(out))
+        for out in held_out
+        if not has_fewer(1, out, ~out)
     ]

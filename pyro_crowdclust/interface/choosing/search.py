@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -99,7 +99,7 @@ class Search:
         # The coordinates of each form, and the term that makes its ELBO comparable.
         self.coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
-        # What components that pages join are tested by.
+        # What decides at components of the features alone, if it is not the splits.
         self.parts: list[PlacementSplit] = []
         self.interrupted = self.found_records = False
         self.bar = tqdm(disable=not progress, unit="candidate")
@@ -121,10 +121,10 @@ class Search:
         by_features = self.plan.by_features
         if by_features is not None and not self.splits:
             trial, fitted = self.without_answers(by_features)
-            joined = self.joined_by_pages(trial, fitted)
-            if joined is not None:
-                return joined, f"there are too few placements to compare candidates by: {_JOINED}"
-            return trial, f"there are too few answers to hold some out: {ALONE}"
+            trial = self.joined_by_pages(trial, fitted)
+            few = "there are too few answers to hold some out"
+            few += " for every candidate" if self.parts else ""
+            return trial, f"{few}: {_JOINED if trial.joins else ALONE}"
         best, reason = self.best_with_answers()
         if self.plan.may_be_records:
             fit_best = partial(self.complete_fit_of, best)
@@ -144,11 +144,11 @@ class Search:
         )
         if by_answers is not None:
             return by_answers, _BY_ANSWERS
-        joined = self.joined_by_pages(trial, fitted)
-        if joined is not None:
-            return joined, f"no candidate clearly predicts held-out placements: {_JOINED}"
         if trial.clusters == 1:  # answers cannot make it worse
             return best, reason
+        trial = self.joined_by_pages(trial, fitted)
+        if trial.joins:
+            return trial, f"no candidate predicts held-out placements clearly: {_JOINED}"
         return trial, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
 
     def best_with_answers(self) -> tuple[Trial, str]:
@@ -233,7 +233,9 @@ class Search:
         if not search.interrupted and (self.splits or self.data.placements is not None):
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
         if fitted is not None and self.splits:
-            trial = replace(trial, by_weight=self.scores_at_fixed_components(fitted))
+            fits = [fitted] * len(self.splits)
+            by_weight = self.scores_at_fixed_components(fits, self.splits)
+            trial = replace(trial, by_weight=by_weight)
         self.trials += [
             trial if one is best else replace(one, uses_answers=False) for one in search.trials
         ]
@@ -263,7 +265,9 @@ class Search:
         number = clusters_supported_by_answers(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
-    def scores_at_fixed_components(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
+    def scores_at_fixed_components(
+        self, fits: Sequence[Fitted], splits: Sequence[HeldOut]
+    ) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of held-out answers if answers do not change the components.
 
         If all answers are the same, rates of workers explain them, whatever the items are, and they
@@ -272,12 +276,12 @@ class Search:
         said = self.data.answers
         weights = WEIGHTS[:1] if said is not None and len(said.label.unique()) == 1 else WEIGHTS
         of_splits = []
-        for one in self.splits:
-            read = (with_answers_added(fitted, one.data, weight) for weight in weights)
+        for fitted, one in zip(fits, splits, strict=True):
+            read = [with_answers_added(fitted, one.data, weight) for weight in weights]
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
 
-    def joined_by_pages(self, trial: Trial, fitted: Fitted | None) -> Trial | None:
+    def joined_by_pages(self, trial: Trial, fitted: Fitted | None) -> Trial:
         """The winner without answers, with components that pages show to be one cluster joined.
 
         That is a single hypothesis about the items, so that few placements can tell whether it is
@@ -291,36 +295,33 @@ class Search:
 
         Returns
         -------
-        None if there are no pages, if there is one component, or if it is not clearly better.
+        The trial as it is if there are hardly any placements, or one cluster. If joined components
+        are not clearly better than chance, the placements decide how much the features count,
+        unless others were held out for that.
         """
         if self.data.placements is None or fitted is None or trial.clusters == 1:
-            return None
+            return trial
         parts = placement_parts(self.data, generator_of(self.seed))
+        if not parts:
+            return trial
         fits = [with_components_joined(fitted, one.data) for one in parts]
         of_items, of_any = (
             np.concatenate([ask(one, fit) for one, fit in zip(parts, fits, strict=True)])
             for ask in (PlacementSplit.log_probability, PlacementSplit.of_any_item)
         )
-        if not is_clear(gain_by_a_part(of_items, of_any), ends_of(parts), 1):
-            return None
-        at_less = [
-            np.concatenate(
-                [
-                    one.log_probability(with_answers_added(fit, one.data, weight))
-                    for one, fit in zip(parts, fits, strict=True)
-                ]
-            )
-            for weight in WEIGHTS[1:]
-        ]
-        scores = np.stack([of_items, *at_less])
-        joined = replace(trial, by_weight=scores, joins=True)
-        self.trials[self.trials.index(trial)] = joined
+        joins = is_clear(gain_by_a_part(of_items, of_any), ends_of(parts), 1)
+        if not joins and self.splits:
+            return trial
+        fits = fits if joins else [fitted] * len(parts)
+        by_weight = self.scores_at_fixed_components(fits, parts)
+        found = replace(trial, by_weight=by_weight, joins=joins)
+        self.trials[self.trials.index(trial)] = found
         self.parts = parts
-        return joined
+        return found
 
     def chance_of(self, best: Trial) -> float | None:
         """Mean log-probability by chance of all that a trial was scored by; None if of nothing."""
-        splits = self.parts if best.joins else self.splits
+        splits = self.parts or self.splits
         if not splits:
             return None
         sizes = [len(one.block) for one in splits]
