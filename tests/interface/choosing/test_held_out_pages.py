@@ -125,6 +125,7 @@ def test_an_item_of_which_nothing_is_known_is_predicted_by_the_page():
         assert np.ptp(of_any[(place == same).all(1).numpy()]) < 1e-12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("accuracy", "joins"), [(0.95, True), (1 / 3, False)])
 def test_few_pages_say_which_components_are_one_if_that_predicts_them(accuracy, joins):
     """Three pages about three kinds of two clouds each, or of somebody who guesses."""
