@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling, PagePosterior
 from pyro_crowdclust.annotators.page_sites import PageSites
+from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Beta, Dirichlet
@@ -100,6 +101,39 @@ class SortedPages(nn.Module):
     ) -> PagePosterior:
         """q of the states and homes of some pages, given q(z) of their items."""
         return PageCoupling(self.log_overlap, rates, pages, len(assignments)).posterior(assignments)
+
+    @torch.no_grad()
+    def expected_counts(
+        self,
+        rates: dict[str, Float[Tensor, "worker size"]],
+        assignments: Float[Tensor, "item cluster"],
+        pages: BatchPages,
+    ) -> dict[str, Float[Tensor, "worker size"]]:
+        """What the pages add to the natural parameters of the workers' sites, given q(z).
+
+        With ``R_ps`` the expected placements at home among the n_p of page p in state s, and e_ps
+        the share of these that lie there by chance (0 on a sorted page),
+
+            right_m = sum_{p of m} sum_s q(s_p = s) R_ps (1 - e_ps)
+            misplaced_m = sum_{p of m} sum_s q(s_p = s) n_p - right_m
+            habits_m = sum_{p of m} q(s_p)
+
+        over the states with homes, where ``e = p(slip into the home) / p(at home)``.
+        """
+        found = self.posterior(rates, assignments, pages)
+        placed = pages.counts(assignments)
+        at_home = (found.homes[..., 1:] * placed.unsqueeze(1)).sum((-2, -1))
+        attentive = found.states[:, : at_home.shape[1]]
+        home, other = placement_scores(rates["accuracy"][pages.worker], pages.num_groups)
+        # Only on a lumped page an item can slip into the group that is its cluster's home.
+        by_chance = (other - home).exp() * (home.new_tensor(self.log_overlap) == 0)
+        right = (attentive * at_home * (1 - by_chance)).sum(1)
+        number = attentive.sum(1) * placed.sum((1, 2))
+        of_pages = {"accuracy": torch.stack([right, number - right], 1), "habits": found.states}
+        return {
+            name: one.new_zeros(self.num_workers, one.shape[1]).index_add(0, pages.worker, one)
+            for name, one in of_pages.items()
+        }
 
 
 def pair_rates(

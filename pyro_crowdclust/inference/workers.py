@@ -13,9 +13,12 @@ from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.pages import BatchPages
 
 # Number of alternating rounds of items and workers.
 _ROUNDS = 20
+# The same for pages, which take longer and settle sooner.
+_ROUNDS_OF_PAGES = 6
 
 
 @torch.no_grad()
@@ -28,16 +31,20 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
         alpha_m ~ Beta(a + sum s_ij L_ij, b + sum s_ij (1 - L_ij))
 
     over the worker's answers, and the specificity likewise with ``1 - s_ij`` and ``1 - L_ij``.
+    Workers who sort pages begin at their prior, and have ``SortedPages.expected_counts``.
 
     Parameters
     ----------
     guide
         The guide of the mixture or regression; its posteriors of the workers change.
     annotators
-        The model of the workers, with two coins or grades.
+        The model of the workers, with two coins, grades or sorted pages.
     batch
         All answers, in double precision.
     """
+    if batch.pages is not None:
+        _refit_sorters(guide, annotators, batch, batch.pages)
+        return
     label = batch.label
     assert label is not None  # there are answers
     together = owned_together(guide)
@@ -47,6 +54,21 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
         same = same_cluster(guide.infer(batch).assignments, together, batch)
         counts = expected_counts(annotators, same, batch.worker, label.double())
         for name, prior in annotators.priors().items():
+            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
+
+
+def _refit_sorters(guide: Any, annotators: Any, batch: Batch, pages: BatchPages) -> None:
+    """``refit_workers`` for workers who sort pages."""
+    own = "owners" in guide.posteriors
+    owners = guide.posteriors["owners"].mean().double() if own else None
+    priors = annotators.priors()
+    for name, prior in priors.items():
+        guide.posteriors[name].set_natural_parameters(prior.natural_parameters)
+    for _ in range(_ROUNDS_OF_PAGES):
+        z = guide.infer(batch).assignments.double()
+        clusters = z if owners is None else z @ owners
+        counts = annotators.expected_counts(guide.rate_statistics(), clusters, pages)
+        for name, prior in priors.items():
             guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
 
 

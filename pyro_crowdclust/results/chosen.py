@@ -31,7 +31,8 @@ class Chosen:
         - ``feature_weight``: how much features count relative to answers, from 0 to 1;
         - ``clusters`` in use; ``seconds``; ``uses_answers``, whether its fit uses the answers
           (candidates without them are tried if answers do not help to predict answers about other
-          items); ``chosen``, whether it was chosen.
+          items; sorted pages may still say which components are one cluster); ``chosen``, whether
+          it was chosen.
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
         ``seconds``, ``chosen``. For ``classify``: ``features``, ``kind``, ``components`` (one per
@@ -41,9 +42,9 @@ class Chosen:
     chance
         ``held_out`` of a prediction that ignores the clusters. For answers: the shares of the
         worker's answers, shrunk to those of all workers; without features the shares of all workers
-        only. For placements: the sizes of the groups on the page. For known labels and links: the
-        shares of the classes, or of must-links. For ``classify``: the score of the labels alone.
-        None if nothing was held out.
+        only. For placements: the sizes of the groups on the page, or guesses. For known labels and
+        links: the shares of the classes, or of must-links. For ``classify``: the score of the
+        labels alone. None if nothing was held out.
     is_clear
         Without features: whether the clusters predict held-out answers better than ``chance``.
     """

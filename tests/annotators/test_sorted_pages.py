@@ -311,6 +311,13 @@ def test_a_natural_step_counts_placements_and_pages():
     pages = result.guide.posteriors["habits"].natural_parameters.detach()
     pages = pages - model.annotators.habits.natural_parameters
     np.testing.assert_allclose(pages.sum(-1), 3, rtol=1e-9)
+    # So do the counts of the fit's own assignments.
+    batch = full_batch(data)
+    expected = model.annotators.expected_counts(
+        result.guide.rate_statistics(), result.guide.infer(batch).assignments, batch.pages
+    )
+    torch.testing.assert_close(expected["accuracy"], counts, rtol=0.01, atol=0.01)
+    torch.testing.assert_close(expected["habits"], pages, rtol=0.01, atol=0.01)
 
 
 def mixture(data, clusters, **options):

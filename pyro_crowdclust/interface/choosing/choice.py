@@ -47,6 +47,7 @@ from pyro_crowdclust.interface.choosing.rereading import (
     grouped,
     updated_at_full_weight,
     with_answers_added,
+    with_components_joined,
     with_feature_weight,
 )
 from pyro_crowdclust.interface.choosing.search import Search
@@ -111,11 +112,10 @@ class Choice(Plan):
         best, reason = search.best()
         if search.num_near_copies:
             reason += f"; {search.num_near_copies} near-copies of items were left out"
-        chance = search.splits[0].chance if search.splits else None
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += about_left_out(recipe.model, self.data)
         reason += about_deviating(recipe.model, self.data)
-        return best, recipe, Chosen(table_of(search.trials, best), reason, chance)
+        return best, recipe, Chosen(table_of(search.trials, best), reason, search.chance_of(best))
 
     @warnings_once()
     def fit(
@@ -192,7 +192,8 @@ class Choice(Plan):
         """A fit of the features alone with the answers added, and how it was chosen."""
         reading = None if search.unseen is None else search.unseen.nearest(fitted)
         if reading is None:
-            return with_answers_added(fitted, self.data, best.feature_weight), chosen
+            add = with_components_joined if best.joins else with_answers_added
+            return add(fitted, self.data, best.feature_weight), chosen
         read = with_answers_added(grouped(fitted, reading.group), self.data, reading.weight)
         # The weight is small because answers are few, and updates have more.
         read = updated_at_full_weight(read)
@@ -392,10 +393,11 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     max_groups = max(MAX_CLUSTERS, num_clusters or 0)
     choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
-    if data.answers is None or is_supervised(data):
+    if not data.has_answers or is_supervised(data):
         return choice
+    unanswered = data.with_answers(None).with_parts(placements=None)
     return replace(
         choice,
         may_be_records=num_clusters is None and may_be_records(data),
-        by_features=choice_for(data.with_answers(None), num_clusters=num_clusters),
+        by_features=choice_for(unanswered, num_clusters=num_clusters),
     )

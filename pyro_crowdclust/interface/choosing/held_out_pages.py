@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,11 @@ from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
 from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
 from pyro_crowdclust.minibatches import BatchPages
+
+# Number of parts of the items in ``placement_parts``.
+_PARTS = 4
+# Fewer placements are not enough to score a fit by.
+_MIN_PLACEMENTS = 20
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,29 @@ class PlacementSplit:
 
     @property
     def chance(self) -> float:
-        """Mean log-probability by the sizes of the groups among the page's other items."""
+        """Mean log-probability, whatever the items are."""
+        return float(self.by_chance.mean())
+
+    @property
+    def by_chance(self) -> Float[np.ndarray, " placement"]:
+        """Log-probability of every held-out placement, whatever the item is.
+
+        With n_g of the n other items of the page in group g of G, ``(n_g + 1) / (n + G)``; or
+        ``1 / G`` of all, as of people who guess, if that is likelier.
+        """
         held, counts = self.held_out, self._kept.group_sizes.double() + 1
         total = self._kept.page_sizes + held.num_groups
-        return float((counts[held.page, held.group] / total[held.page]).log().mean())
+        by_size = (counts[held.page, held.group] / total[held.page]).log()
+        even = -held.num_groups[held.page].double().log()
+        return max(by_size, even, key=lambda one: float(one.mean())).numpy()
+
+    @property
+    def ends(self) -> Int[Tensor, "2 placement"]:
+        """The item and the page of every held-out placement, in one numbering.
+
+        Placements of an item, and those on a page, are dependent, like answers that share an item.
+        """
+        return torch.stack([self.held_out.item, self.data.num_items + self.held_out.page])
 
     @property
     def _kept(self) -> Placements:
@@ -63,7 +88,27 @@ class PlacementSplit:
         (``SortedPages``), and the mean of the worker's accuracy,
 
             p(g_i = g) = sum_s q(s) sum_k q(z_i = k) p(g | h_k, s) + q(careless) / (G + 1)
+
+        divided by ``1 - p(g_i = 0)``, as every group of a page has items.
         """
+        return self._log_probability(result, workers, lambda q: q[self.held_out.item])
+
+    def of_any_item(self, result: Fitted) -> Float[np.ndarray, " placement"]:
+        """The same with the mean of q(z) over all items, so without what is known of the item.
+
+        If placements have nothing to do with the items, the gain by a part
+        (``pooling.comparison.gain_by_a_part``) of ``log_probability`` over this one is 0 on
+        average, however a page is sorted.
+        """
+        number = len(self.held_out)
+        return self._log_probability(result, None, lambda q: q.mean(0).expand(number, -1))
+
+    def _log_probability(
+        self,
+        result: Fitted,
+        workers: WorkerSummary | None,
+        of_placed: Callable[[Tensor], Float[Tensor, "placement cluster"]],
+    ) -> Float[np.ndarray, " placement"]:
         kept, held = self._kept, self.held_out
         every = torch.arange(kept.num_pages), torch.arange(result.data.num_items)
         assignments = torch.from_numpy(np.array(result.probabilities))
@@ -74,13 +119,18 @@ class PlacementSplit:
         mean = torch.as_tensor(summary.rates["accuracy"].mean)[pages.worker]
         accuracy = torch.stack([mean, 1 - mean], -1).log()
         right, wrong = (score.exp() for score in placement_scores(accuracy, pages.num_groups))
-        # [placement, homed, cluster]: probability that the cluster is at home in this group.
-        homes = posterior.offered.movedim(3, 1)[held.page, held.group + 1]
-        at_home = (homes * assignments[held.item].unsqueeze(1)).sum(2)
-        of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
+        placed, states = of_placed(assignments).unsqueeze(1), posterior.states[held.page]
         anywhere = 1 / (held.num_groups[held.page].double() + 1).unsqueeze(1)
-        by_state = torch.cat([of_states, anywhere], 1)
-        return (posterior.states[held.page] * by_state).sum(1).log().numpy()
+
+        def probability(home: Int[Tensor, " placement"]) -> Float[Tensor, " placement"]:
+            # [placement, homed, cluster]: probability that the cluster is at home there.
+            homes = posterior.offered.movedim(3, 1)[held.page, home]
+            at_home = (homes * placed).sum(2)
+            of_states = wrong[held.page] + at_home * (right - wrong)[held.page]
+            return (states * torch.cat([of_states, anywhere], 1)).sum(1)
+
+        empty = probability(torch.zeros_like(held.group))
+        return (probability(held.group + 1) / (1 - empty)).log().numpy()
 
 
 def placement_split(
@@ -101,7 +151,25 @@ def placement_split(
     chosen = torch.rand(data.num_items, generator=generator) < of_items
     out = chosen[placements.item]
     out |= torch.rand(len(placements), generator=generator) < single
-    if has_fewer(20, out, ~out):
+    if has_fewer(_MIN_PLACEMENTS, out, ~out):
         return None
     kept, held = (placements.at(part) for part in (~out, out))
     return PlacementSplit(data.with_parts(placements=kept), held)
+
+
+def placement_parts(data: CrowdData, generator: torch.Generator) -> list[PlacementSplit]:
+    """Splits that hold out all placements of a quarter of the items each, every item once.
+
+    None of fewer than 20 placements, and none without others that stay.
+    """
+    placements = data.placements
+    assert placements is not None  # as the caller has seen
+    if len(placements) < _MIN_PLACEMENTS:
+        return []
+    part = torch.randperm(data.num_items, generator=generator)[placements.item] % _PARTS
+    held_out = [part == one for one in range(_PARTS)]
+    return [
+        PlacementSplit(data.with_parts(placements=placements.at(~out)), placements.at(out))
+        for out in held_out
+        if not has_fewer(1, out, ~out)
+    ]

@@ -11,12 +11,13 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import annotators_for
+from pyro_crowdclust.annotators import SortedPages, annotators_for
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
+from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.workers import refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
@@ -29,6 +30,8 @@ from pyro_crowdclust.results import read_at
 _CERTAIN = 50.0
 # Rounds of messages, enough for answers to overrule features.
 _EXCHANGES = 30
+# Turns of owners and workers at fixed components.
+_JOINS = 2
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,8 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
     """
     answered = answered_batch(data)
     assert answered is not None  # as there are answers
-    annotators = annotators_for(data)
+    sorts = data.placements is not None
+    annotators = SortedPages(data.num_workers) if sorts else annotators_for(data)
     number = result.model.num_clusters
     if result.model.ownership is None and number > 1:
         result = _owning(result, torch.arange(number))
@@ -183,6 +187,28 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
     if isinstance(training, TrainingOptions):
         training = replace(training, callbacks=[LearnedPrior(), *moves])
     return replace(read, data=data, train_on=reweighted(training, feature_weight))
+
+
+@torch.no_grad()
+def with_components_joined(result: Fitted, data: CrowdData, feature_weight: float = 1.0) -> Fitted:
+    """``with_answers_added``, and clusters own the components that the answers show to be one.
+
+    Components stay as they are, but items without answers move with their components. Which are one
+    is learned at full weight of the features, like the components.
+
+    Parameters
+    ----------
+    result, data, feature_weight
+        As for ``with_answers_added``.
+    """
+    read = with_answers_added(result, data)
+    answered = answered_batch(data)
+    assert answered is not None  # as there are answers
+    batch = answered.to(None, torch.float64)
+    for _ in range(_JOINS):
+        move_owners(read.guide, batch)
+        refit_workers(read.guide, read.model.annotators, batch)
+    return read if feature_weight == 1 else with_answers_added(read, data, feature_weight)
 
 
 def _read_by(result: Fitted, **changes: Any) -> Fitted:

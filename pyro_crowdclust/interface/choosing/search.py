@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -26,11 +26,16 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     partition_predicts_best,
 )
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_parts
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    with_answers_added,
+    with_components_joined,
+    with_feature_weight,
+)
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
@@ -50,6 +55,10 @@ from pyro_crowdclust.training.isolation import generator_of
 ALONE = (
     "clusters are learned from the features alone, and answers move only the items that they are "
     "about"
+)
+_JOINED = (
+    "clusters are learned from the features alone, and pages say which of these are one, which "
+    "predicts held-out placements clearly better than chance"
 )
 _BY_ANSWERS = (
     "nothing predicts held-out answers about other items clearly better than chance, but answers "
@@ -91,6 +100,8 @@ class Search:
         # The coordinates of each form, and the term that makes its ELBO comparable.
         self.coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
         self.draws = Draws(max(plan.sizes), seed)
+        # What decides at components of the features alone, if it is not the splits.
+        self.parts: list[PlacementSplit] = []
         self.interrupted = self.found_records = False
         # The fits of the trials, to the first split or to all data.
         self.fits: list[Fitted] = []
@@ -114,8 +125,11 @@ class Search:
         """Try the candidates, with the answers and, if nothing predicts these, without them."""
         by_features = self.plan.by_features
         if by_features is not None and not self.splits:
-            trial, _ = self.without_answers(by_features)
-            return trial, f"there are too few answers to hold some out: {ALONE}"
+            trial, fitted = self.without_answers(by_features)
+            trial = self.joined_by_pages(trial, fitted)
+            few = "there are too few answers to hold some out"
+            few += " for every candidate" if self.parts else ""
+            return trial, f"{few}: {_JOINED if trial.joins else ALONE}"
         best, reason = self.best_with_answers()
         if self.plan.may_be_records:
             fit_best = partial(self.complete_fit_of, best)
@@ -137,6 +151,9 @@ class Search:
             return by_answers, _BY_ANSWERS
         if trial.clusters == 1:  # answers cannot make it worse
             return best, reason
+        trial = self.joined_by_pages(trial, fitted)
+        if trial.joins:
+            return trial, f"no candidate predicts held-out placements clearly: {_JOINED}"
         return trial, f"nothing predicts held-out answers clearly better than chance: {ALONE}"
 
     def best_with_answers(self) -> tuple[Trial, str]:
@@ -180,7 +197,10 @@ class Search:
         The trial of clusters from answers alone; None to keep the best.
         """
         number = len(best.answers)
-        of_others = np.concatenate([one.of_others for one in self.pair_splits()])[:number]
+        splits = [one for one in self.splits if isinstance(one, Split)]
+        if not splits:  # partitions are not drawn beside pages
+            return None
+        of_others = np.concatenate([one.of_others for one in splits])[:number]
         if of_others.all():
             return None
         if of_others.sum() < _MIN_OTHERS:
@@ -197,19 +217,18 @@ class Search:
     def by_chance(
         self, number: int
     ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]:
-        """Log-probabilities by chance of the first held-out answers, and their two items."""
-        splits = self.pair_splits()
+        """Log-probabilities by chance of the first held-out answers, and their two ends.
+
+        These are the items of a pair, or the item and the page of a placement.
+        """
+        splits = [one for one in self.splits if isinstance(one, Split | PlacementSplit)]
         chance = np.concatenate([one.by_chance for one in splits])
         return chance[:number], ends_of(splits)[:, :number]
-
-    def pair_splits(self) -> list[Split]:
-        """The splits in which answers about pairs are held out."""
-        return [one for one in self.splits if isinstance(one, Split)]
 
     def without_answers(self, plan: Plan) -> tuple[Trial, Fitted | None]:
         """The winner of a search without answers, whose components depend on the features alone.
 
-        Returns its fit, too, if there are held-out answers.
+        Returns its fit, too, if there are held-out answers, or placements.
         """
         fitted = None
         search = Search(plan, self.seed, not self.bar.disable)
@@ -220,9 +239,12 @@ class Search:
             if self.unseen is not None:
                 best = search.trials[self.unseen.better_than(search.trials.index(best))]
         trial = replace(best, by_item=None, uses_answers=False)
-        if self.splits and not search.interrupted:
+        if not search.interrupted and (self.splits or self.data.placements is not None):
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
-            trial = replace(trial, by_weight=self.scores_at_fixed_components(fitted))
+        if fitted is not None and self.splits:
+            fits = [fitted] * len(self.splits)
+            by_weight = self.scores_at_fixed_components(fits, self.splits)
+            trial = replace(trial, by_weight=by_weight)
         self.trials += [
             trial if one is best else replace(one, uses_answers=False) for one in search.trials
         ]
@@ -252,7 +274,9 @@ class Search:
         number = clusters_supported_by_answers(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
-    def scores_at_fixed_components(self, fitted: Fitted) -> Float[np.ndarray, "weight answer"]:
+    def scores_at_fixed_components(
+        self, fits: Sequence[Fitted], splits: Sequence[HeldOut]
+    ) -> Float[np.ndarray, "weight answer"]:
         """Log-probability of held-out answers if answers do not change the components.
 
         If all answers are the same, rates of workers explain them, whatever the items are, and they
@@ -261,10 +285,58 @@ class Search:
         said = self.data.answers
         weights = WEIGHTS[:1] if said is not None and len(said.label.unique()) == 1 else WEIGHTS
         of_splits = []
-        for one in self.splits:
-            read = (with_answers_added(fitted, one.data, weight) for weight in weights)
+        for fitted, one in zip(fits, splits, strict=True):
+            read = [with_answers_added(fitted, one.data, weight) for weight in weights]
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
+
+    def joined_by_pages(self, trial: Trial, fitted: Fitted | None) -> Trial:
+        """The winner without answers, with components that pages show to be one cluster joined.
+
+        That is a single hypothesis about the items, so that few placements can tell whether it is
+        better than chance: each is predicted once, from those of other items (at full weight of the
+        features).
+
+        Parameters
+        ----------
+        trial, fitted
+            The winner without answers, and its fit.
+
+        Returns
+        -------
+        The trial as it is if there are hardly any placements, or one cluster. If joined components
+        are not clearly better than chance, the placements decide how much the features count,
+        unless others were held out for that.
+        """
+        if self.data.placements is None or fitted is None or trial.clusters == 1:
+            return trial
+        parts = placement_parts(self.data, generator_of(self.seed))
+        if not parts:
+            return trial
+        fits = [with_components_joined(fitted, one.data) for one in parts]
+        of_items, of_any = (
+            np.concatenate([ask(one, fit) for one, fit in zip(parts, fits, strict=True)])
+            for ask in (PlacementSplit.log_probability, PlacementSplit.of_any_item)
+        )
+        joins = is_clear(gain_by_a_part(of_items, of_any), ends_of(parts), 1)
+        if not joins and self.splits:
+            return trial
+        fits = fits if joins else [fitted] * len(parts)
+        by_weight = self.scores_at_fixed_components(fits, parts)
+        found = replace(trial, by_weight=by_weight, joins=joins)
+        self.trials[self.trials.index(trial)] = found
+        self.parts = parts
+        return found
+
+    def chance_of(self, best: Trial) -> float | None:
+        """Mean log-probability by chance of all that a trial was scored by; None if of nothing."""
+        splits = self.parts or self.splits
+        if not splits:
+            return None
+        sizes = [len(one.block) for one in splits]
+        used = int(np.searchsorted(np.cumsum(sizes), len(best.answers))) + 1
+        chances = [one.chance for one in splits[:used]]
+        return float(np.average(chances, weights=sizes[:used]))
 
     def first_trials(self) -> list[Trial]:
         """Every form with ``first_size`` components; heavy tails only for the best kind without."""

@@ -41,6 +41,9 @@ class Trial:
         None if there is any supervision.
     uses_answers
         Whether it was fitted to the answers, too, if there are any, and not to the features alone.
+    joins
+        Whether sorted pages say which components are one cluster, though these were fitted to the
+        features alone.
     """
 
     form: Form
@@ -51,6 +54,7 @@ class Trial:
     seconds: float
     by_item: np.ndarray | None = None
     uses_answers: bool = True
+    joins: bool = False
 
     @property
     def feature_weight(self) -> float:
@@ -87,7 +91,7 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
             "feature_weight": [trial.feature_weight for trial in trials],
             "clusters": [trial.clusters for trial in trials],
             "seconds": [trial.seconds for trial in trials],
-            "uses_answers": [trial.uses_answers for trial in trials],
+            "uses_answers": [trial.uses_answers or trial.joins for trial in trials],
             "chosen": [trial is best for trial in trials],
         }
     )

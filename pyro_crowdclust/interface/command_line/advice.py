@@ -141,7 +141,7 @@ def _about_answers(result: Fitted) -> list[str]:
             )
         return [
             "there are too few answers to see whether they predict answers about other items"
-            f"{alone}; ask about more pairs, or pass those that are certain as must_link and "
+            f"{alone}; {_ask_more(result)}, or pass pairs that are certain as must_link and "
             "cannot_link"
         ]
     if alone and (word := _only_word(result)):
@@ -172,7 +172,7 @@ def _about_answers(result: Fitted) -> list[str]:
             why = "; these clusters do not explain the answers, so the crowd sees something else"
         return [
             "answers about items that were not asked about before are not predicted clearly better "
-            f"than by chance{alone}{why}; ask about more pairs, or add features that show what the "
+            f"than by chance{alone}{why}; {_ask_more(result)}, or add features that show what the "
             "crowd sees"
         ]
     if guesses:
@@ -240,6 +240,10 @@ def _check_order(result: Fitted) -> str:
     return f"check that {right}, and not the other way round"
 
 
+def _ask_more(result: Fitted) -> str:
+    return "ask about more pairs" if result.data.placements is None else "have more pages sorted"
+
+
 def _answers_are_used(result: Fitted) -> bool:
     """Whether the clusters were learned from the answers, too, as the choice has decided."""
     return result.chosen is None or result.chosen.uses_answers
@@ -250,7 +254,7 @@ def _are_few(result: Fitted) -> bool:
     chosen, data = result.chosen, result.data
     if chosen is None or "uses_answers" not in chosen.table or chosen.chance is not None:
         return False
-    return data.answers is not None and data.known is None and data.links is None
+    return data.has_answers and data.known is None and data.links is None
 
 
 def _only_word(result: Fitted) -> str | None:

@@ -10,8 +10,9 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing.choice import choice_for
-from pyro_crowdclust.interface.choosing.held_out_pages import placement_split
+from pyro_crowdclust.interface.choosing.held_out_pages import placement_parts, placement_split
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -66,13 +67,13 @@ def test_too_few_placements_are_not_split():
 
 
 def test_probabilities_of_the_groups_of_a_page_add_up():
-    """With the group that stayed empty, -1."""
+    """Without the group that stayed empty, as all groups of a page have items."""
     one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
     result = mixture(one.data)
     total = torch.zeros(len(one.held_out), dtype=torch.float64)
     most = int(one.held_out.num_groups.max())
     num_groups = one.held_out.num_groups[one.held_out.page]
-    for group in range(-1, most):
+    for group in range(most):
         there = one.held_out.group.clone().fill_(group).minimum(num_groups - 1)
         moved = type(one)(
             one.data,
@@ -99,7 +100,55 @@ def test_who_knows_the_clusters_predicts_placements():
         there = kept.group[kept.page == page]
         number = int(held.num_groups[page])
         by_hand.append(np.log((int((there == group).sum()) + 1) / (len(there) + number)))
-    assert one.chance == pytest.approx(np.mean(by_hand))
+    even = -one.held_out.num_groups[one.held_out.page].double().log().mean()
+    assert one.chance == pytest.approx(max(np.mean(by_hand), float(even)))
+
+
+def test_every_placement_is_in_one_part_with_all_of_its_item():
+    data = crowd(60)
+    parts = placement_parts(data, torch.Generator().manual_seed(0))
+    items = [set(one.held_out.item.tolist()) for one in parts]
+    assert sum(map(len, items)) == len(set().union(*items)) == len(data.placements.item.unique())
+    assert sum(len(one.held_out) for one in parts) == len(data.placements)
+    assert not any(
+        set(one.data.placements.item.tolist()) & own for one, own in zip(parts, items, strict=True)
+    )
+
+
+def test_an_item_of_which_nothing_is_known_is_predicted_by_the_page():
+    one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
+    result = mixture(one.data)
+    of_any, found = one.of_any_item(result), one.log_probability(result)
+    assert found.mean() > of_any.mean() + 0.3
+    place = torch.stack([one.held_out.page, one.held_out.group], 1)
+    for same in place.unique(dim=0):
+        assert np.ptp(of_any[(place == same).all(1).numpy()]) < 1e-12
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("accuracy", "joins"), [(0.95, True), (1 / 3, False)])
+def test_few_pages_say_which_components_are_one_if_that_predicts_them(accuracy, joins):
+    """Three pages about three kinds of two clouds each, or of somebody who guesses."""
+    rng = np.random.default_rng(0)
+    clouds = 8.0 * np.eye(6)[TRUTH + 3 * (np.arange(90) // 3 % 2)]
+    data = CrowdData(
+        clouds + rng.normal(size=(90, 6)),
+        placements=simulate_placements(
+            TRUTH, [accuracy] * 3, pages_per_worker=1, page_size=18, seed=0
+        ),
+    )
+    choice = small(data, 6, forms=1)
+    result = choice.fit(num_starts=1, progress=False)
+    assert result.chosen.uses_answers == joins
+    assert len(set(result.assignments)) == (3 if joins else 6)
+    if joins:
+        assert clustering_accuracy(TRUTH, result.assignments) == 1
+        assert result.chosen.held_out > result.chosen.chance + 0.3
+        assert "pages say which of these are one" in result.chosen.reason
+        assert not advice(result)
+    else:
+        assert "features alone" in result.chosen.reason
+        assert any("have more pages sorted" in one for one in advice(result))
 
 
 @pytest.mark.long
