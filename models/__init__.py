@@ -9,6 +9,7 @@ from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.pair_regression import PairRegression
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 from pyro_crowdclust.models.sorted_partition import SortedPartition
+from pyro_crowdclust.models.stacked_predictions import StackedPredictions
 from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "PairRegression",
     "SemiCrowdsourcedMixture",
     "SortedPartition",
+    "StackedPredictions",
     "TwoWayMixture",
 ]

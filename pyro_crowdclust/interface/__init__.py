@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
+    from pyro_crowdclust.interface.class_labels.stacking import StackedTraining
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -49,6 +50,7 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchTraining",
+    "StackedTraining",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -76,6 +78,7 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
+    "StackedTraining": "class_labels.stacking",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

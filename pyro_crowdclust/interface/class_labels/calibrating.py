@@ -32,7 +32,7 @@ def calibrated(result: Fitted) -> Fitted:
     elif isinstance(result.model, DawidSkene):
         read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
     training = result.train_on
-    if isinstance(training, TrainingOptions):
+    if type(training) is TrainingOptions:
         training = CalibratedTraining(**training.of_fit)
     return replace(read, train_on=training)
 
