@@ -4,6 +4,7 @@ from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, 
 from pyro_crowdclust.pooling.calibration import (
     best_temperature,
     calibrated_class_probabilities,
+    calibrated_guide,
 )
 from pyro_crowdclust.pooling.decisions import choose_positives
 from pyro_crowdclust.pooling.discounted_classes import (
@@ -26,6 +27,7 @@ __all__ = [
     "average_classes",
     "best_temperature",
     "calibrated_class_probabilities",
+    "calibrated_guide",
     "choose_positives",
     "combine_soft_answers",
     "discount_copies",

@@ -10,7 +10,7 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import best_temperature
+from pyro_crowdclust.pooling import calibrated_guide
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
 
@@ -18,8 +18,7 @@ def calibrated(result: Fitted) -> Fitted:
     """The result with labels that count as much as they tell; ``Fitted.update`` does it again.
 
     Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
-    workers, in a model without features, it is the temperature at which labels are predicted best
-    from the others about their item.
+    workers, in a model without features, ``pooling.calibrated_guide`` reads them.
 
     Parameters
     ----------
@@ -30,16 +29,11 @@ def calibrated(result: Fitted) -> Fitted:
     if isinstance(result.model.annotators, SupportsTrustedWorkers):
         read = read_by_trusted(result)
     elif isinstance(result.model, DawidSkene):
-        read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
+        read = replace(result, guide=calibrated_guide(result))
     training = result.train_on
     if type(training) is TrainingOptions:
         training = CalibratedTraining(**training.of_fit)
     return replace(read, train_on=training)
-
-
-def in_full(guide: ClassLabelGuide) -> ClassLabelGuide:
-    """The guide with all labels counted in full, as they are in training."""
-    return guide.read_at(label_sharpness=None, class_shift=None, temperature=1.0)
 
 
 @dataclass(frozen=True)
@@ -50,4 +44,4 @@ class CalibratedTraining(TrainingOptions):
         self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
     ) -> Fitted:
         """Fit with these options, updated by ``changes``."""
-        return calibrated(super().__call__(model, in_full(guide), data, **changes))
+        return calibrated(super().__call__(model, guide.in_full(), data, **changes))

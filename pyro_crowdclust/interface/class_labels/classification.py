@@ -203,8 +203,8 @@ def _folds(data: CrowdData, folds: int | None) -> int:
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
-    # Copies may explain what a temperature corrects.
-    without = replace(result, guide=result.guide.read_at(temperature=1.0))
+    # Copies may explain what the calibration corrects.
+    without = replace(result, guide=result.guide.read_at(temperature=1.0, together=0.0))
     worker_weights = None if is_interrupted(result) else copy_discounts(without)
     reasons, fits = [], {"independent workers": result}
     if worker_weights is not None:

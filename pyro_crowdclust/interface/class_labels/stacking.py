@@ -20,7 +20,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining, in_full
+from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
 from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.trials import ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -130,7 +130,7 @@ class StackedTraining(CalibratedTraining):
             for fitted, member in zip(members, model.members, strict=True)
         ]
         stacked = rebuilt(model, members=guides)
-        other = rebuilt(in_full(guide), model=stacked)
+        other = rebuilt(guide.in_full(), model=stacked)
         other.posteriors.load_state_dict(guide.posteriors.state_dict())
         result = super().__call__(stacked, other, data, **changes)
         return replace(result, train_on=_training(result, [one.train_on for one in members]))
@@ -145,7 +145,7 @@ def _with_workers_of(guide: ClassLabelGuide, member: ClassLabelGuide) -> tuple[A
     """Model and guide of a member, but with the workers of another guide, who may be more."""
     annotators = deepcopy(guide.model.annotators)
     model = rebuilt(member.model, annotators=annotators)
-    other = rebuilt(in_full(member), model=model, sharpness=1.0)
+    other = rebuilt(member.in_full(), model=model, sharpness=1.0)
     for name, posterior in other.posteriors.items():
         source = guide if name in annotators.priors() else member
         posterior.load_state_dict(source.posteriors[name].state_dict())

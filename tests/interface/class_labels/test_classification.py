@@ -16,7 +16,6 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.interface.class_labels import candidates, classification, search
-from pyro_crowdclust.interface.class_labels.calibrating import in_full
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -195,7 +194,7 @@ def test_a_candidates_figure_is_that_of_the_held_out_labels(iris):
         alone = infer_classes(
             seen, [1], **OF_TRIALS | {"initialize": WorkersStart(seen, Workers(), 0)}
         )
-        alone = dataclasses.replace(alone, guide=in_full(alone.guide))
+        alone = dataclasses.replace(alone, guide=alone.guide.in_full())
         confusion = np.asarray(alone.guide.confusion().mean)
         for item in held.item.unique():
             joint = alone.probabilities[item].copy()
