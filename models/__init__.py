@@ -1,6 +1,7 @@
 """Generative models, one file each, written so that they can be read next to their papers."""
 
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
+from pyro_crowdclust.models.averaged_predictions import AveragedPredictions
 from pyro_crowdclust.models.dawid_skene import DawidSkene
 from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.latent_trait import LatentTrait
@@ -9,11 +10,11 @@ from pyro_crowdclust.models.momresp import MomResp
 from pyro_crowdclust.models.pair_regression import PairRegression
 from pyro_crowdclust.models.semi_crowdsourced_mixture import SemiCrowdsourcedMixture
 from pyro_crowdclust.models.sorted_partition import SortedPartition
-from pyro_crowdclust.models.stacked_predictions import StackedPredictions
 from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
 __all__ = [
     "AnsweredPartition",
+    "AveragedPredictions",
     "DawidSkene",
     "DeepLatentMixture",
     "LatentTrait",
@@ -22,6 +23,5 @@ __all__ = [
     "PairRegression",
     "SemiCrowdsourcedMixture",
     "SortedPartition",
-    "StackedPredictions",
     "TwoWayMixture",
 ]

@@ -64,6 +64,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import (
     AnsweredPartition,
+    AveragedPredictions,
     DawidSkene,
     DeepLatentMixture,
     LatentTrait,
@@ -72,7 +73,6 @@ from pyro_crowdclust.models import (
     PairRegression,
     SemiCrowdsourcedMixture,
     SortedPartition,
-    StackedPredictions,
     TwoWayMixture,
 )
 from pyro_crowdclust.networks import ClusterRecognition, CodedMLP, SkipMLP
@@ -312,7 +312,7 @@ def _pages_alone() -> tuple[Any, Any, CrowdData]:
     return model, SortedPartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
-def _stacked() -> tuple[Any, Any, CrowdData]:
+def _averaged() -> tuple[Any, Any, CrowdData]:
     data = labelled()
     members = [
         MomResp(MultinomialComponents(CLASSES, FEATURES, length=20), _confusion()),
@@ -321,7 +321,7 @@ def _stacked() -> tuple[Any, Any, CrowdData]:
     guides = [
         fit(one, ClassLabelGuide(one), data, epochs=2, progress=False).guide for one in members
     ]
-    return _class_labels(StackedPredictions(guides, [0.3, 0.7], _confusion()), data)
+    return _class_labels(AveragedPredictions(guides, [0.3, 0.7], _confusion()), data)
 
 
 # A model, its guide, and data for them.
@@ -351,7 +351,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "logresp": lambda: _class_labels(
         LogResp(SoftmaxRegression(CLASSES, FEATURES), _confusion()), labelled()
     ),
-    "stacked predictions": _stacked,
+    "averaged predictions": _averaged,
 }
 
 # Starts of a plain mixture on features, with data that have all they ask for.

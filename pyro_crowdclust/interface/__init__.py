@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     )
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
     from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
+    from pyro_crowdclust.interface.class_labels.candidate_average import AveragedTraining
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
-    from pyro_crowdclust.interface.class_labels.stacking import StackedTraining
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
+    "AveragedTraining",
     "CalibratedTraining",
     "Choice",
     "CrowdClusterer",
@@ -50,7 +51,6 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchTraining",
-    "StackedTraining",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -67,6 +67,7 @@ __all__ = [
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
+    "AveragedTraining": "class_labels.candidate_average",
     "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",
     "CrowdClusterer": "estimator",
@@ -78,7 +79,6 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
-    "StackedTraining": "class_labels.stacking",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.pooling.calibration import (
+    TOGETHER,
     best_temperature,
     calibrated_class_probabilities,
     calibrated_guide,
@@ -19,6 +20,7 @@ from pyro_crowdclust.pooling.matches import Matches, match_records
 from pyro_crowdclust.pooling.soft_answers import SoftAnswers, combine_soft_answers
 
 __all__ = [
+    "TOGETHER",
     "AveragedClasses",
     "DiscountedClasses",
     "DrawnClasses",

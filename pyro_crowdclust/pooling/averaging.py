@@ -211,21 +211,18 @@ def _predict(
 
 
 def stacking_weights(
-    likelihoods: Float[np.ndarray, "member answer"], even: float = 0.0
+    likelihoods: Float[np.ndarray, "member answer"],
 ) -> Float[np.ndarray, " member"]:
-    """``argmax_w sum_a log sum_m w_m p_m(a) + e/M sum_m log w_m`` by EM from even weights.
+    """``argmax_w sum_a log sum_m w_m p_m(a)`` on the simplex, by EM from even weights.
 
-    The weights of M members are on the simplex. A factor common to all likelihoods of an answer
-    does not change them. So for log-likelihoods pass ``exp(logs - logs.max(0))``, which cannot
-    underflow in all members. Answers with ``p_m(a) = 0`` for all m are ignored; weights are equal
-    if no answer is left.
+    A factor common to all likelihoods of an answer does not change the weights. So for
+    log-likelihoods pass ``exp(logs - logs.max(0))``, which cannot underflow in all members. Answers
+    with ``p_m(a) = 0`` for all m are ignored; weights are equal if no answer is left.
 
     Parameters
     ----------
     likelihoods
         ``p_m(a)``: probabilities or densities of the answers under each member.
-    even
-        e: the prior is as strong as so many answers that all members predict equally well.
 
     Raises
     ------
@@ -251,6 +248,5 @@ def stacking_weights(
         return weights
     for _ in range(_ROUNDS):
         parts = weights[:, None] * likelihoods
-        counts = (parts / parts.sum(0)).sum(1) + even / len(weights)
-        weights = counts / counts.sum()
+        weights = (parts / parts.sum(0)).mean(1)
     return weights

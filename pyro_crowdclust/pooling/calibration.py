@@ -27,7 +27,7 @@ from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 
 # How probable it is that all workers err together about an item, in public crowds.
-_TOGETHER = 0.1
+TOGETHER = 0.1
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
 
 
@@ -154,7 +154,7 @@ def calibrated_guide(result: Fitted) -> Any:
     result
         As for ``calibrated_class_probabilities``.
     """
-    return result.guide.read_at(temperature=best_temperature(result), together=_TOGETHER)
+    return result.guide.read_at(temperature=best_temperature(result), together=TOGETHER)
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import calibrated_guide
+from pyro_crowdclust.pooling import TOGETHER, best_temperature
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
 
@@ -18,7 +18,9 @@ def calibrated(result: Fitted) -> Fitted:
     """The result with labels that count as much as they tell; ``Fitted.update`` does it again.
 
     Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
-    workers, in a model without features, ``pooling.calibrated_guide`` reads them.
+    workers, in a model without features, it is the temperature at which labels are predicted best
+    from the others about their item. Either way, all answers about one item in ten may be a single
+    one (``pooling.calibrated_guide``).
 
     Parameters
     ----------
@@ -29,7 +31,8 @@ def calibrated(result: Fitted) -> Fitted:
     if isinstance(result.model.annotators, SupportsTrustedWorkers):
         read = read_by_trusted(result)
     elif isinstance(result.model, DawidSkene):
-        read = replace(result, guide=calibrated_guide(result))
+        read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
+    read = replace(read, guide=read.guide.read_at(together=TOGETHER))
     training = result.train_on
     if type(training) is TrainingOptions:
         training = CalibratedTraining(**training.of_fit)

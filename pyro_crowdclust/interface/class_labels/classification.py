@@ -25,6 +25,7 @@ from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.candidate_average import fitted_to_all
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import (
@@ -32,7 +33,6 @@ from pyro_crowdclust.interface.class_labels.inference import (
     infer_classes,
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
-from pyro_crowdclust.interface.class_labels.stacking import fitted_to_all
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -71,12 +71,12 @@ def classify(
     regression. They are on the columns as they are and made symmetric, or, if there are more than
     50 columns, on the first 20 and 40 principal directions. On up to 50 columns there are also
     Gaussian processes, whose classes may have any shape (``transforms.Landmarks``). Another
-    candidate is the labels alone. The result is a model of their average (``StackedPredictions``):
-    weights are those under which held-out labels are likeliest, with a prior that is even between
-    all candidates and counts as five items (``weight`` in the table), since the labels of few items
-    do not tell candidates apart. Candidates with a weight below .03 are left out, the others are
-    fitted to all data. Features may count less than Gaussians imply (``feature_weight`` in the
-    table). Candidates are tried on 2,000 items at most.
+    candidate is the labels alone. The result is a model of their average (``AveragedPredictions``):
+    a candidate has a weight in proportion to the fourth root of the probability of the held-out
+    labels under it (``weight`` in the table), computed as if its features had misled it about half
+    an item more, since to be right about a few items does not justify certainty. Candidates with a
+    weight below .03 are left out, the others are fitted to all data. Features may count less than
+    Gaussians imply (``feature_weight`` in the table). Candidates are tried on 2,000 items at most.
 
     The confusion matrices of workers vary around a common one, which is learned, or have a prior
     that is not learned; of each candidate and of the average, the fit with the larger ELBO is kept.

@@ -16,7 +16,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.stacking import weights_of
+from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene

@@ -79,6 +79,11 @@ class ClassTrial:
         return np.asarray((said + _MISLED * others) / (self.own.shape[1] + _MISLED))
 
     @property
+    def total(self) -> float:
+        """The largest score, times the number of items with the half one."""
+        return float(self.scores.max() * (self.own.shape[1] + _MISLED))
+
+    @property
     def sharpness(self) -> float:
         """The sharpness with the largest score."""
         return self.candidate.sharpness[int(self.scores.argmax())]

@@ -88,7 +88,7 @@ def test_honest_workers_count_nearly_in_full():
     result = infer_classes(CrowdData(None, labels=both), trusted=[9])
     assert np.mean(result.guide.label_sharpness) > 0.8
     found = [log_loss(truth[40:], one.probabilities[40:]) for one in (result, plainly(result))]
-    assert found[0] < found[1] + 0.02
+    assert found[0] < found[1] + 0.04
 
 
 def test_nobody_else_was_asked_about_what_the_trusted_labelled():

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import CalibratedTraining, StackedTraining, classify
+from pyro_crowdclust.interface import AveragedTraining, CalibratedTraining, classify
 from pyro_crowdclust.interface.class_labels import classification
-from pyro_crowdclust.interface.class_labels.stacking import weights_of
+from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
-from pyro_crowdclust.models import StackedPredictions
+from pyro_crowdclust.models import AveragedPredictions
 from pyro_crowdclust.training.stopping import is_interrupted
 
 from ...control_c import press_in_start
@@ -21,25 +21,18 @@ def trial(probabilities: list[float]) -> ClassTrial:
     return ClassTrial(ClassCandidate("columns", "kind", None), own, own, 0.0)
 
 
-def log_posterior(weights: np.ndarray, likelihoods: np.ndarray) -> float:
-    prior = 5.0 / len(weights) * np.log(weights).sum()
-    return float(np.log(weights @ likelihoods).sum() + prior)
-
-
-def test_weights_are_the_likeliest_under_an_even_prior():
-    rng = np.random.default_rng(0)
-    likelihoods = rng.uniform(0.05, 0.95, size=(3, 20))
-    weights = weights_of([trial(row) for row in likelihoods])
-    assert weights.sum() == pytest.approx(1)
-    best = log_posterior(weights, likelihoods)
-    for near in weights * np.exp(0.05 * rng.normal(size=(200, 3))):
-        assert log_posterior(near / near.sum(), likelihoods) < best
+def test_weights_are_fourth_roots_of_the_likelihood_of_held_out_labels():
+    likely = np.random.default_rng(0).uniform(0.3, 0.7, size=(3, 12))
+    expected = (likely.prod(1) * np.exp(np.log(likely).mean(1) / 2)) ** 0.25
+    np.testing.assert_allclose(
+        weights_of([trial(row) for row in likely]), expected / expected.sum()
+    )
 
 
 def test_many_items_leave_the_best_and_few_leave_all():
     few = weights_of([trial([0.5] * 4), trial([0.6] * 4), trial([0.55] * 4)])
     assert (few > 0.2).all()
-    many = weights_of([trial([0.4] * 600), trial([0.6] * 600), trial([0.5] * 600)])
+    many = weights_of([trial([0.5] * 600), trial([0.6] * 600), trial([0.55] * 600)])
     assert many.tolist() == [0, 1, 0]
 
 
@@ -61,7 +54,7 @@ def result(blobs):
 
 def test_the_result_is_a_model_of_the_average(blobs, result):
     features, kind, _ = blobs
-    assert isinstance(result.model, StackedPredictions)
+    assert isinstance(result.model, AveragedPredictions)
     table = result.chosen.table
     assert table["weight"].sum() == pytest.approx(1)
     assert len(result.model.members) == (table["weight"] > 0).sum() > 1
@@ -76,7 +69,7 @@ def test_an_update_trains_the_members_too(blobs, result, tmp_path):
     features, kind, labels = blobs
     result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit", data=result.data)
-    assert isinstance(loaded.train_on, StackedTraining)
+    assert isinstance(loaded.train_on, AveragedTraining)
     more = {"item": range(30, 80), "worker": ["new"] * 50, "label": kind[30:]}
     updated = loaded.update(labels=more)
     assert isinstance(updated.train_on, CalibratedTraining)

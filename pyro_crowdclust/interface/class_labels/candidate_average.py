@@ -1,8 +1,8 @@
-"""The average of several candidates of ``classify``, weighted by held-out labels.
+"""The average of the candidates of ``classify``, weighted by held-out labels.
 
 The labels of few items do not tell candidates apart, and one that is certain and wrong costs more
 than is gained by the best one. So all are used that predict held-out labels well, as members of a
-model of their average (``StackedPredictions``).
+model of their average (``AveragedPredictions``).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import softmax
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.files import rebuilt
@@ -24,29 +25,34 @@ from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTrainin
 from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.trials import ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
-from pyro_crowdclust.models import StackedPredictions
-from pyro_crowdclust.pooling import stacking_weights
+from pyro_crowdclust.models import AveragedPredictions
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import read_at
+from pyro_crowdclust.starts import ClassesStart
 from pyro_crowdclust.training import is_interrupted
 
-# The prior of the weights counts as so many items whose labels all candidates predict equally well.
-_EVEN_ITEMS = 5.0
+# The power of the held-out labels' likelihood: how well a candidate predicts those of one table
+# says less about other items than as many independent trials would.
+_POWER = 0.25
 # Candidates with a smaller weight are left out.
 _LEAST_WEIGHT = 0.03
 
 
 def weights_of(trials: Sequence[ClassTrial]) -> Float[np.ndarray, " trial"]:
-    """Weights of the trials' candidates with the sum 1: the likeliest, without small ones.
+    """``w_c prop. to exp((n + 1/2) s_c / 4)``, without small weights; their sum is 1.
+
+    With the score s_c of ``ClassTrial``, in nats an item, of n items. At a power of 1 in place of a
+    quarter these are the weights of Bayes' rule, in which the likelihood is that of held-out labels
+    (pseudo-BMA; Yao et al. 2018, eq. 5).
 
     Parameters
     ----------
     trials
         Trials with the same held-out items.
     """
-    logs = np.stack([trial.by_item for trial in trials])
-    weights = stacking_weights(np.exp(logs - logs.max(0)), _EVEN_ITEMS)
-    weights[weights < min(_LEAST_WEIGHT, weights.max())] = 0.0
+    total = np.array([trial.total for trial in trials])
+    weights = softmax(_POWER * total)
+    weights[weights < _LEAST_WEIGHT] = 0.0
     return np.asarray(weights / weights.sum())
 
 
@@ -88,10 +94,14 @@ def fitted_to_all(
     if len(members) == 1:
         return members[0]
     guides = [member.guide for member in members]
+    each = [member.probabilities for member in members]
+    # The vote would be a worse start: members know already where it is wrong.
+    start = ClassesStart(np.average(each, axis=0, weights=kept))
 
     def attempt(assumed: Workers) -> Fitted:
-        model = StackedPredictions(guides, kept, assumed.annotators(data))
-        return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
+        model = AveragedPredictions(guides, kept, assumed.annotators(data))
+        guide = ClassLabelGuide(model, moderated=True)
+        return fit(model, guide, data, **{"initialize": start} | options)
 
     result = _best_prior(attempt, workers)
     result = replace(result, train_on=_training(result, [one.train_on for one in members]))
@@ -112,13 +122,13 @@ def _best_prior(attempt: Callable[[Workers], Fitted], workers: Workers) -> Fitte
 
 
 @dataclass(frozen=True)
-class StackedTraining(CalibratedTraining):
+class AveragedTraining(CalibratedTraining):
     """``fit`` of all members and of their average, ``calibrated``; for ``Fitted.update``."""
 
     of_members: Sequence[TrainingOptions]
 
     def __call__(
-        self, model: StackedPredictions, guide: ClassLabelGuide, data: CrowdData, **changes: Any
+        self, model: AveragedPredictions, guide: ClassLabelGuide, data: CrowdData, **changes: Any
     ) -> Fitted:
         """Fit with these options, updated by ``changes``."""
         members = [
@@ -129,16 +139,16 @@ class StackedTraining(CalibratedTraining):
             fitted.guide.read_at(member.sharpness)
             for fitted, member in zip(members, model.members, strict=True)
         ]
-        stacked = rebuilt(model, members=guides)
-        other = rebuilt(guide.in_full(), model=stacked)
+        average = rebuilt(model, members=guides)
+        other = rebuilt(guide.in_full(), model=average)
         other.posteriors.load_state_dict(guide.posteriors.state_dict())
-        result = super().__call__(stacked, other, data, **changes)
+        result = super().__call__(average, other, data, **changes)
         return replace(result, train_on=_training(result, [one.train_on for one in members]))
 
 
-def _training(stacked: Fitted, of_members: Sequence[TrainingOptions]) -> StackedTraining:
-    assert isinstance(stacked.train_on, TrainingOptions)
-    return StackedTraining(**stacked.train_on.of_fit, of_members=of_members)
+def _training(average: Fitted, of_members: Sequence[TrainingOptions]) -> AveragedTraining:
+    assert isinstance(average.train_on, TrainingOptions)
+    return AveragedTraining(**average.train_on.of_fit, of_members=of_members)
 
 
 def _with_workers_of(guide: ClassLabelGuide, member: ClassLabelGuide) -> tuple[Any, Any]:

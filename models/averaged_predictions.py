@@ -1,12 +1,12 @@
-"""Stacking: class labels from annotators, and classes predicted by several fits at once.
+"""Class labels from annotators, and classes predicted by several fits at once.
 
     p(y_i = k | x_i) = sum_c w_c p_c(y_i = k | x_i)
     gamma_jk ~ Dir(b_k)                       a_ij | y_i = k ~ Cat(gamma_jk)
 
-The members p_c are fits of models of class labels to the same items, and do not change. Wolpert
-1992 weighs them by how well they predict what was held out; for predictive distributions as here
-see Yao, Vehtari, Simpson and Gelman 2018. Unlike a choice of one member, the average of several is
-not surer than what tells them apart, and is often right where each of them errs.
+The members p_c are fits of models of class labels to the same items, and do not change. Unlike a
+choice of one member, the average is not surer than what tells the members apart, and is often right
+where each of them errs (Yao, Vehtari, Simpson and Gelman 2018, on averages of predictive
+distributions).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Member(Protocol):
 
 
 @described
-class StackedPredictions(nn.Module):
+class AveragedPredictions(nn.Module):
     """Class labels and a weighted average of predictions for a batch, as a Pyro model.
 
     Parameters
@@ -84,7 +84,7 @@ class StackedPredictions(nn.Module):
     ...     MomResp(GaussianComponents(2, 1), ConfusionMatrices(2, 2)),
     ... ):
     ...     members.append(fit(model, ClassLabelGuide(model), data, progress=False).guide)
-    >>> model = StackedPredictions(members, [0.7, 0.3], ConfusionMatrices(2, 2))
+    >>> model = AveragedPredictions(members, [0.7, 0.3], ConfusionMatrices(2, 2))
     >>> result = fit(model, ClassLabelGuide(model), data, progress=False)
     >>> result.predict_class_probabilities([[0.0], [1.0]]).idxmax(axis=1).tolist()
     [0, 1]

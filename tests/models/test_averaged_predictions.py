@@ -1,4 +1,4 @@
-"""Stacked predictions: their average, their bound against brute force, and what stays fixed."""
+"""Averaged predictions: their average, their bound against brute force, and what stays fixed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import GaussianComponents, SoftmaxRegression
-from pyro_crowdclust.models import DawidSkene, LogResp, MomResp, StackedPredictions
+from pyro_crowdclust.models import AveragedPredictions, DawidSkene, LogResp, MomResp
 
 WEIGHTS = (0.5, 0.3, 0.2)
 OPTIONS = {
@@ -52,8 +52,8 @@ def members(data):
 
 
 @pytest.fixture(scope="module")
-def stacked(data, members):
-    model = StackedPredictions([one.guide for one in members], WEIGHTS, confusion())
+def averaged(data, members):
+    model = AveragedPredictions([one.guide for one in members], WEIGHTS, confusion())
     return fit(model, ClassLabelGuide(model), data, **OPTIONS)
 
 
@@ -61,30 +61,30 @@ def predictions(members: list, features: np.ndarray) -> list[np.ndarray]:
     return [one.predict_class_probabilities(features).to_numpy() for one in members]
 
 
-def test_new_items_have_the_average_of_what_the_members_predict(members, stacked):
+def test_new_items_have_the_average_of_what_the_members_predict(members, averaged):
     new = np.random.default_rng(1).normal(size=(7, 2))
     expected = sum(w * p for w, p in zip(WEIGHTS, predictions(members, new), strict=True))
-    found = stacked.predict_class_probabilities(new).to_numpy()
+    found = averaged.predict_class_probabilities(new).to_numpy()
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_labels_and_the_average_are_combined_by_bayes_rule(data, members, stacked):
+def test_labels_and_the_average_are_combined_by_bayes_rule(data, members, averaged):
     """``q(y_i = k) prop. to sum_c w_c p_c(k | x_i) exp(sum_j E[log gamma_jk(a_ij)])``."""
     each = predictions(members, np.asarray(data.features))
     logits = np.log(sum(w * p for w, p in zip(WEIGHTS, each, strict=True)))
-    eta = stacked.guide.posteriors["confusion"].natural_parameters.detach() + 1
+    eta = averaged.guide.posteriors["confusion"].natural_parameters.detach() + 1
     expected_log = torch.digamma(eta) - torch.digamma(eta.sum(-1, keepdim=True))
     expected_log = expected_log.reshape(2, 2, 2).numpy()  # worker, class, label
     for item, worker, label in data.labels.astype(int).to_numpy():
         logits[item] += expected_log[worker, :, label]
-    np.testing.assert_allclose(stacked.probabilities, softmax(logits, axis=1), atol=1e-6)
+    np.testing.assert_allclose(averaged.probabilities, softmax(logits, axis=1), atol=1e-6)
 
 
 def test_the_bound_is_below_the_evidence_and_near(data, members):
     """All classes of the labelled items and, in closed form, all confusion matrices."""
     few = data.labels[data.labels["item"] < 8]
     part = CrowdData(data.features[:8], labels=few)
-    model = StackedPredictions([one.guide for one in members], WEIGHTS, confusion())
+    model = AveragedPredictions([one.guide for one in members], WEIGHTS, confusion())
     result = fit(model, ClassLabelGuide(model), part, **OPTIONS | {"epochs": 200})
     each = predictions(members, np.asarray(part.features))
     log_p = np.log(sum(w * p for w, p in zip(WEIGHTS, each, strict=True)))
@@ -105,21 +105,21 @@ def test_the_bound_is_below_the_evidence_and_near(data, members):
     assert evidence - 1.0 < result.elbo < evidence
 
 
-def test_training_leaves_the_members_as_they_are(members, stacked):
-    for member, kept in zip(members, stacked.model.members, strict=True):
+def test_training_leaves_the_members_as_they_are(members, averaged):
+    for member, kept in zip(members, averaged.model.members, strict=True):
         before, after = member.guide.state_dict(), kept.state_dict()
         assert before.keys() == after.keys()
         assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_file_holds_the_members(data, stacked, tmp_path):
-    stacked.save(tmp_path / "fit")
+def test_a_file_holds_the_members(data, averaged, tmp_path):
+    averaged.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit", data=data)
-    np.testing.assert_array_equal(loaded.probabilities, stacked.probabilities)
+    np.testing.assert_array_equal(loaded.probabilities, averaged.probabilities)
     new = np.random.default_rng(2).normal(size=(5, 2))
-    np.testing.assert_array_equal(loaded.predict_proba(new), stacked.predict_proba(new))
+    np.testing.assert_array_equal(loaded.predict_proba(new), averaged.predict_proba(new))
     more = {"item": [25], "worker": ["new"], "label": [1]}
-    assert loaded.update(labels=more).probabilities[25, 1] > stacked.probabilities[25, 1]
+    assert loaded.update(labels=more).probabilities[25, 1] > averaged.probabilities[25, 1]
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_a_file_holds_the_members(data, stacked, tmp_path):
 )
 def test_members_need_weights(members, number, weights, said):
     with pytest.raises(ValueError, match=said):
-        StackedPredictions([one.guide for one in members[:number]], weights, confusion())
+        AveragedPredictions([one.guide for one in members[:number]], weights, confusion())
 
 
 def test_members_have_the_classes_of_the_annotators(members):
     with pytest.raises(ValueError, match="a member has 2 classes, but the annotators have 3"):
-        StackedPredictions([members[0].guide], [1.0], ConfusionMatrices(2, 3))
+        AveragedPredictions([members[0].guide], [1.0], ConfusionMatrices(2, 3))
