@@ -33,16 +33,16 @@ from pyro_crowdclust.training import is_interrupted
 
 # The power of the held-out labels' likelihood: how well a candidate predicts those of one table
 # says less about other items than as many independent trials would.
-_POWER = 0.25
+_POWER = 0.5
 # Candidates with a smaller weight are left out.
 _LEAST_WEIGHT = 0.03
 
 
 def weights_of(trials: Sequence[ClassTrial]) -> Float[np.ndarray, " trial"]:
-    """``w_c prop. to exp((n + 1/2) s_c / 4)``, without small weights; their sum is 1.
+    """``w_c prop. to exp((n + 1/2) s_c / 2)``, without small weights; their sum is 1.
 
     With the score s_c of ``ClassTrial``, in nats an item, of n items. At a power of 1 in place of a
-    quarter these are the weights of Bayes' rule, in which the likelihood is that of held-out labels
+    half these are the weights of Bayes' rule, in which the likelihood is that of held-out labels
     (pseudo-BMA; Yao et al. 2018, eq. 5).
 
     Parameters

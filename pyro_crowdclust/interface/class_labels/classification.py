@@ -72,7 +72,7 @@ def classify(
     50 columns, on the first 20 and 40 principal directions. On up to 50 columns there are also
     Gaussian processes, whose classes may have any shape (``transforms.Landmarks``). Another
     candidate is the labels alone. The result is a model of their average (``AveragedPredictions``):
-    a candidate has a weight in proportion to the fourth root of the probability of the held-out
+    a candidate has a weight in proportion to the square root of the probability of the held-out
     labels under it (``weight`` in the table), computed as if its features had misled it about half
     an item more, since to be right about a few items does not justify certainty. Candidates with a
     weight below .03 are left out, the others are fitted to all data. Features may count less than
