@@ -96,14 +96,18 @@ class ClassLabelGuide(nn.Module):
         T, at least 1: after training, the logits of items with labels are divided by it, since
         answers about an item agree more often than workers who err independently would
         (``pooling.best_temperature``).
+    together
+        lambda, at least 0 and below 1: after training, all answers about an item are with this
+        probability a single one, with their mean evidence, and independent otherwise. What misleads
+        one worker may mislead all, which labels do not show.
 
     Raises
     ------
     ValueError
         If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, ``temperature`` is below 1, or ``label_sharpness`` or
-        ``class_shift`` is not such a list, or for ``moderated`` or ``label_sharpness`` with
-        annotators whose classes have states.
+        ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1), or
+        ``label_sharpness`` or ``class_shift`` is not such a list, or for ``moderated`` or
+        ``label_sharpness`` with annotators whose classes have states.
 
     Examples
     --------
@@ -127,12 +131,15 @@ class ClassLabelGuide(nn.Module):
         label_sharpness: Sequence[float] | None = None,
         class_shift: Sequence[float] | None = None,
         temperature: float = 1.0,
+        together: float = 0.0,
     ) -> None:
         super().__init__()
         if not 0 < sharpness < math.inf:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
         if not 1 <= temperature < math.inf:
             raise ValueError(f"temperature is {temperature}, but must be at least 1, and finite")
+        if not 0 <= together < 1:
+            raise ValueError(f"together is {together}, but must be at least 0, and below 1")
         annotators = model.annotators
         for name, given in (("moderated", moderated), ("label_sharpness", label_sharpness)):
             if given and isinstance(annotators, SupportsStates):
@@ -145,7 +152,7 @@ class ClassLabelGuide(nn.Module):
         _check_numbers("class_shift", class_shift, annotators.num_classes, "class", -math.inf)
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
         self.label_sharpness, self.class_shift = label_sharpness, class_shift
-        self.temperature = temperature
+        self.temperature, self.together = temperature, together
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -198,8 +205,14 @@ class ClassLabelGuide(nn.Module):
             evidence = labels.per_item(self._sharp(self._log_labels(values, joint, labels), labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
-        hot = torch.where(labels.counts > 0, self.temperature, 1.0)
-        return LocalPosterior((logits + evidence.to(logits)) / hot.to(logits).unsqueeze(-1), None)
+        evidence, number = evidence.to(logits), labels.counts.unsqueeze(-1)
+        hot = torch.where(number > 0, self.temperature, 1.0).to(logits)
+        found = (logits + evidence) / hot
+        if self.together:
+            independent = math.log1p(-self.together) + found.log_softmax(-1)
+            as_one = (logits + evidence / number.clamp_min(1)).log_softmax(-1)
+            found = torch.logaddexp(independent, math.log(self.together) + as_one)
+        return LocalPosterior(found, None)
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
@@ -254,13 +267,17 @@ class ClassLabelGuide(nn.Module):
         sharpness
             tau; that of this guide by default.
         reading
-            Of ``moderated``, ``label_sharpness``, ``class_shift`` and ``temperature``, those that
-            differ as well.
+            Of ``moderated``, ``label_sharpness``, ``class_shift``, ``temperature`` and
+            ``together``, those that differ as well.
         """
         sharpness = self.sharpness if sharpness is None else sharpness
         other = rebuilt(self, sharpness=sharpness, **reading)
         other.load_state_dict(self.state_dict())
         return other
+
+    def in_full(self) -> ClassLabelGuide:
+        """The same posterior with all labels counted in full, as they are in training."""
+        return self.read_at(label_sharpness=None, class_shift=None, temperature=1.0, together=0.0)
 
     def refit(self, batch: Batch, logits: Float[Tensor, "item class"]) -> None:
         """Fit the posteriors to given q(y) of a batch of all items; learned priors stay."""

@@ -1,6 +1,7 @@
 """Generative models, one file each, written so that they can be read next to their papers."""
 
 from pyro_crowdclust.models.answered_partition import AnsweredPartition
+from pyro_crowdclust.models.averaged_predictions import AveragedPredictions
 from pyro_crowdclust.models.dawid_skene import DawidSkene
 from pyro_crowdclust.models.deep_latent_mixture import DeepLatentMixture
 from pyro_crowdclust.models.latent_trait import LatentTrait
@@ -13,6 +14,7 @@ from pyro_crowdclust.models.two_way_mixture import TwoWayMixture
 
 __all__ = [
     "AnsweredPartition",
+    "AveragedPredictions",
     "DawidSkene",
     "DeepLatentMixture",
     "LatentTrait",

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import (
     AnswerSources,
     ClassStates,
@@ -64,6 +64,7 @@ from pyro_crowdclust.mixture import (
 )
 from pyro_crowdclust.models import (
     AnsweredPartition,
+    AveragedPredictions,
     DawidSkene,
     DeepLatentMixture,
     LatentTrait,
@@ -311,6 +312,18 @@ def _pages_alone() -> tuple[Any, Any, CrowdData]:
     return model, SortedPartitionGuide(model, alone.num_items, num_draws=2, num_chains=2), alone
 
 
+def _averaged() -> tuple[Any, Any, CrowdData]:
+    data = labelled()
+    members = [
+        MomResp(MultinomialComponents(CLASSES, FEATURES, length=20), _confusion()),
+        LogResp(SoftmaxRegression(CLASSES, FEATURES), _confusion()),
+    ]
+    guides = [
+        fit(one, ClassLabelGuide(one), data, epochs=2, progress=False).guide for one in members
+    ]
+    return _class_labels(AveragedPredictions(guides, [0.3, 0.7], _confusion()), data)
+
+
 # A model, its guide, and data for them.
 PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = {
     "plain mixture": lambda: (*plain_pair(), crowd()),
@@ -338,6 +351,7 @@ PAIRS_OF_MODEL_AND_GUIDE: dict[str, Callable[[], tuple[Any, Any, CrowdData]]] = 
     "logresp": lambda: _class_labels(
         LogResp(SoftmaxRegression(CLASSES, FEATURES), _confusion()), labelled()
     ),
+    "averaged predictions": _averaged,
 }
 
 # Starts of a plain mixture on features, with data that have all they ask for.

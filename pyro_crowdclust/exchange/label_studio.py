@@ -54,6 +54,9 @@ class LabelStudio:
         Whether models count as workers, under their ``model_version``.
     sentence
         The instruction above the task; default: a sentence for each kind of question.
+    control, item
+        To read class labels from a project of your own: the name of its ``Choices`` in the
+        labelling configuration, and the field of the tasks' data that identifies the item.
 
     Examples
     --------
@@ -61,6 +64,16 @@ class LabelStudio:
     >>> pairs = pd.DataFrame({"left": ["ant"], "right": ["bee"]})
     >>> LabelStudio().tasks(pairs, {"ant": "six legs", "bee": "six legs, wings"})
     [{'data': {'left': 'ant', 'right': 'bee', 'text_1': 'six legs', 'text_2': 'six legs, wings'}}]
+
+    The export of a project whose tasks have ``id`` and ``text``, and whose choices are named
+    ``mood``:
+
+    >>> said = {"from_name": "mood", "value": {"choices": ["glad"]}}
+    >>> annotations = [{"completed_by": 1, "result": [said]}]
+    >>> export = [{"data": {"id": 7, "text": "Well!"}, "annotations": annotations}]
+    >>> LabelStudio(control="mood", item="id").answers(export).labels
+       item worker label
+    0     7      1  glad
     """
 
     classes: Collection[Hashable] = ()
@@ -68,6 +81,8 @@ class LabelStudio:
     workers: Mapping[int, Hashable] = field(default_factory=dict)
     predictions: bool = True
     sentence: str | None = None
+    control: str = _CHOICE
+    item: str | None = None
 
     def tasks(self, questions: Questions, items: Items = None) -> list[dict[str, Any]]:
         """Tasks to import.
@@ -137,23 +152,51 @@ class LabelStudio:
         return CrowdAnswers.of(given for task in tasks for given in self._answers(task))
 
     def _answers(self, task: Record) -> Iterator[GivenAnswer]:
-        about = task.get("data", Mapping)
-        try:
-            question = question_about(about)
-        except ValueError as error:
-            raise task.wrong(error) from error
+        question = self._question(task)
         annotations = task.records("annotations", "annotation")
         # People may correct an annotation, or make another one: the last one counts.
         for annotation in sorted(annotations, key=lambda one: one.maybe("updated_at", str, "")):
             cancelled = annotation.maybe("was_cancelled", bool, False)
-            answer = None if cancelled else _answer(annotation, question)
+            answer = None if cancelled else self._answer(annotation, question)
             seconds = annotation.maybe("lead_time", (int, float))
             yield GivenAnswer(question, self._worker(annotation), answer, seconds)
         if not self.predictions or _names_predictions_alone(task):
             return
         for prediction in task.records("predictions", "prediction"):
             name = prediction.maybe("model_version", str, "model")
-            yield GivenAnswer(question, name, _answer(prediction, question))
+            yield GivenAnswer(question, name, self._answer(prediction, question))
+
+    def _question(self, task: Record) -> Question:
+        if self.item is not None:
+            return LabelQuestion(task.record("data").get(self.item, (str, int)))
+        try:
+            return question_about(task.get("data", Mapping))
+        except ValueError as error:
+            message = (
+                f"{error}; for labels in a project of your own, pass item= the field of its id"
+            )
+            raise task.wrong(message) from error
+
+    def _answer(self, annotation: Record, question: Question) -> Any:
+        """The answer in the results of an annotation or a prediction; None if there is none."""
+        name = _GROUPS if isinstance(question, PageQuestion) else self.control
+        results = annotation.records("result", "result")
+        own = [result for result in results if result.get("from_name", str) == name]
+        if not own:
+            if results:
+                found = [result.get("from_name", str) for result in results]
+                raise annotation.wrong(
+                    f"no result is from the control '{name}', but from {found}: pass control= the "
+                    "one that holds the labels"
+                )
+            return None
+        value = own[-1].record("value")
+        if isinstance(question, PageQuestion):
+            return _groups(value.record("ranker"), question)
+        choices = value.get("choices", Sequence)
+        if len(choices) != 1:
+            raise value.wrong(f"field 'choices' has {len(choices)} choices, but must have one")
+        return choices[0]
 
     def _worker(self, annotation: Record) -> Hashable:
         who = annotation.get("completed_by", (int, Mapping))
@@ -228,25 +271,6 @@ def _buckets(count: int) -> list[str]:
         f'    <Bucket name={quoteattr(CANNOT_TELL)} title="Can\'t tell"/>',
         "  </Ranker>",
     ]
-
-
-def _answer(annotation: Record, question: Question) -> Any:
-    """The answer in the results of an annotation or a prediction; None if there is none."""
-    name = _GROUPS if isinstance(question, PageQuestion) else _CHOICE
-    results = annotation.records("result", "result")
-    own = [result for result in results if result.get("from_name", str) == name]
-    if not own:
-        if results:
-            found = [result.get("from_name", str) for result in results]
-            raise annotation.wrong(f"no result is from the control '{name}', but from {found}")
-        return None
-    value = own[-1].record("value")
-    if isinstance(question, PageQuestion):
-        return _groups(value.record("ranker"), question)
-    choices = value.get("choices", Sequence)
-    if len(choices) != 1:
-        raise value.wrong(f"field 'choices' has {len(choices)} choices, but must have one")
-    return choices[0]
 
 
 def _groups(buckets: Record, question: PageQuestion) -> dict[Hashable, Hashable]:

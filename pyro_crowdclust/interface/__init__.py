@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
     from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
+    from pyro_crowdclust.interface.class_labels.candidate_average import AveragedTraining
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
+    "AveragedTraining",
     "CalibratedTraining",
     "Choice",
     "CrowdClusterer",
@@ -65,6 +67,7 @@ __all__ = [
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
+    "AveragedTraining": "class_labels.candidate_average",
     "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",
     "CrowdClusterer": "estimator",

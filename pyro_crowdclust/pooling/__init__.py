@@ -2,8 +2,10 @@
 
 from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.pooling.calibration import (
+    TOGETHER,
     best_temperature,
     calibrated_class_probabilities,
+    calibrated_guide,
 )
 from pyro_crowdclust.pooling.decisions import choose_positives
 from pyro_crowdclust.pooling.discounted_classes import (
@@ -18,6 +20,7 @@ from pyro_crowdclust.pooling.matches import Matches, match_records
 from pyro_crowdclust.pooling.soft_answers import SoftAnswers, combine_soft_answers
 
 __all__ = [
+    "TOGETHER",
     "AveragedClasses",
     "DiscountedClasses",
     "DrawnClasses",
@@ -26,6 +29,7 @@ __all__ = [
     "average_classes",
     "best_temperature",
     "calibrated_class_probabilities",
+    "calibrated_guide",
     "choose_positives",
     "combine_soft_answers",
     "discount_copies",

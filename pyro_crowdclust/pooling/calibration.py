@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,8 @@ from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 
+# How probable it is that all workers err together about an item, in public crowds.
+TOGETHER = 0.1
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
 
 
@@ -72,7 +74,7 @@ class HeldOutLabels(NamedTuple):
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
         """The answers of a fit that can be calibrated (``calibrated_class_probabilities``)."""
-        result = replace(result, guide=result.guide.read_at(temperature=1.0))
+        result = replace(result, guide=result.guide.in_full())
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels
@@ -137,8 +139,26 @@ def best_temperature(result: Fitted) -> float:
     return max(TEMPERATURES, key=log_posterior)
 
 
+def calibrated_guide(result: Fitted) -> Any:
+    """The guide of a fit, read at the best temperature T, and with answers that may be one.
+
+        q(y_i = k)  =  .9 q_T(k) + .1 q_i(k)        q_T  propto  (p(k) prod_a p(a | k))^(1/T)
+                                                    q_i  propto   p(k) prod_a p(a | k)^(1/n_i)
+
+    over the n_i answers a about item i. The temperature shows in the answers. That all workers err
+    about the same items does not, since predictions of answers from others are then right. In
+    public crowds it happens so often that a tenth is worth more than certainty.
+
+    Parameters
+    ----------
+    result
+        As for ``calibrated_class_probabilities``.
+    """
+    return result.guide.read_at(temperature=best_temperature(result), together=TOGETHER)
+
+
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
-    """``result.class_probabilities`` at the best temperature; the likeliest classes are the same.
+    """``result.class_probabilities``, calibrated (``calibrated_guide``).
 
     Results of ``infer_classes`` and of ``classify`` without features have it already.
 
@@ -164,12 +184,10 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
             f"{type(result.model).__name__}{_with_annotators(result)}: use its own probabilities, "
             "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
-    frame = result.class_probabilities
     guide = result.guide
-    if guide.temperature != 1 or guide.label_sharpness is not None:
-        return frame
-    probabilities = temper(result.probabilities, best_temperature(result))
-    return pd.DataFrame(probabilities, frame.index, frame.columns)
+    if not (guide.together or guide.temperature != 1 or guide.label_sharpness is not None):
+        result = replace(result, guide=calibrated_guide(result))
+    return result.class_probabilities
 
 
 def _with_annotators(result: Fitted) -> str:

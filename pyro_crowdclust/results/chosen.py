@@ -36,7 +36,8 @@ class Chosen:
 
         Without features: ``prior`` (of the sizes of clusters), ``held_out``, ``clusters``,
         ``seconds``, ``chosen``. For ``classify``: ``features``, ``kind``, ``components`` (one per
-        class), ``held_out`` (per answer), ``feature_weight``, ``seconds``, ``chosen``.
+        class), ``held_out`` (per answer), ``feature_weight``, ``weight`` in the average of the
+        candidates, ``seconds``, ``chosen`` (the one with the largest weight).
     reason
         Why the chosen candidate was chosen, in a sentence.
     chance
@@ -61,7 +62,11 @@ class Chosen:
         if "prior" in self.table:
             return str(row["prior"])
         number = count(int(row["components"]), "component")
-        return f"{row['kind']} on {row['features']}, {number}"
+        winner = f"{row['kind']} on {row['features']}, {number}"
+        averaged = (self.table["weight"] > 0).sum() if "weight" in self.table else 1
+        if averaged == 1:
+            return winner
+        return f"average of {averaged} candidates, above all {winner}"
 
     @property
     def uses_answers(self) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pyro_crowdclust.exchange import LabelStudio
+
 from .small_crowd import ITEMS, PAGES, PAIRS, SAID_OF_PAGES, STUDIO, annotation, in_label_studio
 
 
@@ -56,3 +58,32 @@ def test_an_item_that_was_not_on_the_page():
     export[0]["annotations"][0]["result"][0]["value"]["ranker"]["1"].append("z")
     with pytest.raises(ValueError, match="task 1, annotation 1, result 1, value, ranker: '1' has"):
         STUDIO.answers(export)
+
+
+def own_project(**data):
+    """A task of a project that was not made by this library."""
+    said = annotation("ann", "mood", "choices", {"choices": ["glad"]})
+    return {"data": data, "annotations": [said]}
+
+
+def test_labels_of_a_project_of_ones_own():
+    form = LabelStudio(control="mood", item="id", workers={7: "ann"})
+    tasks = [own_project(id="a", text="Well!"), own_project(id=3, text="Oh.")]
+    labels = form.answers(tasks).labels
+    assert labels[["item", "worker", "label"]].to_numpy().tolist() == [
+        ["a", "ann", "glad"],
+        [3, "ann", "glad"],
+    ]
+    tasks[1]["predictions"] = [
+        {"model_version": "m1", "result": tasks[1]["annotations"][0]["result"]}
+    ]
+    assert form.answers(tasks).labels["worker"].tolist() == ["ann", "ann", "m1"]
+
+
+def test_errors_about_a_project_of_ones_own_name_what_to_pass():
+    with pytest.raises(ValueError, match=r"task 1.*pass item= the field of its id"):
+        LabelStudio().answers([own_project(id="a")])
+    with pytest.raises(ValueError, match=r"from \['mood'\]: pass control= the one that holds"):
+        LabelStudio(item="id").answers([own_project(id="a")])
+    with pytest.raises(ValueError, match=r"task 1, data has no field 'key'; it has \['id'\]"):
+        LabelStudio(control="mood", item="key").answers([own_project(id="a")])

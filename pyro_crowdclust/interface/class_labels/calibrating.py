@@ -10,7 +10,7 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import best_temperature
+from pyro_crowdclust.pooling import TOGETHER, best_temperature
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
 
@@ -19,7 +19,8 @@ def calibrated(result: Fitted) -> Fitted:
 
     Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
     workers, in a model without features, it is the temperature at which labels are predicted best
-    from the others about their item.
+    from the others about their item. Either way, all answers about one item in ten may be a single
+    one (``pooling.calibrated_guide``).
 
     Parameters
     ----------
@@ -31,15 +32,11 @@ def calibrated(result: Fitted) -> Fitted:
         read = read_by_trusted(result)
     elif isinstance(result.model, DawidSkene):
         read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
+    read = replace(read, guide=read.guide.read_at(together=TOGETHER))
     training = result.train_on
-    if isinstance(training, TrainingOptions):
+    if type(training) is TrainingOptions:
         training = CalibratedTraining(**training.of_fit)
     return replace(read, train_on=training)
-
-
-def in_full(guide: ClassLabelGuide) -> ClassLabelGuide:
-    """The guide with all labels counted in full, as they are in training."""
-    return guide.read_at(label_sharpness=None, class_shift=None, temperature=1.0)
 
 
 @dataclass(frozen=True)
@@ -50,4 +47,4 @@ class CalibratedTraining(TrainingOptions):
         self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
     ) -> Fitted:
         """Fit with these options, updated by ``changes``."""
-        return calibrated(super().__call__(model, in_full(guide), data, **changes))
+        return calibrated(super().__call__(model, guide.in_full(), data, **changes))

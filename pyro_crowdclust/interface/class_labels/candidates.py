@@ -32,7 +32,7 @@ from pyro_crowdclust.interface.candidates.directions import (
 )
 from pyro_crowdclust.interface.candidates.forms import MAX_FULL, PROCESSES, REGRESSION
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
-from pyro_crowdclust.interface.class_labels.search import ClassCandidate
+from pyro_crowdclust.interface.class_labels.trials import ClassCandidate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (

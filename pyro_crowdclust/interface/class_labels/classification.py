@@ -3,8 +3,8 @@
 There are two ways to combine labels and features, and neither is always better. In ``MomResp`` the
 features are drawn given the class: it learns from items without labels, too, and is better while
 labels are few. In ``LogResp`` the classes are regressed on the features: it makes no assumption
-about the distribution of the features in a class. Both are tried in a few coordinates, and the one
-that predicts held-out labels best is chosen. No true classes are needed.
+about the distribution of the features in a class. Both are tried in a few coordinates, and averaged
+by how well they predict held-out labels. No true classes are needed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,18 @@ from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.candidate_average import fitted_to_all
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import (
-    best_of_workers,
     codes_of_workers,
     infer_classes,
-    keeping_classes,
 )
-from pyro_crowdclust.interface.class_labels.search import ClassSearch, ClassTrial
+from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
-from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results import Chosen, read_at
+from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping, is_interrupted
@@ -73,26 +71,27 @@ def classify(
     regression. They are on the columns as they are and made symmetric, or, if there are more than
     50 columns, on the first 20 and 40 principal directions. On up to 50 columns there are also
     Gaussian processes, whose classes may have any shape (``transforms.Landmarks``). Another
-    candidate is the labels alone. Those candidates qualify that predict held-out labels better than
-    chance (at a level of .05; with fewer than 20 items, by half a nat in total). Of these the one
-    is fitted to all data under which held-out labels are likeliest, computed as if the features had
-    misled it about half an item more: to be right about a few items does not justify certainty.
-    Features may count less than Gaussians imply (``feature_weight`` in the table). If no candidate
-    qualifies, the labels alone are used. Candidates are tried on 2,000 items at most.
+    candidate is the labels alone. The result is a model of their average (``AveragedPredictions``):
+    a candidate has a weight in proportion to the square root of the probability of the held-out
+    labels under it (``weight`` in the table), computed as if its features had misled it about half
+    an item more, since to be right about a few items does not justify certainty. Candidates with a
+    weight below .03 are left out, the others are fitted to all data. Features may count less than
+    Gaussians imply (``feature_weight`` in the table). Candidates are tried on 2,000 items at most.
 
     The confusion matrices of workers vary around a common one, which is learned, or have a prior
-    that is not learned; the fit with the larger ELBO is kept. (With one label an item, nothing can
-    be learned about all workers together except that they agree with themselves.) Where some
-    workers agree more often than the classes explain, as copies do, and answers predict features
-    clearly better if these workers count as fewer independent ones (``discount_copies``), the model
-    is fitted once more with discounted answers.
+    that is not learned; of each candidate and of the average, the fit with the larger ELBO is kept.
+    (With one label an item, nothing can be learned about all workers together except that they
+    agree with themselves.) Where some workers agree more often than the classes explain, as copies
+    do, and answers predict features clearly better if these workers count as fewer independent ones
+    (``discount_copies``), the model is fitted once more with discounted answers.
 
     Missing features are integrated out by Gaussians on up to 50 columns, where numbers far from all
     others of their column count as missing, too; otherwise they are imputed from the other columns
-    (``transforms.Filled``). Ctrl-C ends the trials with the best candidate so far (during the first
-    trial with nothing), and ends the last fits at their current state. Without features the result
-    is ``infer_classes`` of the labels, fitted once more with discounted answers if copies explain
-    best why some workers agree, which ``chosen`` then says; new items cannot be predicted.
+    (``transforms.Filled``). Ctrl-C ends the trials with the average of the candidates so far
+    (during the first trial with nothing), and ends the last fits at their current state. Without
+    features the result is ``infer_classes`` of the labels, fitted once more with discounted answers
+    if copies explain best why some workers agree, which ``chosen`` then says; new items cannot be
+    predicted.
 
     Parameters
     ----------
@@ -156,9 +155,10 @@ def classify(
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)
     search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
-    winner, reason = search.run(progress)
+    weights, reason = search.run(progress)
 
-    fitted = partial(_best_fit, winner, data, options | {"progress": progress})
+    last = options | {"progress": progress}
+    fitted = partial(fitted_to_all, search.trials, weights, data, last)
     result = fitted(given)
     worker_weights = None if is_interrupted(result) else copy_discounts(result)
     if worker_weights is not None:
@@ -168,7 +168,7 @@ def classify(
     if counts := counts_in_words(result):
         reason += f"; {counts}"
     reason += about_deviating(result.model, data)
-    result = replace(result, chosen=search.chosen(winner, reason))
+    result = replace(result, chosen=search.chosen(weights, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 
 
@@ -199,32 +199,12 @@ def _folds(data: CrowdData, folds: int | None) -> int:
     return min(3, number) if folds is None else folds
 
 
-def _best_fit(
-    winner: ClassTrial, data: CrowdData, options: dict[str, Any], workers: Workers
-) -> Fitted:
-    """The winner, fitted with a learned and a fixed prior of the workers; the larger ELBO is kept.
-
-    A fit that loses a class is kept only if both do (``keeping_classes``). Labels alone have all
-    models of ``infer_classes``.
-
-    If somebody is trusted, only the prior is used that is learned: the trusted labels show in what
-    way all others err.
-    """
-    attempt = partial(winner.candidate.fit, data, options)
-    if not winner.candidate.uses_features:
-        return best_of_workers(data, attempt, workers)
-    numbers = (1,) if workers.trusted else (1, 0)
-    each = (workers._replace(num_communities=number) for number in numbers)
-    fits = (partial(attempt, one) for one in each)
-    return read_at(keeping_classes(best_first(fits)), winner.sharpness)
-
-
 @warnings_once()
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
     result = infer_classes(data, **options)
-    # Copies may explain what a temperature corrects.
-    without = replace(result, guide=result.guide.read_at(temperature=1.0))
+    # Copies may explain what the calibration corrects.
+    without = replace(result, guide=result.guide.read_at(temperature=1.0, together=0.0))
     worker_weights = None if is_interrupted(result) else copy_discounts(without)
     reasons, fits = [], {"independent workers": result}
     if worker_weights is not None:

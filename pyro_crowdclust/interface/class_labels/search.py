@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,14 @@ import torch
 from jaxtyping import Float
 from tqdm.auto import tqdm
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
+from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling.comparison import (
-    critical_value,
-    gain_by_a_part,
-    is_clearly_better,
-)
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.training import completed
@@ -33,95 +29,6 @@ from pyro_crowdclust.training.isolation import generator_of
 # Steps of the start, in which the other parameters are fitted to the vote: a regression needs
 # several, all others one.
 _STEPS = 10
-# With fewer items no share of right ones is clearly above chance: then this gain in nats is enough.
-_MIN_ITEMS, _MIN_GAIN = 20, 0.5
-# The share of the gains, the largest ones, that count as the largest of the others.
-_LARGEST = 0.02
-# In addition to the held-out items, features are assumed to have misled about this many items.
-_MISLED = 0.5
-
-
-@dataclass(frozen=True)
-class ClassCandidate:
-    """A model of labels and features.
-
-    Attributes
-    ----------
-    features
-        Its coordinates, in words.
-    kind
-        The kind of model, in words.
-    fit
-        Fits it to data, with options of ``fit``, and assumptions about the workers.
-    sharpness
-        Weights that the features' evidence about classes may have after the fit, 1 first.
-    uses_features
-        Whether it is not a model of the labels alone.
-    """
-
-    features: str
-    kind: str
-    fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
-    sharpness: tuple[float, ...] = (1.0,)
-    uses_features: bool = True
-
-
-@dataclass(frozen=True)
-class ClassTrial:
-    """A candidate that was tried.
-
-    Attributes
-    ----------
-    candidate
-        The candidate.
-    own
-        Joint log-probability of all labels of each held-out item, a row for every ``sharpness`` of
-        the candidate.
-    of_others
-        The mean of this log-probability with the labels of another item of the same part.
-    seconds
-        Duration of its fits.
-    """
-
-    candidate: ClassCandidate
-    own: Float[np.ndarray, "sharpness item"]
-    of_others: Float[np.ndarray, "sharpness item"]
-    seconds: float
-
-    @property
-    def as_fitted(self) -> Float[np.ndarray, " item"]:
-        """Joint log-probability of the labels of each held-out item, at a sharpness of 1."""
-        return np.asarray(self.own[0])
-
-    @property
-    def scores(self) -> Float[np.ndarray, " sharpness"]:
-        """Expected joint log-probability of an item's labels, in nats, for each sharpness.
-
-        With ``l_ij`` the log-probability of item j's labels as those of item i, of n items,
-
-            (sum_i l_ii + 1/2 mean_{i != j} l_ij) / (n + 1/2)
-
-        This is as if features had misled about half an item more, as in Jeffreys' prior of an error
-        rate: to be right about a few items does not show how often a candidate is right, and so not
-        how certain it may be.
-        """
-        said, others = self.own.sum(1), self.of_others.mean(1)
-        return np.asarray((said + _MISLED * others) / (self.own.shape[1] + _MISLED))
-
-    @property
-    def score(self) -> float:
-        """The largest of the ``scores``."""
-        return float(self.scores.max())
-
-    @property
-    def sharpness(self) -> float:
-        """The sharpness with the largest score."""
-        return self.candidate.sharpness[int(self.scores.argmax())]
-
-    @property
-    def by_item(self) -> Float[np.ndarray, " item"]:
-        """Joint log-probability of the labels of each held-out item, at this sharpness."""
-        return np.asarray(self.own[self.scores.argmax()])
 
 
 class ClassSearch:
@@ -155,8 +62,8 @@ class ClassSearch:
         self.trials: list[ClassTrial] = []
         self.interrupted = False
 
-    def run(self, progress: bool) -> tuple[ClassTrial, str]:
-        """Try all candidates; returns the trial of the one to fit to all data, and the reason."""
+    def run(self, progress: bool) -> tuple[Float[np.ndarray, " candidate"], str]:
+        """Try all candidates; returns their weights in the fit to all data, and the reason."""
         try:
             # The first optimizer imports parts of torch, and later fits fail if that is
             # interrupted.
@@ -173,7 +80,7 @@ class ClassSearch:
             if not self.trials:
                 raise
             self.interrupted = True
-        return self._winner()
+        return self._weights()
 
     def _tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
         begun = time.perf_counter()
@@ -188,31 +95,22 @@ class ClassSearch:
         seconds = time.perf_counter() - begun
         return ClassTrial(candidate, np.concatenate(own, 1), np.concatenate(of_others, 1), seconds)
 
-    def _winner(self) -> tuple[ClassTrial, str]:
-        alone, *others = self.trials
-        telling = [one for one in others if self._exceeds_chance(one, alone)]
-        best = max(telling, key=lambda trial: trial.score, default=alone)
-        reason = "no candidate with features predicts held-out labels clearly better than chance"
-        if not others:
+    def _weights(self) -> tuple[Float[np.ndarray, " candidate"], str]:
+        weights = weights_of(self.trials)
+        if len(self.trials) == 1:
             reason = "features were not tried"
-        if best is not alone:
+        elif weights[0] == 1:
             reason = (
-                "it predicts held-out labels best, computed as if features had misled it about "
-                "half an item more"
+                "no candidate with features predicts held-out labels better than labels alone do"
             )
+        else:
+            reason = "candidates are averaged by how well they predict held-out labels (weight)"
         if self.interrupted:
             tried = count(len(self.trials), "candidate")
             reason += f"; {tried} had been tried when this was interrupted"
-        return best, reason
+        return weights, reason
 
-    def _exceeds_chance(self, trial: ClassTrial, alone: ClassTrial) -> bool:
-        """Whether a candidate predicts held-out labels better than the labels alone do."""
-        number = len(alone.by_item)
-        if number < _MIN_ITEMS:
-            return (trial.score - alone.score) * (number + _MISLED) > _MIN_GAIN
-        return exceeds_chance(trial.as_fitted, alone.by_item, len(self.trials) - 1)
-
-    def chosen(self, winner: ClassTrial, reason: str) -> Chosen:
+    def chosen(self, weights: Float[np.ndarray, " candidate"], reason: str) -> Chosen:
         """The table of trials, with the reason and the score of the labels alone."""
         number = sum(len(held) for _, held in self._parts)
         rows = [
@@ -222,10 +120,11 @@ class ClassSearch:
                 "components": self._data.num_classes,
                 "held_out": float(trial.by_item.sum()) / number,
                 "feature_weight": trial.sharpness,
+                "weight": weight,
                 "seconds": trial.seconds,
-                "chosen": trial is winner,
+                "chosen": position == weights.argmax(),
             }
-            for trial in self.trials
+            for position, (trial, weight) in enumerate(zip(self.trials, weights, strict=True))
         ]
         table = pd.DataFrame(rows)
         return Chosen(table, reason, float(table["held_out"].iloc[0]))
@@ -268,40 +167,6 @@ def _of_others(
     number = found.shape[1]
     own = np.diagonal(found, axis1=1, axis2=2)
     return (found.sum(2) - own) / (number - 1) if number > 1 else own
-
-
-def exceeds_chance(
-    found: Float[np.ndarray, " item"], alone: Float[np.ndarray, " item"], num_candidates: int
-) -> bool:
-    """Whether a candidate predicts held-out labels better than chance.
-
-    With ``d_i = p(labels of i) / p_0(labels of i) - 1``, where p_0 knows the labels of others
-    alone, the mean of d is above ``critical_value(C)`` standard errors, C the number of
-    candidates. Where features tell nothing the expectation of d is 0 however sure a candidate is of
-    itself, while ``log p / p_0`` is below 0 also where it is right oftener than chance, but too
-    sure (``gain_by_a_part``). The largest d, a fiftieth of them, count as the largest of the
-    others, which can only lower the expectation: several labels of one item may have a ratio of
-    thousands, and alone would make the error as large as the mean.
-
-    Parameters
-    ----------
-    found, alone
-        Log-probability of all labels of each held-out item, by the candidate and by the labels of
-        others alone.
-    num_candidates
-        C.
-
-    Examples
-    --------
-    >>> even, surely = np.full(80, np.log(0.5)), np.log([0.99] * 60 + [0.01] * 20)
-    >>> bool(surely.mean() < even.mean()), exceeds_chance(surely, even, 1)  # right in 3 of 4
-    (True, True)
-    >>> exceeds_chance(surely[40:], even[40:], 1)  # every other time
-    False
-    """
-    gain = gain_by_a_part(found, alone)
-    gain = np.minimum(gain, np.quantile(gain, 1 - _LARGEST, method="lower"))
-    return is_clearly_better(gain, np.zeros_like(gain), critical_value(num_candidates))
 
 
 class WorkersStart:

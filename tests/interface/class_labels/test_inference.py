@@ -26,7 +26,6 @@ from pyro_crowdclust.interface import (
     infer_classes,
 )
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
-from pyro_crowdclust.interface.class_labels.calibrating import in_full
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import AveragedClasses, draw_classes
@@ -181,7 +180,7 @@ def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     truth, result = correlated
     assert best_temperature(result) == result.guide.temperature > 1
     assert calibrated_class_probabilities(result).equals(result.class_probabilities)
-    plain = dataclasses.replace(result, guide=in_full(result.guide))
+    plain = dataclasses.replace(result, guide=result.guide.in_full())
     calibrated = calibrated_class_probabilities(plain)
     np.testing.assert_allclose(calibrated, result.class_probabilities, rtol=1e-9)
     assert (plain.assignments == result.assignments).all()
@@ -211,7 +210,7 @@ def held_out_by_a_loop(
     result: Fitted, worker_weights: np.ndarray, temperature: float, log=digamma
 ) -> float:
     labels = full_batch(result.data).class_labels
-    guide = in_full(result.guide).read_at(1.0, moderated=False)
+    guide = result.guide.in_full().read_at(1.0, moderated=False)
     q = dataclasses.replace(result, guide=guide).probabilities
     alpha = result.guide.posteriors["confusion"].standard().concentration.numpy()
     alpha = alpha.reshape(9, 2, 2)
@@ -272,7 +271,7 @@ def test_answers_that_explain_themselves_raise_the_temperature():
     frame["label"] = np.where(right, truth[frame["item"]], rng.integers(12, size=len(frame)))
     data = CrowdData(None, labels=frame, item_ids=range(150))
     read = infer_classes(data, num_communities=[0])
-    guide = in_full(read.guide).read_at(1.0, moderated=False)
+    guide = read.guide.in_full().read_at(1.0, moderated=False)
     result = dataclasses.replace(read, guide=guide)
     assert result.probabilities.max(1).mean() > 0.99
     assert best_temperature(result) > 2
@@ -341,8 +340,9 @@ def test_temper():
 def test_a_trait_keeps_its_promises_where_items_fool_all_workers(correlated):
     truth, independent = correlated
     result = infer_classes(independent.data, dependent=True, epochs=60)
-    assert log_loss(result.probabilities, truth) < 0.9 * log_loss(independent.probabilities, truth)
-    in_training = dataclasses.replace(independent, guide=in_full(independent.guide))
+    in_full = dataclasses.replace(independent, guide=independent.guide.in_full())
+    assert log_loss(result.probabilities, truth) < 0.9 * log_loss(in_full.probabilities, truth)
+    in_training = dataclasses.replace(independent, guide=independent.guide.in_full())
     assert log_loss(result.probabilities, truth) < 0.7 * log_loss(in_training.probabilities, truth)
     assert set(result.guide.posteriors) == {"curves", "trait"}
     given = infer_classes(independent.data, dependent=True, share=0.1, epochs=60)

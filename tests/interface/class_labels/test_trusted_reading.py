@@ -14,7 +14,6 @@ from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import CalibratedTraining, classify, infer_classes
-from pyro_crowdclust.interface.class_labels.calibrating import in_full
 from pyro_crowdclust.interface.class_labels.trusted_reading import (
     KnownItems,
     counts_in_words,
@@ -55,7 +54,7 @@ def scores(crowd, result) -> tuple[float, float]:
 
 def plainly(result):
     """The result with all labels counted in full."""
-    return dataclasses.replace(result, guide=in_full(result.guide))
+    return dataclasses.replace(result, guide=result.guide.in_full())
 
 
 def test_a_family_that_errs_together_counts_as_little_as_it_tells(judges):
@@ -65,7 +64,7 @@ def test_a_family_that_errs_together_counts_as_little_as_it_tells(judges):
     )
     before_right, before_loss = scores(judges, doubtless)
     assert before_right < 0.8
-    assert before_loss > 0.8
+    assert before_loss > 2 * loss
     assert right > 0.85
     assert loss < 0.4
     weight = pd.Series(judges.result.guide.label_sharpness, judges.result.data.worker_ids)
@@ -89,7 +88,7 @@ def test_honest_workers_count_nearly_in_full():
     result = infer_classes(CrowdData(None, labels=both), trusted=[9])
     assert np.mean(result.guide.label_sharpness) > 0.8
     found = [log_loss(truth[40:], one.probabilities[40:]) for one in (result, plainly(result))]
-    assert found[0] < found[1] + 0.02
+    assert found[0] < found[1] + 0.04
 
 
 def test_nobody_else_was_asked_about_what_the_trusted_labelled():
