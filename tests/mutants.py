@@ -189,6 +189,7 @@ CORE = {
         "tests/guides/test_structured.py",
     ],
     "models/latent_trait.py": ["tests/annotators/test_item_trait.py"],
+    "models/averaged_predictions.py": ["tests/models/test_averaged_predictions.py"],
     "models/logresp.py": ["tests/models/test_logresp.py"],
     "models/momresp.py": ["tests/models/test_momresp.py", "tests/mixture/test_gaps.py"],
     "models/pair_regression.py": ["tests/models/test_pair_regression.py"],
@@ -224,6 +225,12 @@ CORE = {
         *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
+    "pyro_crowdclust/interface/class_labels/candidate_average.py": [
+        "tests/interface/class_labels/test_candidate_average.py",
+    ],
+    "pyro_crowdclust/interface/class_labels/trials.py": [
+        "tests/interface/class_labels/test_trials.py",
+    ],
     "pyro_crowdclust/interface/class_labels/search.py": [
         "tests/interface/class_labels/test_search.py",
         "tests/interface/class_labels/test_classification.py",
@@ -246,7 +253,9 @@ CORE = {
         *("tests/diagnostics", "tests/pooling/test_averaging.py", "tests/test_restarts.py"),
     ],
     "pyro_crowdclust/pooling/averaging.py": ["tests/pooling/test_averaging.py"],
-    "pyro_crowdclust/pooling/calibration.py": ["tests/interface/class_labels/test_inference.py"],
+    "pyro_crowdclust/pooling/calibration.py": [
+        *("tests/interface/class_labels/test_inference.py", "tests/pooling/test_calibration.py"),
+    ],
     "pyro_crowdclust/results/cluster_classes.py": [
         *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),
     ],

@@ -169,8 +169,9 @@ class LabelStudio:
     def _question(self, task: Record) -> Question:
         if self.item is not None:
             return LabelQuestion(task.record("data").get(self.item, (str, int)))
+        about = task.get("data", Mapping)
         try:
-            return question_about(task.get("data", Mapping))
+            return question_about(about)
         except ValueError as error:
             message = (
                 f"{error}; for labels in a project of your own, pass item= the field of its id"
