@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pyro
 import torch
@@ -113,8 +113,9 @@ class AveragedPredictions(nn.Module):
                     f"a member has {member.model.annotators.num_classes} classes, but the "
                     f"annotators have {annotators.num_classes}: give all the same number"
                 )
-        self.members: Any = nn.ModuleList(members)
+        self.members: Any = nn.ModuleList(cast(Sequence[nn.Module], members))
         self.annotators = annotators
+        self.log_weights: Tensor
         self.register_buffer("log_weights", (given / given.sum()).log(), persistent=False)
 
     @property
@@ -129,7 +130,7 @@ class AveragedPredictions(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        return self.annotators.priors()
+        return {**self.annotators.priors()}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the global sites under the names that diagnostics give them."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -161,8 +162,16 @@ def splits_of_pairs(
     return [one for one in found if one is not None]
 
 
-def ends_of(splits: Sequence[Split]) -> Int[np.ndarray, "2 pair"]:
-    """The two items of every held-out answer, in the order of the splits."""
+class HasEnds(Protocol):
+    """A split whose held-out answers have two ends each, such as the two items of a pair."""
+
+    @property
+    def ends(self) -> Int[Tensor, "2 answer"]:
+        """The two ends of every held-out answer."""
+
+
+def ends_of(splits: Sequence[HasEnds]) -> Int[np.ndarray, "2 answer"]:
+    """The two ends of every held-out answer, in the order of the splits."""
     return torch.cat([one.ends for one in splits], 1).numpy()
 
 

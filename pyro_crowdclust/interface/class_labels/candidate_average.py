@@ -58,7 +58,7 @@ def weights_of(trials: Sequence[ClassTrial]) -> Float[np.ndarray, " trial"]:
 
 def fitted_to_all(
     trials: Sequence[ClassTrial],
-    weights: Sequence[float],
+    weights: Float[np.ndarray, " trial"],
     data: CrowdData,
     options: dict[str, Any],
     workers: Workers,
@@ -78,36 +78,44 @@ def fitted_to_all(
     workers
         Assumptions about the workers.
     """
-    members, kept = [], []
-    for trial, weight in zip(trials, weights, strict=True):
-        if not weight:
-            continue
+    members: list[Fitted] = []
+    used = [(trial, weight) for trial, weight in zip(trials, weights, strict=True) if weight]
+    for trial, _ in used:
         attempt = partial(trial.candidate.fit, data, options)
         if trial.candidate.uses_features:
-            member = read_at(_best_prior(attempt, workers), trial.sharpness)
+            members.append(read_at(_best_prior(attempt, workers), trial.sharpness))
         else:
-            member = best_of_workers(data, attempt, workers)
-        members.append(member)
-        kept.append(float(weight))
-        if is_interrupted(member):
+            members.append(best_of_workers(data, attempt, workers))
+        if is_interrupted(members[-1]):
             break
     if len(members) == 1:
         return members[0]
-    guides = [member.guide for member in members]
-    each = [member.probabilities for member in members]
-    # The vote would be a worse start: members know already where it is wrong.
-    start = ClassesStart(np.average(each, axis=0, weights=kept))
-
-    def attempt(assumed: Workers) -> Fitted:
-        model = AveragedPredictions(guides, kept, assumed.annotators(data))
-        guide = ClassLabelGuide(model, moderated=True)
-        return fit(model, guide, data, **{"initialize": start} | options)
-
-    result = _best_prior(attempt, workers)
-    result = replace(result, train_on=_training(result, [one.train_on for one in members]))
+    kept = [float(weight) for _, weight in used[: len(members)]]
+    result = _average(members, kept, data, options, workers)
     if is_interrupted(members[-1]):
         result = replace(result, stop_reason=members[-1].stop_reason)
     return result
+
+
+def _average(
+    members: Sequence[Fitted],
+    weights: Sequence[float],
+    data: CrowdData,
+    options: dict[str, Any],
+    workers: Workers,
+) -> Fitted:
+    """The model of the members' average, fitted to all data."""
+    guides = [member.guide for member in members]
+    # The vote would be a worse start: members know already where it is wrong.
+    each = [member.probabilities for member in members]
+    start = ClassesStart(np.average(each, axis=0, weights=weights))
+
+    def attempt(assumed: Workers) -> Fitted:
+        model = AveragedPredictions(guides, weights, assumed.annotators(data))
+        guide = ClassLabelGuide(model, moderated=True)
+        return fit(model, guide, data, **{"initialize": start} | options)
+
+    return _with_training(_best_prior(attempt, workers), members)
 
 
 def _best_prior(attempt: Callable[[Workers], Fitted], workers: Workers) -> Fitted:
@@ -125,7 +133,7 @@ def _best_prior(attempt: Callable[[Workers], Fitted], workers: Workers) -> Fitte
 class AveragedTraining(CalibratedTraining):
     """``fit`` of all members and of their average, ``calibrated``; for ``Fitted.update``."""
 
-    of_members: Sequence[TrainingOptions]
+    of_members: Sequence[Any]
 
     def __call__(
         self, model: AveragedPredictions, guide: ClassLabelGuide, data: CrowdData, **changes: Any
@@ -142,13 +150,14 @@ class AveragedTraining(CalibratedTraining):
         average = rebuilt(model, members=guides)
         other = rebuilt(guide.in_full(), model=average)
         other.posteriors.load_state_dict(guide.posteriors.state_dict())
-        result = super().__call__(average, other, data, **changes)
-        return replace(result, train_on=_training(result, [one.train_on for one in members]))
+        return _with_training(super().__call__(average, other, data, **changes), members)
 
 
-def _training(average: Fitted, of_members: Sequence[TrainingOptions]) -> AveragedTraining:
-    assert isinstance(average.train_on, TrainingOptions)
-    return AveragedTraining(**average.train_on.of_fit, of_members=of_members)
+def _with_training(average: Fitted, members: Sequence[Fitted]) -> Fitted:
+    """The result, whose updates also train its members."""
+    training, of_members = average.train_on, [member.train_on for member in members]
+    assert isinstance(training, TrainingOptions)  # as of all that ``fit`` returns
+    return replace(average, train_on=AveragedTraining(**training.of_fit, of_members=of_members))
 
 
 def _with_workers_of(guide: ClassLabelGuide, member: ClassLabelGuide) -> tuple[Any, Any]:
