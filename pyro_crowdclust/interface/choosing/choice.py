@@ -342,13 +342,6 @@ def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitte
     return replace(found, chosen=because(why, found.chosen))
 
 
-def _with_shared_pages(data: CrowdData) -> CrowdData:
-    """The data with sorted pages as placements, if items are on enough of these pages."""
-    answered = as_answered(data)
-    pages = answered.placements
-    return answered if pages is None or pages.share_items else data
-
-
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     """The candidate models that suit some data.
 
@@ -379,7 +372,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 20 candidates; nothing held out'
     """
     check_data(data)
-    data = _with_shared_pages(data)
+    data = as_answered(data)
     forms, least = forms_for(data), data.num_known_classes
     # Answers and links relate items, which makes no sense if there is a single cluster.
     related = data.has_answers or data.links is not None
