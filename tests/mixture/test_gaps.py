@@ -200,7 +200,8 @@ def test_new_items_may_have_gaps_where_those_of_the_fit_had_none():
 def test_everything_can_be_read():
     features, _ = groups()
     pairs = {"left": [0, 1, 2], "right": [3, 5, 7], "worker": list("aab"), "label": [1, 0, 1]}
-    result = cluster(with_gaps(torch.tensor(features)), pairs, num_clusters=3, progress=False)
+    data = CrowdData(with_gaps(torch.tensor(features)), pairs)
+    result = mixture_for(data, num_clusters=3).fit(progress=False)
     tree = result.to_arviz(20)
     likelihood = tree["log_likelihood"]["features"].values
     assert np.isfinite(likelihood).all()

@@ -167,9 +167,16 @@ def classify(
     result = calibrated(result)
     if counts := counts_in_words(result):
         reason += f"; {counts}"
-    reason += about_deviating(result.model, data)
+    reason += _about_deviating(result, data)
     result = replace(result, chosen=search.chosen(weights, reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
+
+
+def _about_deviating(result: Fitted, data: CrowdData) -> str:
+    """``about_deviating`` of the first member of an average that leaves numbers out."""
+    members = getattr(result.model, "members", ())
+    notes = [about_deviating(model, data) for model in (result.model, *(m.model for m in members))]
+    return next(filter(None, notes), "")
 
 
 def _check_given(features: Any, labels: Any, *, kinds: Any, folds: int | None, seed: int) -> None:
