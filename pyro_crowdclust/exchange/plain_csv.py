@@ -121,13 +121,14 @@ class PlainCsv:
         Raises
         ------
         ValueError
-            If a column or the id of a worker is missing.
+            If a column, or the id of a worker or of an item, is missing.
         """
         given = as_frame(export, "answers")
         columns, answer, table = _kind_of(given)
         used = {*columns, answer, "worker", "page", "seconds"}
         refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
+        _check_ids(frame[~_are_empty(frame[[answer]])], columns)
         frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
         if table != "placements":  # CrowdData refuses an item that is twice on a page
             frame = _last_of_each(frame, columns, answer)
@@ -187,6 +188,17 @@ def _are_empty(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
     """Whether all cells of a row are empty, as in rows that spreadsheets add below a table."""
     cells = [column.isna().to_numpy() | are_blank(column) for _, column in frame.items()]
     return np.all(cells, axis=0)
+
+
+def _check_ids(frame: pd.DataFrame, columns: list[str]) -> None:
+    for name in columns:
+        missing = (frame[name].isna() | are_blank(frame[name])).to_numpy()
+        if missing.any():
+            row = int(missing.argmax())
+            raise ValueError(
+                f"row {row + 1} has no {name}, but an answer: fill in the id of its item, or "
+                "remove the row"
+            )
 
 
 def _last_of_each(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:

@@ -102,3 +102,10 @@ def test_cells_without_an_answer_in_memory():
         answers = PlainCsv().answers(table.assign(label=said))
         assert answers.labels["item"].tolist() == ["c"]
         assert answers.unanswered["item"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None])
+def test_an_answer_about_no_item_is_refused(empty):
+    table = {"item": ["a", empty], "worker": ["ann"] * 2, "label": ["x", "y"]}
+    with pytest.raises(ValueError, match="row 2 has no item, but an answer: fill in the id"):
+        PlainCsv().answers(pd.DataFrame(table))
