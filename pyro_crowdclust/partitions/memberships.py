@@ -99,9 +99,9 @@ def share_together(
 def share_of_strangers(draws: Int[Tensor, "draw item"], pairs: AskedPairs) -> float:
     """Probability that two items are in one cluster if no chain of pairs connects them.
 
-        ( sum_{ij in U} P(z_i = z_j) + P_0 ) / ( |U| + 1 )
+        ( sum_{ij in U} P(z_i = z_j) + P_0 ) / ( n + 1 )
 
-    is that of items that chains connect, the pairs U, though nobody was asked about them. P_0 is
+    is that of items that chains connect, the n pairs U, though nobody was asked about them. P_0 is
     the smallest probability that S draws allow, half a draw of S + 1.
 
     Parameters
