@@ -84,4 +84,6 @@ def _common_neighbors(pairs: AskedPairs) -> Int[np.ndarray, " pair"]:
     both = np.concatenate([ends, ends[:, ::-1]]).T
     ones = np.ones(both.shape[1], dtype=np.int64)
     graph = sparse.coo_array((ones, both), (pairs.num_items,) * 2).tocsr()
-    return np.asarray(graph[ends[:, 0]].multiply(graph[ends[:, 1]]).sum(1)).ravel()
+    # One number for every pair of items: rows of the graph for every pair would be many more.
+    common = sparse.csr_matrix(graph @ graph)
+    return np.asarray(common[ends[:, 0], ends[:, 1]]).ravel()

@@ -103,7 +103,7 @@ class Search:
         # What decides at components of the features alone, if it is not the splits.
         self.parts: list[PlacementSplit] = []
         self.interrupted = self.found_records = False
-        # The fits of the trials, to the first split or to all data.
+        # The fits of the trials, if nothing is held out.
         self.fits: list[Fitted] = []
         # Answers that are too few to hold some out, by which fits of the features alone are read.
         self.unseen: UnseenAnswers | None = None
@@ -286,7 +286,7 @@ class Search:
         weights = WEIGHTS[:1] if said is not None and len(said.label.unique()) == 1 else WEIGHTS
         of_splits = []
         for fitted, one in zip(fits, splits, strict=True):
-            read = [with_answers_added(fitted, one.data, weight) for weight in weights]
+            read = (with_answers_added(fitted, one.data, weight) for weight in weights)
             of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
         return np.concatenate(of_splits, 1)
 
@@ -399,7 +399,8 @@ class Search:
         )
         if number == 0:
             self.trials.append(trial)
-            self.fits.append(result)
+            if not self.splits:
+                self.fits.append(result)
         if is_interrupted(result):
             raise KeyboardInterrupt
         self.bar.update()

@@ -10,7 +10,7 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import TOGETHER, best_temperature
+from pyro_crowdclust.pooling import TOGETHER, calibrated_guide
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 
 
@@ -27,12 +27,12 @@ def calibrated(result: Fitted) -> Fitted:
     result
         A fit of class labels under ``ClassLabelGuide``, all of whose labels count in full.
     """
-    read = result
-    if isinstance(result.model.annotators, SupportsTrustedWorkers):
+    has_trusted = isinstance(result.model.annotators, SupportsTrustedWorkers)
+    if isinstance(result.model, DawidSkene) and not has_trusted:
+        read = replace(result, guide=calibrated_guide(result))
+    else:
         read = read_by_trusted(result)
-    elif isinstance(result.model, DawidSkene):
-        read = replace(result, guide=result.guide.read_at(temperature=best_temperature(result)))
-    read = replace(read, guide=read.guide.read_at(together=TOGETHER))
+        read = replace(read, guide=read.guide.read_at(together=TOGETHER))
     training = result.train_on
     if type(training) is TrainingOptions:
         training = CalibratedTraining(**training.of_fit)
