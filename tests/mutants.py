@@ -212,6 +212,10 @@ CORE = {
         "tests/interface/choosing/test_rereading.py",
     ],
     "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_search.py"],
+    "pyro_crowdclust/interface/choosing/fixed_components.py": [
+        *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
+        "tests/interface/choosing/test_held_out_pages.py",
+    ],
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,21 +19,24 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form, MakeCoordinates, ToCompare
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import other_starts
-from pyro_crowdclust.interface.candidates.weights import WEIGHTS, weights_for
+from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     Draws,
     clusters_supported_by_answers,
     partition_predicts_best,
 )
+from pyro_crowdclust.interface.choosing.fixed_components import (
+    fits_at_fixed_components,
+    joined_by_pages,
+    scores_at_fixed_components,
+)
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_parts
+from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import (
-    with_answers_added,
-    with_components_joined,
     with_feature_weight,
 )
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -145,7 +148,7 @@ class Search:
         by_answers = (
             None
             if fitted is None
-            else self.answers_only_trial(self.fits_at_fixed_components(trial, fitted))
+            else self.answers_only_trial(fits_at_fixed_components(trial, fitted))
         )
         if by_answers is not None:
             return by_answers, _BY_ANSWERS
@@ -243,89 +246,32 @@ class Search:
             fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
         if fitted is not None and self.splits:
             fits = [fitted] * len(self.splits)
-            by_weight = self.scores_at_fixed_components(fits, self.splits)
+            by_weight = scores_at_fixed_components(fits, self.data, self.splits)
             trial = replace(trial, by_weight=by_weight)
         self.trials += [
             trial if one is best else replace(one, uses_answers=False) for one in search.trials
         ]
         return trial, fitted
 
-    @staticmethod
-    def fits_at_fixed_components(
-        trial: Trial, fitted: Fitted
-    ) -> Callable[[CrowdData], Fitted] | None:
-        """A function that adds answers to the clusters of the winner without answers.
-
-        Parameters
-        ----------
-        trial, fitted
-            The winner without answers, and its fit.
-
-        Returns
-        -------
-        From data with answers to a fit, or None if the winner has a single cluster.
-        """
-        if trial.clusters == 1:
-            return None
-        return lambda data: with_answers_added(fitted, data, trial.feature_weight)
-
     def answers_only_trial(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
         """Clusters from answers alone, if they predict answers better than those of features."""
         number = clusters_supported_by_answers(self.data, self.draws, by_features)
         return None if number is None else self.try_out(ANSWERS, number)
 
-    def scores_at_fixed_components(
-        self, fits: Sequence[Fitted], splits: Sequence[HeldOut]
-    ) -> Float[np.ndarray, "weight answer"]:
-        """Log-probability of held-out answers if answers do not change the components.
-
-        If all answers are the same, rates of workers explain them, whatever the items are, and they
-        are no reason to let features count less.
-        """
-        said = self.data.answers
-        weights = WEIGHTS[:1] if said is not None and len(said.label.unique()) == 1 else WEIGHTS
-        of_splits = []
-        for fitted, one in zip(fits, splits, strict=True):
-            read = (with_answers_added(fitted, one.data, weight) for weight in weights)
-            of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
-        return np.concatenate(of_splits, 1)
-
     def joined_by_pages(self, trial: Trial, fitted: Fitted | None) -> Trial:
-        """The winner without answers, with components that pages show to be one cluster joined.
-
-        That is a single hypothesis about the items, so that few placements can tell whether it is
-        better than chance: each is predicted once, from those of other items (at full weight of the
-        features).
+        """The winner without answers, if pages show some of its components to be one, with these.
 
         Parameters
         ----------
         trial, fitted
             The winner without answers, and its fit.
-
-        Returns
-        -------
-        The trial as it is if there are hardly any placements, or one cluster. If joined components
-        are not clearly better than chance, the placements decide how much the features count,
-        unless others were held out for that.
         """
-        if self.data.placements is None or fitted is None or trial.clusters == 1:
+        if fitted is None:
             return trial
-        parts = placement_parts(self.data, generator_of(self.seed))
-        if not parts:
-            return trial
-        fits = [with_components_joined(fitted, one.data) for one in parts]
-        of_items, of_any = (
-            np.concatenate([ask(one, fit) for one, fit in zip(parts, fits, strict=True)])
-            for ask in (PlacementSplit.log_probability, PlacementSplit.of_any_item)
-        )
-        joins = is_clear(gain_by_a_part(of_items, of_any), ends_of(parts), 1)
-        if not joins and self.splits:
-            return trial
-        fits = fits if joins else [fitted] * len(parts)
-        by_weight = self.scores_at_fixed_components(fits, parts)
-        found = replace(trial, by_weight=by_weight, joins=joins)
-        self.trials[self.trials.index(trial)] = found
-        self.parts = parts
+        found, parts = joined_by_pages(trial, fitted, self.data, self.seed, bool(self.splits))
+        if parts:
+            self.trials[self.trials.index(trial)] = found
+            self.parts = parts
         return found
 
     def chance_of(self, best: Trial) -> float | None:
