@@ -12,8 +12,10 @@ from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
     Trial,
+    coarsened_elbo,
     fewest_components,
     is_within_error,
+    of_form,
 )
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, error_of
 
@@ -80,10 +82,22 @@ class Ranking:
         return rivals + [trial for trial in by_score if trial not in rivals]
 
     def by_elbo(self, trials: Sequence[Trial]) -> tuple[Trial, str]:
-        """The largest ELBO, or the fewest components in its form that do as well."""
+        """The form with the largest ELBO, with the fewest components that do as well.
+
+        That is those within a standard error, or those with the largest coarsened ELBO, if fewer.
+        """
         first = max(trials, key=lambda trial: trial.elbo)
         best = fewest_components(first, trials, is_within_error)
         among = f"of {len(trials)} candidates; nothing held out"
+        coarse = self.largest_coarsened_elbo(of_form(first, trials))
+        if coarse is not None and coarse.num_components < best.num_components:
+            return coarse, f"largest coarsened ELBO of the kind with the largest ELBO {among}"
         if best is first:
             return best, f"largest ELBO {among}"
         return best, f"fewest components within a standard error of the largest ELBO {among}"
+
+    def largest_coarsened_elbo(self, trials: Sequence[Trial]) -> Trial | None:
+        """The best of trials of one form; None if there is any supervision."""
+        if any(trial.by_item is None for trial in trials):
+            return None
+        return max(trials, key=lambda trial: coarsened_elbo(trial, self.num_items))

@@ -16,6 +16,8 @@ from pyro_crowdclust.pooling.comparison import error_of_mean
 MIN_GAIN = 0.005
 # Of candidates that held-out answers do not distinguish, this many are tried on another split.
 MAX_RIVALS = 4
+# alpha: differences from any mixture that fewer items than these would not show are ignored.
+_COARSE_ITEMS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +110,39 @@ def elbo_error(one: Trial, other: Trial) -> float:
     return error_of_mean(one.by_item - other.by_item)
 
 
+def coarsened_elbo(trial: Trial, num_items: int) -> float:
+    """``zeta l - KL(q(theta) || p(theta)) / N`` in nats an item, with ``zeta = alpha / (alpha + N)``.
+
+    No mixture is exactly right, and so many items always show more components. If the data come
+    from something whose relative entropy to a mixture is about 1 / alpha, what is known of theta is
+    its prior times ``p(x | theta)^zeta``, approximately, the coarsened posterior (Miller and Dunson
+    2019). At the q that was fitted, with l the mean of ``by_item``,
+
+        log int p(x | theta)^zeta p(theta) dtheta >= N zeta l - KL,   KL / N = l - elbo.
+
+    Parameters
+    ----------
+    trial
+        A trial that has ``by_item``; it compares with others of the same form.
+    num_items
+        N.
+    """
+    assert trial.by_item is not None
+    mean = float(trial.by_item.mean())
+    return _COARSE_ITEMS / (_COARSE_ITEMS + num_items) * mean - (mean - trial.elbo)
+
+
 def fewest_components(
     largest: Trial, trials: Sequence[Trial], are_equal: Callable[[Trial, Trial], bool]
 ) -> Trial:
     """The trial with the fewest components that does as well as the largest, in the same form."""
-    of_form = [trial for trial in trials if trial.form == largest.form]
-    as_good = [trial for trial in of_form if are_equal(largest, trial)]
+    as_good = [trial for trial in of_form(largest, trials) if are_equal(largest, trial)]
     return min(as_good, key=lambda trial: trial.num_components)
+
+
+def of_form(one: Trial, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials in the form of one of them."""
+    return [trial for trial in trials if trial.form == one.form]
 
 
 def is_within_error(larger: Trial, other: Trial) -> bool:
