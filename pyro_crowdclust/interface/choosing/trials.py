@@ -111,7 +111,7 @@ def elbo_error(one: Trial, other: Trial) -> float:
 
 
 def coarsened_elbo(trial: Trial, num_items: int) -> float:
-    """``zeta l - KL(q(theta) || p(theta)) / N`` in nats an item, with ``zeta = alpha / (alpha + N)``.
+    """``zeta l - KL(q(theta) || p(theta)) / N``, with ``zeta = alpha / (alpha + N)``, in nats.
 
     No mixture is exactly right, and so many items always show more components. If the data come
     from something whose relative entropy to a mixture is about 1 / alpha, what is known of theta is
