@@ -28,6 +28,7 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.choosing.explaining import (
+    counts_less,
     drawn_explanation,
     is_explained_worse,
     with_rates_of_draws,
@@ -37,6 +38,7 @@ from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     FROM_CANDIDATE,
     FROM_DRAWS,
+    FROM_FEATURES,
     RECORDS,
     UNEXPLAINED,
     about_left_out,
@@ -63,6 +65,7 @@ from pyro_crowdclust.interface.recipe import (
     seeds_of,
     takes_all,
 )
+from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -178,7 +181,7 @@ class Choice(Plan):
                 fitted = replace(fitted, chosen=with_reason(chosen, FROM_CANDIDATE))
                 shows_one = False
         if not shows_one:
-            return self._explained(best, of_components, fitted, options)
+            return self._explained(search, best, of_components, fitted, seeds, options)
         found = self._alternative_to_one_cluster(best, search.num_near_copies)
         if found is None:
             return fitted
@@ -227,20 +230,31 @@ class Choice(Plan):
         return None if _has_one_cluster(read) else (fitted, read)
 
     def _explained(
-        self, best: Trial, of_components: Fitted, fitted: Fitted, options: dict[str, Any]
+        self,
+        search: Search,
+        best: Trial,
+        of_components: Fitted,
+        fitted: Fitted,
+        seeds: range,
+        options: dict[str, Any],
     ) -> Fitted:
         """The fit, or one that explains the answers better, if its clusters do not explain them.
 
         Parameters
         ----------
-        best, of_components, fitted
-            What was chosen, its fit, and the same with a weight of the features.
-        options
-            Options of the fit.
+        search, best, of_components, fitted
+            What was searched and chosen, its fit, and the same with a weight of the features.
+        seeds, options
+            Seeds of the starts, and options of the fit.
         """
         try:
             drawn = drawn_explanation(fitted)
-            if drawn is None or not is_explained_worse(fitted, drawn):
+            if drawn is None or not counts_less(fitted, drawn):
+                return fitted
+            read = self._read_instead(search, fitted, seeds, options)
+            if read is not None:
+                return read
+            if not is_explained_worse(fitted, drawn):
                 return fitted
             # In minibatches, as of very many items, these fits would take longer than all others.
             model = of_components.model
@@ -261,6 +275,42 @@ class Choice(Plan):
         if read is fitted:
             return fitted
         return replace(read, chosen=with_reason(fitted.chosen, UNEXPLAINED))
+
+    def _read_instead(
+        self, search: Search, fitted: Fitted, seeds: range, options: dict[str, Any]
+    ) -> Fitted | None:
+        """Clusters of the features alone, as all answers read them, if these explain them better.
+
+        With the rates of workers integrated out, clusters that people do not see explain answers no
+        better than chance, however well they are explained by blaming the workers.
+
+        Returns
+        -------
+        The other fit; None to keep this one.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        source = self.by_features
+        trial = None if source is None else search.read_by_answers(source)
+        if source is None or trial is None or search.unseen is None:
+            return None
+        data = distinct_items(source.data)
+        recipe = trial.form.recipe(data, trial.num_components)
+        of_features = completed(replace(source, data=data)._fitted(trial, recipe, seeds, options))
+        chosen = Chosen(table_of(search.trials, trial), "")
+        of_features, chosen = self._with_answers(
+            search, trial, source._read(trial, of_features), chosen
+        )
+        evidence = search.unseen.log_evidence_of
+        gain = evidence(of_features) - evidence(fitted)
+        if gain <= SMALLEST_EVIDENCE:
+            return None
+        assert fitted.chosen is not None  # every choice sets it
+        why = f"{fitted.chosen.reason}; {FROM_FEATURES.format(gain)}{chosen.reason}"
+        return replace(of_features, chosen=replace(chosen, reason=why))
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int

@@ -81,6 +81,17 @@ def with_answers_explained(result: Fitted) -> Fitted:
     return with_rates_of_draws(result, drawn)
 
 
+def counts_less(result: Fitted, drawn: Fitted) -> bool:
+    """Whether answers count clearly less in a result than in the draws, so that workers are blamed.
+
+    Parameters
+    ----------
+    result, drawn
+        As for ``is_explained_worse``.
+    """
+    return evidence_per_answer(result) < _MIN_RATIO * evidence_per_answer(drawn)
+
+
 def drawn_explanation(result: Fitted) -> Fitted | None:
     """Partitions drawn from the answers alone, with which to compare the clusters of a result.
 
@@ -113,7 +124,7 @@ def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
         A result, and what ``drawn_explanation`` returned for it, or for another fit of the same
         model and seed to the same data.
     """
-    if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
+    if not counts_less(result, drawn):
         return False
     answers, asked = result.data.answers, drawn.data.answers
     assert answers is not None  # as there are draws of them

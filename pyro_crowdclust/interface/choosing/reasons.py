@@ -24,6 +24,10 @@ FROM_CANDIDATE = (
     "the fit with the largest ELBO has one cluster, though the candidate had several, so that a "
     "fit is kept that starts at the candidate"
 )
+FROM_FEATURES = (
+    "its clusters explain the answers worse than those of the features alone, by {:.0f} nats, so "
+    "these are used"
+)
 UNEXPLAINED = (
     "its clusters explain the answers worse than partitions found from the answers alone, so the "
     "rates of workers are estimated from these partitions"

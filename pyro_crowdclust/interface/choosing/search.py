@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -108,7 +108,9 @@ class Search:
         self.interrupted = self.found_records = False
         # The fits of the trials, if nothing is held out.
         self.fits: list[Fitted] = []
-        # Answers that are too few to hold some out, by which fits of the features alone are read.
+        # The search without answers, and its winner.
+        self.of_features: tuple[Search, Trial] | None = None
+        # Answers by which the fits of that search are read, if they do.
         self.unseen: UnseenAnswers | None = None
         self.bar = tqdm(disable=not progress, unit="candidate")
 
@@ -233,25 +235,55 @@ class Search:
 
         Returns its fit, too, if there are held-out answers, or placements.
         """
-        fitted = None
-        search = Search(plan, self.seed, not self.bar.disable)
-        best, _ = search.best()
+        search, best = self.search_without_answers(plan)
         self.interrupted = search.interrupted
-        if not self.splits and not search.interrupted:
-            self.unseen = UnseenAnswers.of(self.plan.data, search.fits, self.seed)
-            if self.unseen is not None:
-                best = search.trials[self.unseen.better_than(search.trials.index(best))]
-        trial = replace(best, by_item=None, uses_answers=False)
-        if not search.interrupted and (self.splits or self.data.placements is not None):
-            fitted = with_overlaps_joined(search.complete_fit_of(best, search.data))
-        if fitted is not None and self.splits:
+        trial = None if self.splits or search.interrupted else self.read_by_answers(plan)
+        if trial is None:
+            trial = self.add_without_answers(search.trials, best)
+        if search.interrupted or not (self.splits or self.data.placements is not None):
+            return trial, None
+        fitted = with_overlaps_joined(search.complete_fit_of(trial, search.data))
+        if self.splits:
             fits = [fitted] * len(self.splits)
             by_weight = scores_at_fixed_components(fits, self.data, self.splits)
-            trial = replace(trial, by_weight=by_weight)
-        self.trials += [
-            trial if one is best else replace(one, uses_answers=False) for one in search.trials
-        ]
+            scored = replace(trial, by_weight=by_weight)
+            self.trials[self.trials.index(trial)] = trial = scored
         return trial, fitted
+
+    def search_without_answers(self, plan: Plan) -> tuple[Search, Trial]:
+        """A search without answers, which is run only once, and its winner."""
+        if self.of_features is None:
+            search = Search(plan, self.seed, not self.bar.disable)
+            self.of_features = search, search.best()[0]
+        return self.of_features
+
+    def read_by_answers(self, plan: Plan) -> Trial | None:
+        """What comes nearest to how all answers read the candidates without them (``unseen``).
+
+        None if the answers cannot read them.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If the search without answers was interrupted.
+        """
+        search, best = self.search_without_answers(plan)
+        if search.interrupted:
+            raise KeyboardInterrupt
+        self.unseen = UnseenAnswers.of(self.plan.data, search.fits, self.seed)
+        if self.unseen is None:
+            return None
+        place = self.unseen.better_than(search.trials.index(best))
+        return self.add_without_answers(search.trials, search.trials[place])
+
+    def add_without_answers(self, trials: Sequence[Trial], best: Trial) -> Trial:
+        """Let these trials be those without answers; returns the best as it is among them."""
+        self.trials = [one for one in self.trials if one.uses_answers]
+        for one in trials:
+            self.trials.append(replace(one, by_item=None, uses_answers=False))
+            if one is best:
+                found = self.trials[-1]
+        return found
 
     def answers_only_trial(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
         """Clusters from answers alone, if they predict answers better than those of features."""

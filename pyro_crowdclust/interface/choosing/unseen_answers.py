@@ -47,6 +47,8 @@ _POINTS = 12
 _MAX_JOINS = 50
 # Further joins are not tried once readings are so much less probable than the best, in nats.
 _HOPELESS = 10.0
+# More answers take too long to read.
+_MAX_ANSWERS = 1000
 # Readings are compared on at most this many pairs of the items with answers.
 _MAX_PAIRS = 2000
 # The candidate with the best ELBO is kept unless another comes nearer by this, in nats a pair.
@@ -127,11 +129,14 @@ class UnseenAnswers:
     def of(cls, data: CrowdData, candidates: Sequence[Fitted], seed: int) -> UnseenAnswers | None:
         """Answers by which the candidates can be read; None if they cannot.
 
-        That is so if answers are grades; if all are the same, as rates of workers then explain
-        them, whatever the items are; or if all candidates have a single cluster.
+        That is so if answers are grades, or more than 1,000; if all are the same, as rates of
+        workers then explain them, whatever the items are; or if all candidates have a single
+        cluster.
         """
         answers = data.answers
-        if answers is None or len(data.grade_ids) or len(answers.label.unique()) == 1:
+        if answers is None or len(data.grade_ids) or len(answers.label) > _MAX_ANSWERS:
+            return None
+        if len(answers.label.unique()) == 1:
             return None
         several = any(_num_clusters(one) > 1 for one in candidates)
         return cls(data, candidates, seed) if several else None
@@ -159,6 +164,11 @@ class UnseenAnswers:
         """The reading of a fit that comes nearest to the average; None if it has one cluster."""
         readings = self.readings_of(fitted)
         return max(readings, key=lambda one: one.score(self.expected), default=None)
+
+    def log_evidence_of(self, result: Fitted) -> float:
+        """``log p(L | s)``, with the probabilities of a result that knows the answers as s."""
+        ends = (self.items[torch.from_numpy(ends)].numpy() for ends in (self.left, self.right))
+        return float(self.log_evidence(result.same_cluster_by_position(*ends)[None])[0])
 
     def log_evidence(
         self, same: Float[np.ndarray, "reading answer"]
