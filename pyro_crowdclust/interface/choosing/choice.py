@@ -262,10 +262,10 @@ class Choice(Plan):
                 form, most = best.form, max(self.sizes)
                 data = distinct_items(self.data)
                 instead = better_from_draws(of_components, form, data, most, **options)
-                if instead is not None:
-                    number = instead.component_probabilities.shape[1]
+                read = None if instead is None else self._read(best, instead)
+                if read is not None and _explains_no_worse(search, read, fitted):
+                    number = read.component_probabilities.shape[1]
                     why = FROM_DRAWS.format(count(number, "component"))
-                    read = self._read(best, instead)
                     fitted = replace(read, chosen=with_reason(fitted.chosen, why))
                     if not is_explained_worse(fitted, drawn):
                         return fitted
@@ -375,6 +375,13 @@ class Choice(Plan):
 def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:
     """Whether a mixture of features and answers was chosen, whose start the user has not set."""
     return best.uses_answers and best.form.of_features and "initialize" not in options
+
+
+def _explains_no_worse(search: Search, one: Fitted, other: Fitted) -> bool:
+    """Whether a fit explains the answers as well as another, as far as the search can tell."""
+    if search.unseen is None:
+        return True
+    return search.unseen.log_evidence_of(one) >= search.unseen.log_evidence_of(other)
 
 
 def _has_one_cluster(fitted: Fitted) -> bool:

@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import choice
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.simulation import simulate_pairs
@@ -120,11 +121,14 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     called = []
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", numbers)
     monkeypatch.setattr(choice, "drawn_explanation", lambda fitted: fitted)
+    monkeypatch.setattr(choice, "counts_less", lambda *_: True)
     monkeypatch.setattr(choice, "is_explained_worse", lambda *_: True)
+    monkeypatch.setattr(choice.Choice, "_read_instead", lambda *_: None)
     monkeypatch.setattr(choice, "with_rates_of_draws", lambda fitted, _: fitted)
     monkeypatch.setattr(choice, "better_from_draws", lambda *_, **__: called.append(1))
     form, fitted = coarse
     best = Trial(form, 3, 0.0, np.zeros((1, 1)), 3, 0.0)
-    found = small(data, 3, forms=1)._explained(best, fitted, fitted, {})
+    plan = small(data, 3, forms=1)
+    found = plan._explained(Search(plan, 0, False), best, fitted, fitted, range(1), {})
     assert found is fitted
     assert len(called) == calls

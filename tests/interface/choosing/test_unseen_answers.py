@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.integrate import dblquad
@@ -10,7 +13,10 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice
+from pyro_crowdclust.interface.choosing.rereading import grouped, with_answers_added
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.unseen_answers import Reading, UnseenAnswers, average
+from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -115,3 +121,30 @@ def test_one_cluster_cannot_be_read():
     one = small(CrowdData(FEATURES), 1, forms=1).fit(num_starts=1, progress=False)
     data = CrowdData(FEATURES, said_of(SEEN, 20))
     assert UnseenAnswers.of(data, [one], 0) is None
+
+
+def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_features(silent):
+    """Six clouds in two clusters that people do not see, so that workers seem to guess."""
+    plan = small(CrowdData(FEATURES, said_of(SEEN, 300, 0.85)), 6, forms=1)
+    lumped, seen = (
+        with_answers_added(grouped(silent, _clusters_of(silent, kinds)), plan.data)
+        for kinds in (CLOUD % 2, SEEN)
+    )
+    lumped, seen = (replace(one, chosen=Chosen(pd.DataFrame(), "")) for one in (lumped, seen))
+    search = Search(plan, 0, False)
+    read = plan._read_instead(search, lumped, range(1), {"progress": False})
+    assert read is not None
+    assert adjusted_rand_score(SEEN, read.assignments) > 0.9
+    assert "worse than those of the features alone, by" in read.chosen.reason
+    assert read.chosen.table["chosen"].sum() == 1
+    blamed, rated = (one.workers["sensitivity"].to_numpy() for one in (lumped, read))
+    assert (abs(rated - 0.85) < 0.1).all()
+    assert (blamed < 0.7).all()
+    # The search without answers is run once, and clusters that people see are kept.
+    assert plan._read_instead(search, seen, range(1), {"progress": False}) is None
+
+
+def _clusters_of(fitted, kinds):
+    """For every component, the first one with most of its items in the same kind."""
+    kind = [np.bincount(kinds[fitted.assignments == k], minlength=3).argmax() for k in range(6)]
+    return torch.tensor([kind.index(one) for one in kind])
