@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp, softmax
 from torch import Tensor, nn
 
@@ -43,12 +43,14 @@ _NEAR_WEIGHT = 0.35
 _FAR = 0.2
 # Points at which each of the two rates is integrated.
 _POINTS = 12
-# Joins are tried for the pairs of clusters that the answers are most about.
+# Joins are tried for the pairs of clusters that the answers are most about, and these are compared
+# by the evidence that come first at the rates before the join.
 _MAX_JOINS = 50
+_JOINS_KEPT = 4
 # Further joins are not tried once readings are so much less probable than the best, in nats.
 _HOPELESS = 10.0
 # More answers take too long to read.
-_MAX_ANSWERS = 1000
+_MAX_ANSWERS = 2000
 # Readings are compared on at most this many pairs of the items with answers.
 _MAX_PAIRS = 2000
 # The candidate with the best ELBO is kept unless another comes nearer by this, in nats a pair.
@@ -129,7 +131,7 @@ class UnseenAnswers:
     def of(cls, data: CrowdData, candidates: Sequence[Fitted], seed: int) -> UnseenAnswers | None:
         """Answers by which the candidates can be read; None if they cannot.
 
-        That is so if answers are grades, or more than 1,000; if all are the same, as rates of
+        That is so if answers are grades, or more than 2,000; if all are the same, as rates of
         workers then explain them, whatever the items are; or if all candidates have a single
         cluster.
         """
@@ -182,9 +184,33 @@ class UnseenAnswers:
         """
         found = np.zeros(len(same))
         for own in self.of_workers:
-            s = same[:, own, None]
-            by_rates = np.log(s * self.if_same[own] + (1 - s) * self.if_different[own]).sum(1)
+            by_rates = self._log_by_rates(same[:, own, None], own)
             found += logsumexp(by_rates, 1) - math.log(by_rates.shape[1])
+        return found
+
+    def _log_by_rates(
+        self, same: Float[np.ndarray, "reading own 1"], own: Bool[np.ndarray, " answer"]
+    ) -> Float[np.ndarray, "reading rates"]:
+        """``log p(L | reading, rates)`` of one worker's answers, at all points of the rates."""
+        return np.log(same * self.if_same[own] + (1 - same) * self.if_different[own]).sum(1)
+
+    def _log_evidence_nearby(
+        self, same: Float[np.ndarray, " answer"], others: Float[np.ndarray, "reading answer"]
+    ) -> Float[np.ndarray, " reading"]:
+        """``log p(L | reading)`` approximately, at the rates that one reading makes of the workers.
+
+        Parameters
+        ----------
+        same
+            s of that reading.
+        others
+            s of readings like it.
+        """
+        found = np.zeros(len(others))
+        for own in self.of_workers:
+            rates = softmax(self._log_by_rates(same[None, own, None], own)[0])
+            if_same, if_different = self.if_same[own] @ rates, self.if_different[own] @ rates
+            found += np.log(others[:, own] * (if_same - if_different) + if_different).sum(1)
         return found
 
     def readings_of(self, fitted: Fitted) -> Iterator[Reading]:
@@ -232,9 +258,14 @@ class UnseenAnswers:
             gained = left[:, one] * right[:, other] + left[:, other] * right[:, one]
             tried = np.argsort(-gained.sum(0), kind="stable")[:_MAX_JOINS]
             log_shares = np.log(_shares(_clusters(near, group), one, other)[tried])
-            evidence = self.log_evidence(_together(q, group, *answered) + gained[:, tried].T)
-            place = int((evidence + log_shares).argmax())
-            found, log_prior = float(evidence[place]), log_prior + float(log_shares[place])
+            together = _together(q, group, *answered)
+            after = together + gained[:, tried].T
+            likely = log_shares + self._log_evidence_nearby(together, after)
+            kept = np.argsort(-likely, kind="stable")[:_JOINS_KEPT]
+            evidence = self.log_evidence(after[kept])
+            place = int((evidence + log_shares[kept]).argmax())
+            found, log_prior = float(evidence[place]), log_prior + float(log_shares[kept[place]])
+            place = kept[place]
             joined = tried[place]
             group = torch.where(group == names[one[joined]], names[other[joined]], group)
 
