@@ -251,42 +251,46 @@ class Choice(Plan):
             drawn = drawn_explanation(fitted)
             if drawn is None or not counts_less(fitted, drawn):
                 return fitted
-            read = self._read_instead(search, fitted, seeds, options)
-            if read is not None:
-                return read
-            if not is_explained_worse(fitted, drawn):
-                return fitted
-            # In minibatches, as of very many items, these fits would take longer than all others.
-            model = of_components.model
-            if _may_start_elsewhere(best, options) and takes_all(self.data, model):
-                form, most = best.form, max(self.sizes)
-                data = distinct_items(self.data)
-                instead = better_from_draws(of_components, form, data, most, **options)
-                read = None if instead is None else self._read(best, instead)
-                if read is not None and _explains_no_worse(search, read, fitted):
-                    number = read.component_probabilities.shape[1]
-                    why = FROM_DRAWS.format(count(number, "component"))
-                    fitted = replace(read, chosen=with_reason(fitted.chosen, why))
-                    if not is_explained_worse(fitted, drawn):
-                        return fitted
-            read = with_rates_of_draws(fitted, drawn)
+            if is_explained_worse(fitted, drawn):
+                fitted = self._explained_by_draws(best, of_components, fitted, drawn, options)
+            return self._explained_by_features(search, fitted, seeds, options)
         except KeyboardInterrupt:
             return replace(fitted, stop_reason=INTERRUPTED)
+
+    def _explained_by_draws(
+        self,
+        best: Trial,
+        of_components: Fitted,
+        fitted: Fitted,
+        drawn: Fitted,
+        options: dict[str, Any],
+    ) -> Fitted:
+        """A fit that starts at partitions drawn from the answers, or has their rates of workers."""
+        # In minibatches, as of very many items, these fits would take longer than all others.
+        model = of_components.model
+        if _may_start_elsewhere(best, options) and takes_all(self.data, model):
+            form, most = best.form, max(self.sizes)
+            data = distinct_items(self.data)
+            instead = better_from_draws(of_components, form, data, most, **options)
+            if instead is not None:
+                number = instead.component_probabilities.shape[1]
+                why = FROM_DRAWS.format(count(number, "component"))
+                read = self._read(best, instead)
+                fitted = replace(read, chosen=with_reason(fitted.chosen, why))
+                if not is_explained_worse(fitted, drawn):
+                    return fitted
+        read = with_rates_of_draws(fitted, drawn)
         if read is fitted:
             return fitted
         return replace(read, chosen=with_reason(fitted.chosen, UNEXPLAINED))
 
-    def _read_instead(
+    def _explained_by_features(
         self, search: Search, fitted: Fitted, seeds: range, options: dict[str, Any]
-    ) -> Fitted | None:
-        """Clusters of the features alone, as all answers read them, if these explain them better.
+    ) -> Fitted:
+        """The fit, or clusters of the features alone, if these explain the answers better.
 
         With the rates of workers integrated out, clusters that people do not see explain answers no
         better than chance, however well they are explained by blaming the workers.
-
-        Returns
-        -------
-        The other fit; None to keep this one.
 
         Raises
         ------
@@ -296,21 +300,19 @@ class Choice(Plan):
         source = self.by_features
         trial = None if source is None else search.read_by_answers(source)
         if source is None or trial is None or search.unseen is None:
-            return None
+            return fitted
         data = distinct_items(source.data)
         recipe = trial.form.recipe(data, trial.num_components)
-        of_features = completed(replace(source, data=data)._fitted(trial, recipe, seeds, options))
+        instead = completed(replace(source, data=data)._fitted(trial, recipe, seeds, options))
         chosen = Chosen(table_of(search.trials, trial), "")
-        of_features, chosen = self._with_answers(
-            search, trial, source._read(trial, of_features), chosen
-        )
+        read, chosen = self._with_answers(search, trial, source._read(trial, instead), chosen)
         evidence = search.unseen.log_evidence_of
-        gain = evidence(of_features) - evidence(fitted)
+        gain = evidence(read) - evidence(fitted)
         if gain <= SMALLEST_EVIDENCE:
-            return None
+            return fitted
         assert fitted.chosen is not None  # every choice sets it
         why = f"{fitted.chosen.reason}; {FROM_FEATURES.format(gain)}{chosen.reason}"
-        return replace(of_features, chosen=replace(chosen, reason=why))
+        return replace(read, chosen=replace(chosen, reason=why))
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -375,13 +377,6 @@ class Choice(Plan):
 def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:
     """Whether a mixture of features and answers was chosen, whose start the user has not set."""
     return best.uses_answers and best.form.of_features and "initialize" not in options
-
-
-def _explains_no_worse(search: Search, one: Fitted, other: Fitted) -> bool:
-    """Whether a fit explains the answers as well as another, as far as the search can tell."""
-    if search.unseen is None:
-        return True
-    return search.unseen.log_evidence_of(one) >= search.unseen.log_evidence_of(other)
 
 
 def _has_one_cluster(fitted: Fitted) -> bool:

@@ -123,7 +123,7 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     monkeypatch.setattr(choice, "drawn_explanation", lambda fitted: fitted)
     monkeypatch.setattr(choice, "counts_less", lambda *_: True)
     monkeypatch.setattr(choice, "is_explained_worse", lambda *_: True)
-    monkeypatch.setattr(choice.Choice, "_read_instead", lambda *_: None)
+    monkeypatch.setattr(choice.Choice, "_explained_by_features", lambda _, __, fitted, *___: fitted)
     monkeypatch.setattr(choice, "with_rates_of_draws", lambda fitted, _: fitted)
     monkeypatch.setattr(choice, "better_from_draws", lambda *_, **__: called.append(1))
     form, fitted = coarse
