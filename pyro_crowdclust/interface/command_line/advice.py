@@ -139,9 +139,11 @@ def _about_answers(result: Fitted) -> list[str]:
                 "among such fits, lower the weight of the features, join components and move the "
                 "items that they are about"
             )
+        why = "there are too few answers to see whether they predict answers about other items"
+        if chosen is not None and chosen.table["held_out"].notna().any():
+            why = "the answers are too few to learn clusters from them that explain them"
         return [
-            "there are too few answers to see whether they predict answers about other items"
-            f"{alone}; {_ask_more(result)}, or pass pairs that are certain as must_link and "
+            f"{why}{alone}; {_ask_more(result)}, or pass pairs that are certain as must_link and "
             "cannot_link"
         ]
     if alone and (word := _only_word(result)):

@@ -136,6 +136,9 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
     assert adjusted_rand_score(SEEN, read.assignments) > 0.9
     assert "worse than those of the features alone, by" in read.chosen.reason
     assert read.chosen.table["chosen"].sum() == 1
+    assert advice(read)[0].startswith("there are too few answers to see whether they predict")
+    scored = replace(read.chosen, table=read.chosen.table.assign(held_out=-0.6))
+    assert advice(replace(read, chosen=scored))[0].startswith("the answers are too few to learn")
     blamed, rated = (one.workers["sensitivity"].to_numpy() for one in (lumped, read))
     assert (abs(rated - 0.85) < 0.1).all()
     assert (blamed < 0.7).all()
