@@ -53,12 +53,12 @@ def average_annotator_models(
     The first four learn what workers have in common, which needs at least five workers who vary
     (``infer_classes``): with fewer, confusion matrices with a fixed prior replace them. With two
     classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
-    averaged only if they predict answers clearly better than the trait does; models that predict
-    clearly worse are left out, and the trait has at least the weight with which workers seem to err
-    about the same items (``pooling.weight_of_shared_errors``). Starting from the fit of each model except the trait, classes and
-    workers are drawn jointly (``draw_classes``). Temperatures and weights come from a fifth of the
-    answers, which the first fit of each model does not see. If copies explain best why workers
-    agree, ``discount_copies`` is averaged, too.
+    averaged only if they predict answers clearly better than the trait does. Models that predict
+    clearly worse are left out. The trait has at least the weight with which workers seem to err
+    about the same items (``pooling.weight_of_shared_errors``). Starting from the fit of each model
+    except the trait, classes and workers are drawn jointly (``draw_classes``). Temperatures and
+    weights come from a fifth of the answers, which the first fit of each model does not see. If
+    copies explain best why workers agree, ``discount_copies`` is averaged, too.
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
     for draws. It gives better probabilities than ``infer_classes``, but no intervals of the

@@ -77,8 +77,8 @@ def infer_classes(
     If workers agree about the same items no more often than guesses would, a warning says so.
 
     Annotators may make the same errors, as language models do. For two classes the result is
-    therefore the average with a fit of ``LatentTrait``. Its weight is one half where the agreement
-    of workers tells nothing about shared errors, and rises to 1 with the agreement that the classes
+    therefore the average with a fit of ``LatentTrait``. Its weight is .45 where the agreement of
+    workers tells nothing about shared errors, and rises to .9 with the agreement that the classes
     do not explain (``pooling.weight_of_shared_errors``). ``dependent`` leaves out one or the other.
 
     Parameters
@@ -176,8 +176,8 @@ def infer_classes(
 
 
 def may_err_together(data: CrowdData) -> bool:
-    """Whether a trait of the items may explain the labels: two classes, and second labels."""
-    return data.num_classes == 2 and not _labels_stand_alone(data)
+    """Whether a trait may explain labels of two classes: items have second labels, which vary."""
+    return data.num_classes == 2 and not _labels_stand_alone(data) and not few_workers_vary(data)
 
 
 def best_of_workers(

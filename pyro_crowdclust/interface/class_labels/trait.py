@@ -10,7 +10,7 @@ the average, neither is certain where the other contradicts it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
 from pyro_crowdclust.models import LatentTrait
 from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
+from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.training import Stopping, is_interrupted
 
@@ -39,7 +40,7 @@ DEFAULTS: dict[str, Any] = {
 # The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 # A weight that is worth a word: independent workers have it in one crowd of twenty.
-_CLEAR = 0.95
+_CLEAR = 0.95 * LARGEST_WEIGHT
 
 
 def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
@@ -92,6 +93,7 @@ def shared_errors_in_words(result: Fitted) -> str:
     )
 
 
+@dataclass(frozen=True)
 class TrainingBesideTrait(CalibratedTraining):
     """``CalibratedTraining``, and its result ``with_trait_beside``; for ``Fitted.update``."""
 
