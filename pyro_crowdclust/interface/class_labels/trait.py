@@ -73,8 +73,8 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     # The calibration answers to dependence, which is to show here.
     full = replace(result, guide=result.guide.in_full())
     weight = weight_of_shared_errors(result.data, np.asarray(full.probabilities))
-    # What misleads all workers is no more visible to a trait than to independent workers.
-    beside = trait.guide.read_at(together=TOGETHER)
+    # A part of what misleads all workers is visible to a trait.
+    beside = trait.guide.read_at(together=TOGETHER / 2)
     guide = result.guide.read_at(beside=beside, beside_weight=weight)
     training = result.train_on
     if isinstance(training, CalibratedTraining):
