@@ -35,8 +35,7 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     sample_sites,
 )
-from pyro_crowdclust.families import PosteriorSummary
-from pyro_crowdclust.families.summaries import mixed_summary
+from pyro_crowdclust.families import PosteriorSummary, mixed_summary
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
