@@ -35,7 +35,7 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     sample_sites,
 )
-from pyro_crowdclust.families import PosteriorSummary
+from pyro_crowdclust.families import PosteriorSummary, mixed_summary
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch, item_batches
@@ -100,14 +100,19 @@ class ClassLabelGuide(nn.Module):
         lambda, at least 0 and below 1: after training, all answers about an item are with this
         probability a single one, with their mean evidence, and independent otherwise. What misleads
         one worker may mislead all, which labels do not show.
+    beside
+        Another fitted guide of the same items, labels and classes, such as of ``LatentTrait``:
+        after training, q(y) and the workers' rates are averages of both.
+    beside_weight
+        The weight of ``beside`` in these averages, between 0 and 1.
 
     Raises
     ------
     ValueError
         If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1), or
-        ``label_sharpness`` or ``class_shift`` is not such a list, or for ``moderated`` or
-        ``label_sharpness`` with annotators whose classes have states.
+        ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1),
+        ``beside_weight`` is outside [0, 1], or ``label_sharpness`` or ``class_shift`` is not such a
+        list, or for ``moderated`` or ``label_sharpness`` with annotators whose classes have states.
 
     Examples
     --------
@@ -132,6 +137,8 @@ class ClassLabelGuide(nn.Module):
         class_shift: Sequence[float] | None = None,
         temperature: float = 1.0,
         together: float = 0.0,
+        beside: ClassLabelGuide | None = None,
+        beside_weight: float = 0.5,
     ) -> None:
         super().__init__()
         if not 0 < sharpness < math.inf:
@@ -140,6 +147,8 @@ class ClassLabelGuide(nn.Module):
             raise ValueError(f"temperature is {temperature}, but must be at least 1, and finite")
         if not 0 <= together < 1:
             raise ValueError(f"together is {together}, but must be at least 0, and below 1")
+        if not 0 <= beside_weight <= 1:
+            raise ValueError(f"beside_weight is {beside_weight}, but must be between 0 and 1")
         annotators = model.annotators
         for name, given in (("moderated", moderated), ("label_sharpness", label_sharpness)):
             if given and isinstance(annotators, SupportsStates):
@@ -153,6 +162,7 @@ class ClassLabelGuide(nn.Module):
         self.model, self.sharpness, self.moderated = model, sharpness, moderated
         self.label_sharpness, self.class_shift = label_sharpness, class_shift
         self.temperature, self.together = temperature, together
+        self.beside, self.beside_weight = beside, beside_weight
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -194,13 +204,21 @@ class ClassLabelGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
+        logits = self._own_logits(batch)
+        if self.beside is not None:
+            both = torch.stack([logits, self.beside.infer(batch).logits.to(logits)])
+            weights = logits.new_tensor([1 - self.beside_weight, self.beside_weight])
+            logits = (both.log_softmax(-1) + weights.log()[:, None, None]).logsumexp(0)
+        return LocalPosterior(logits, None)
+
+    def _own_logits(self, batch: Batch) -> Float[Tensor, "item class"]:
         values = self._means()
         joint = self.model.log_joint(values, batch)
         logits, labels = self._without_labels(values, joint), batch.class_labels
         if self.class_shift is not None:
             logits = logits + torch.tensor([*self.class_shift], dtype=torch.float64).to(logits)
         if labels is None:
-            return LocalPosterior(logits, None)
+            return logits
         if self.moderated or self.label_sharpness is not None:
             evidence = labels.per_item(self._sharp(self._log_labels(values, joint, labels), labels))
         else:
@@ -212,7 +230,7 @@ class ClassLabelGuide(nn.Module):
             independent = math.log1p(-self.together) + found.log_softmax(-1)
             as_one = (logits + evidence / number.clamp_min(1)).log_softmax(-1)
             found = torch.logaddexp(independent, math.log(self.together) + as_one)
-        return LocalPosterior(found, None)
+        return found
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
@@ -267,17 +285,18 @@ class ClassLabelGuide(nn.Module):
         sharpness
             tau; that of this guide by default.
         reading
-            Of ``moderated``, ``label_sharpness``, ``class_shift``, ``temperature`` and
-            ``together``, those that differ as well.
+            Of ``moderated``, ``label_sharpness``, ``class_shift``, ``temperature``, ``together``,
+            ``beside`` and ``beside_weight``, those that differ as well.
         """
         sharpness = self.sharpness if sharpness is None else sharpness
         other = rebuilt(self, sharpness=sharpness, **reading)
-        other.load_state_dict(self.state_dict())
+        other.posteriors.load_state_dict(self.posteriors.state_dict())
         return other
 
     def in_full(self) -> ClassLabelGuide:
-        """The same posterior with all labels counted in full, as they are in training."""
-        return self.read_at(label_sharpness=None, class_shift=None, temperature=1.0, together=0.0)
+        """The same posterior alone, with all labels counted in full, as they are in training."""
+        plain: dict[str, Any] = {"label_sharpness": None, "class_shift": None, "beside": None}
+        return self.read_at(temperature=1.0, together=0.0, **plain)
 
     def refit(self, batch: Batch, logits: Float[Tensor, "item class"]) -> None:
         """Fit the posteriors to given q(y) of a batch of all items; learned priors stay."""
@@ -338,13 +357,22 @@ class ClassLabelGuide(nn.Module):
         """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
         annotators = self.model.annotators
         if isinstance(annotators, SupportsStates):
-            return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
-        return torch.as_tensor(self.confusion(interval=0.0).mean)[worker, :, label]
+            own = annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
+        else:
+            mean = annotators.summary(self.posteriors, 0.0).mean
+            own = torch.as_tensor(mean)[worker, :, label]
+        if self.beside is None:
+            return own
+        others = self.beside.answer_probabilities(labels, item, worker, label)
+        return torch.lerp(own, others.to(own), self.beside_weight)
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:
         """Posterior of every worker's confusion matrix."""
-        return self.model.annotators.summary(self.posteriors, interval)
+        own = self.model.annotators.summary(self.posteriors, interval)
+        if self.beside is None:
+            return own
+        return mixed_summary(own, self.beside.confusion(interval), self.beside_weight, interval)
 
 
 def _check_numbers(

@@ -48,6 +48,7 @@ from pyro_crowdclust.families.summaries import (
     SupportsShares,
     beta_concentration,
     beta_summary,
+    mixed_summary,
 )
 from pyro_crowdclust.families.tempered import Tempered, tempered
 
@@ -110,6 +111,7 @@ __all__ = [
     "Tempered",
     "beta_concentration",
     "beta_summary",
+    "mixed_summary",
     "natural_at_mean",
     "softmax_without_denormals",
     "tempered",

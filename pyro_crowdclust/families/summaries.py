@@ -89,3 +89,21 @@ def summarize_shares(
 ) -> PosteriorSummary:
     """Summary of the shares of Dirichlets: each share is Beta distributed."""
     return beta_summary(concentration.numpy(force=True), others.numpy(force=True), interval)
+
+
+def mixed_summary(
+    first: PosteriorSummary, second: PosteriorSummary, weight: float, interval: float
+) -> PosteriorSummary:
+    """The mixture of two posteriors of shares, the second with this weight, by its moments.
+
+    Examples
+    --------
+    >>> one, other = (summary_of_moments(np.array([m]), np.array([0.0]), 0.0) for m in (0.2, 0.6))
+    >>> mixed = mixed_summary(one, other, 0.5, 0.0)
+    >>> mixed.mean.round(2).tolist(), mixed.sd.round(2).tolist()
+    ([0.4], [0.2])
+    """
+    mean = (1 - weight) * first.mean + weight * second.mean
+    within = (1 - weight) * first.sd**2 + weight * second.sd**2
+    between = weight * (1 - weight) * (first.mean - second.mean) ** 2
+    return summary_of_moments(mean, within + between, interval)

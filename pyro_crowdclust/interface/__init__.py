@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.candidate_average import AveragedTraining
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
+    from pyro_crowdclust.interface.class_labels.trait import TrainingBesideTrait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -51,6 +52,7 @@ __all__ = [
     "Recipe",
     "ReweightedTraining",
     "SearchTraining",
+    "TrainingBesideTrait",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -79,6 +81,7 @@ _HOMES = {
     "Recipe": "recipe",
     "ReweightedTraining": "choosing.rereading",
     "SearchTraining": "answers_only.search",
+    "TrainingBesideTrait": "class_labels.trait",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

@@ -17,6 +17,7 @@ from pyro_crowdclust.pooling.discounted_classes import (
 from pyro_crowdclust.pooling.drawn_classes import DrawnClasses, draw_classes
 from pyro_crowdclust.pooling.held_out_items import held_out_log_probability
 from pyro_crowdclust.pooling.matches import Matches, match_records
+from pyro_crowdclust.pooling.shared_errors import weight_of_shared_errors
 from pyro_crowdclust.pooling.soft_answers import SoftAnswers, combine_soft_answers
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "match_records",
     "stacking_weights",
     "weight_of_copies",
+    "weight_of_shared_errors",
 ]

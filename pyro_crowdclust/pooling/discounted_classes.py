@@ -48,7 +48,7 @@ from pyro_crowdclust.results.item_posterior import infer_by_features
 from pyro_crowdclust.training.argument_checks import check_class_labels
 
 # Agreement of fewer workers can always be explained by independent workers.
-_MIN_WORKERS = 4
+MIN_WORKERS = 4
 _DISCOUNTS = 4
 
 
@@ -166,7 +166,7 @@ def weight_of_copies(
     that copies cannot be distinguished.
     """
     answers, alone = discounted.answers, np.ones(len(discounted.worker_weights))
-    if answers.num_who_vary() < _MIN_WORKERS:
+    if answers.num_who_vary() < MIN_WORKERS:
         return 0.0
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,8 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import (
-    DEFAULTS,
-    MIN_WORKERS,
-    few_workers_vary,
-    latent_trait,
-)
+from pyro_crowdclust.interface.class_labels.inference import MIN_WORKERS, few_workers_vary
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import (
@@ -33,7 +30,9 @@ from pyro_crowdclust.pooling import (
     discount_copies,
     draw_classes,
     weight_of_copies,
+    weight_of_shared_errors,
 )
+from pyro_crowdclust.pooling.averaging import InferredClasses
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
@@ -54,11 +53,12 @@ def average_annotator_models(
     The first four learn what workers have in common, which needs at least five workers who vary
     (``infer_classes``): with fewer, confusion matrices with a fixed prior replace them. With two
     classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
-    averaged only if they predict answers clearly better than the trait does; models that predict
-    clearly worse are left out. Starting from the fit of each model except the trait, classes and
-    workers are drawn jointly (``draw_classes``). Temperatures and weights come from a fifth of the
-    answers, which the first fit of each model does not see. If copies explain best why workers
-    agree, ``discount_copies`` is averaged, too.
+    averaged only if they predict answers clearly better than the trait does. Models that predict
+    clearly worse are left out. The trait has at least the weight with which workers seem to err
+    about the same items (``pooling.weight_of_shared_errors``). Starting from the fit of each model
+    except the trait, classes and workers are drawn jointly (``draw_classes``). Temperatures and
+    weights come from a fifth of the answers, which the first fit of each model does not see. If
+    copies explain best why workers agree, ``discount_copies`` is averaged, too.
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
     for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
@@ -119,18 +119,33 @@ def average_annotator_models(
         standard=trait if has_trait else None,
         doubted=[states] if has_trait else [],
     )
-    return _with_copies_discounted(data, average)
+    return _with_copies_discounted(data, _with_shared_errors(data, average))
+
+
+def _with_shared_errors(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
+    """The average with at least the weight of a trait that the agreement of workers asks for.
+
+    Held-out answers do not see to it: whatever explains the agreement predicts answers.
+    """
+    is_trait = np.array([_has_trait(member) for member in average.members])
+    own = average.weights[is_trait].sum()
+    if not 0 < own < 1:
+        return average
+    others = [w * m.probabilities for w, m in zip(average.weights, average.members, strict=True)]
+    independent = sum(part for part, is_one in zip(others, is_trait, strict=True) if not is_one)
+    weight = max(own, weight_of_shared_errors(data, np.asarray(independent) / (1 - own)))
+    factors = np.where(is_trait, weight / own, (1 - weight) / (1 - own))
+    return replace(average, weights=average.weights * factors)
+
+
+def _has_trait(member: InferredClasses) -> bool:
+    return isinstance(member, Fitted) and isinstance(member.model.annotators, SupportsTrait)
 
 
 def _with_copies_discounted(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
     """The average with discounted classes, weighted by how well copies explain the agreement."""
     discounted = discount_copies(data)
-    traits = [
-        member
-        for member in average.members
-        if isinstance(member, Fitted) and isinstance(member.model.annotators, SupportsTrait)
-    ]
-    trait = traits[0] if traits else None
+    trait: Any = next(filter(_has_trait, average.members), None)
     weight = weight_of_copies(discounted, average.class_probabilities.to_numpy(), trait)
     if weight == 0:
         return average

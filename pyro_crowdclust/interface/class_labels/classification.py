@@ -31,8 +31,14 @@ from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_wor
 from pyro_crowdclust.interface.class_labels.inference import (
     codes_of_workers,
     infer_classes,
+    may_err_together,
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
+from pyro_crowdclust.interface.class_labels.trait import (
+    fit_trait,
+    shared_errors_in_words,
+    with_trait_beside,
+)
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -209,11 +215,18 @@ def _folds(data: CrowdData, folds: int | None) -> int:
 @warnings_once()
 def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
-    result = infer_classes(data, **options)
+    trusted, of_fit = options["trusted"], {k: v for k, v in options.items() if k != "trusted"}
+    result = infer_classes(data, dependent=False, **options)
     # Copies may explain what the calibration corrects.
     without = replace(result, guide=result.guide.read_at(temperature=1.0, together=0.0))
-    worker_weights = None if is_interrupted(result) else copy_discounts(without)
-    reasons, fits = [], {"independent workers": result}
+    has_trait = not (trusted or is_interrupted(result)) and may_err_together(data)
+    trait = fit_trait(data, **of_fit) if has_trait else None
+    worker_weights = None if is_interrupted(result) else copy_discounts(without, trait)
+    reasons: list[str] = []
+    fits = {"independent workers": result}
+    if trait is not None and worker_weights is None:
+        result = fits["average with a trait"] = with_trait_beside(result, trait)
+        reasons += filter(None, [shared_errors_in_words(result)])
     if worker_weights is not None:
         result = fits["copies discounted"] = infer_classes(
             data, worker_weights=worker_weights, **options

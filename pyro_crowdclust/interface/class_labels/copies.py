@@ -20,7 +20,7 @@ _MIN_WEIGHT = math.tanh(SMALLEST_EVIDENCE / 2)
 _LESS, _MAX_NAMED = 0.9, 5
 
 
-def copy_discounts(result: Fitted) -> tuple[float, ...] | None:
+def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, ...] | None:
     """The number of independent workers that each worker counts as; None if nobody copies.
 
     Discounted answers must explain the features better than full ones, by strong evidence
@@ -31,13 +31,15 @@ def copy_discounts(result: Fitted) -> tuple[float, ...] | None:
     ----------
     result
         A fit to class labels with independent workers.
+    trait
+        A fit of ``LatentTrait`` without features: copies must explain more than that, too.
     """
     discounted, by_features, _ = discounts_of(result)
     if (discounted.worker_weights > _LESS).all():
         return None
     q = np.asarray(result.probabilities)
     if by_features is None:
-        is_better = weight_of_copies(discounted, q) > _MIN_WEIGHT
+        is_better = weight_of_copies(discounted, q, trait) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
     return tuple(discounted.worker_weights.tolist()) if is_better else None

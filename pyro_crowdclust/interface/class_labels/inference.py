@@ -12,34 +12,21 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, fit_trait, with_trait_beside
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
-from pyro_crowdclust.models import DawidSkene, LatentTrait
-from pyro_crowdclust.pooling.soft_answers import vote_share
+from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
-from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_class_labels
-
-DEFAULTS = {
-    "batch_size": None,
-    "epochs": 200,
-    "step_size": 0.5,
-    "stopping": Stopping(1e-5),
-    # Few priors are learned, by exact gradients, so that large steps converge in about 100.
-    "optim": partial(torch.optim.Adam, lr=0.1),
-    "progress": False,
-}
-# The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
-_OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 
 # Numbers of communities that are tried; 0 stands for a prior that is not learned.
 _NUMBERS = 0, 1, 2, 3, 4
@@ -61,7 +48,7 @@ _MIN_SECOND = 0.1
 def infer_classes(
     data: CrowdData,
     num_communities: Sequence[int] | None = None,
-    dependent: bool = False,
+    dependent: bool | None = None,
     share: float | None = None,
     trusted: Iterable[Hashable] = (),
     worker_weights: Sequence[float] | None = None,
@@ -89,8 +76,10 @@ def infer_classes(
 
     If workers agree about the same items no more often than guesses would, a warning says so.
 
-    If annotators make the same errors, as language models do, pass ``dependent=True``: one fit of
-    ``LatentTrait``, for two classes.
+    Annotators may make the same errors, as language models do. For two classes the result is
+    therefore the average with a fit of ``LatentTrait``. Its weight is .45 where the agreement of
+    workers tells nothing about shared errors, and rises to .9 with the agreement that the classes
+    do not explain (``pooling.weight_of_shared_errors``). ``dependent`` leaves out one or the other.
 
     Parameters
     ----------
@@ -101,7 +90,10 @@ def infer_classes(
         not learned. By default 0 to 4, and truth and habit if there are five workers or more, and
         neither ``trusted`` nor ``worker_weights`` are given.
     dependent
-        Whether annotators make the same errors. ``num_communities`` is then ignored.
+        True if annotators make the same errors: only ``LatentTrait``, and ``num_communities`` is
+        ignored. False if they err independently: no ``LatentTrait``. By default both are averaged
+        if there are two classes, and neither ``num_communities``, ``trusted`` nor
+        ``worker_weights`` are given.
     share
         If dependent, the expected share of the second of ``data.class_ids``, which matters if there
         are few annotators; from the votes by default.
@@ -161,8 +153,7 @@ def infer_classes(
                 f"the data have {data.num_classes} classes, but dependent=True is for two: use "
                 "average_annotator_models, or infer each class against all others"
             )
-        model = latent_trait(data, share)
-        return fit(model, ClassLabelGuide(model), data, **DEFAULTS | _OF_TRAIT | options)
+        return fit_trait(data, share, **options)
     if isinstance(num_communities, Integral):
         raise ValueError(
             f"num_communities is {num_communities}, but must be a list of numbers to try: "
@@ -177,7 +168,16 @@ def infer_classes(
             check_whole("num_communities", number, least=0)
     given = Workers(worker_weights=worker_weights, trusted=codes)
     attempt = partial(_fit_workers, data, DEFAULTS | options)
-    return calibrated(best_of_workers(data, attempt, given, num_communities))
+    result = calibrated(best_of_workers(data, attempt, given, num_communities))
+    is_asked = dependent is None and num_communities is None and worker_weights is None
+    if is_asked and not codes and may_err_together(data) and not is_interrupted(result):
+        return with_trait_beside(result, fit_trait(data, **options))
+    return result
+
+
+def may_err_together(data: CrowdData) -> bool:
+    """Whether a trait may explain labels of two classes: items have second labels, which vary."""
+    return data.num_classes == 2 and not _labels_stand_alone(data) and not few_workers_vary(data)
 
 
 def best_of_workers(
@@ -299,21 +299,3 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
 def _fit_workers(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
     model = DawidSkene(workers.annotators(data))
     return fit(model, ClassLabelGuide(model, moderated=True), data, **options)
-
-
-def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
-    """A trait of the items; its share of the second class is that of the votes unless given."""
-    if share is None:
-        share = _share_of_votes(data)
-    # Few annotators do not determine how the trait is distributed, so that its prior counts as a
-    # tenth of the items.
-    return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
-
-
-def _share_of_votes(data: CrowdData) -> float:
-    """The share of the items whose vote is for the second class."""
-    labels = data.class_labels
-    assert labels is not None  # as the callers have seen
-    votes = labels.of_items(labels.labelled_items).votes()
-    # One more item of each class, so that the share is never 0 or 1 (Laplace).
-    return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)
