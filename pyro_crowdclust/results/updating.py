@@ -34,6 +34,7 @@ from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.freezing import freeze_like
 
 # Known labels and links are not answers: a model is made for a fixed number of them.
 NO_UPDATE = {
@@ -177,6 +178,8 @@ def identified_items(
 def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
     """Copies of model and guide for more workers: new ones at the prior, others unchanged.
 
+    A site that is frozen stays frozen, so that new workers stay at the prior there.
+
     Raises
     ------
     ValueError
@@ -220,7 +223,9 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
         else:  # a row, or several, for every worker
             by_worker = new.view(len(after), -1, new.shape[-1])
             by_worker[rows] = old.to(new).view(len(before), -1, new.shape[-1])
+        freeze_like(posterior, posteriors[name])
         posteriors[name] = posterior
+    freeze_like(grown, annotators)
     _exchange(model, "annotators", grown)
     return model, guide
 
@@ -243,6 +248,7 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
     found = grown.state_dict()
     for name, old in supervision.state_dict().items():
         found[name][: len(old)] = old
+    freeze_like(grown, supervision)
     _exchange(model, "supervision", grown)
 
 

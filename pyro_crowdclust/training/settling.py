@@ -27,8 +27,8 @@ def rise_of(elbos: Sequence[float]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> rise_of([0.0, 4.0, 6.0, 7.0, 7.5, 7.5, 8.0, 8.0])
-    (0.75, 0.25)
+    >>> rise_of([0.0, 4.0, 6.0, 7.0, 8.0, 8.0, 10.0, 10.0])[0]
+    2.0
     """
     quarter = len(elbos) // 4
     last = np.asarray(elbos[-2 * quarter :])
