@@ -69,10 +69,14 @@ def most_and_least_reliable(reliability: pd.Series) -> str:
     'most reliable worker ann (accuracy 0.90), least ben (0.50)'
     >>> most_and_least_reliable(pd.Series([0.9], ["ann"], name="accuracy"))
     'one worker, ann (accuracy 0.90)'
+    >>> most_and_least_reliable(pd.Series([0.9, 0.9], ["ann", "ben"], name="accuracy"))
+    '2 workers, all alike (accuracy 0.90)'
     """
     most = f"{reliability.idxmax()} ({reliability.name} {reliability.max():.2f})"
     if len(reliability) == 1:
         return f"one worker, {most}"
+    if f"{reliability.min():.2f}" == f"{reliability.max():.2f}":
+        return f"{len(reliability)} workers, all alike ({reliability.name} {reliability.max():.2f})"
     return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
 
 

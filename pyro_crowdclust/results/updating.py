@@ -30,7 +30,12 @@ from pyro_crowdclust.protocols import (
     unwrapped,
 )
 from pyro_crowdclust.results.agreement import warn_of_contradictions
-from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.first_answers import (
+    lacks_annotators,
+    with_annotators,
+    with_merge_moves,
+)
+from pyro_crowdclust.results.further_training import FurtherTraining, SupportsFirstAnswers
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
@@ -95,15 +100,23 @@ def updated(
     if items is not None:
         check_new_items(result, items)
     data = extended(result.data, items=items, likeness=likeness, **answers)
-    model, guide = with_workers(result.model, result.guide, result.data.worker_ids, data.worker_ids)
+    train_on = result.train_on
+    kept = {"progress": False, "seed": result.seed, "device": result.device}
+    if data.has_answers and lacks_annotators(result.model, result.guide):
+        if isinstance(train_on, SupportsFirstAnswers):
+            return train_on.from_first_answers(data, **kept | options)
+        model, guide = with_annotators(result.model, result.guide, data, result.device)
+        train_on = with_merge_moves(train_on)
+    else:
+        workers = result.data.worker_ids, data.worker_ids
+        model, guide = with_workers(result.model, result.guide, *workers)
     make_room(model, guide, data.num_items)
     annotators = part_of(model, "annotators", SupportsTrustedWorkers)
     before = result.data.class_labels
     if annotators is not None and before is not None:
         trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
         warn_of_contradictions(trusted, data, first_label=len(before.item), stacklevel=3)
-    kept = {"progress": False, "seed": result.seed, "device": result.device}
-    return result.train_on(model, guide, data, **kept | options)
+    return train_on(model, guide, data, **kept | options)
 
 
 def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
