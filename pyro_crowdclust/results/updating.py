@@ -104,7 +104,8 @@ def updated(
     kept = {"progress": False, "seed": result.seed, "device": result.device}
     if data.has_answers and lacks_annotators(result.model, result.guide):
         if isinstance(train_on, SupportsFirstAnswers):
-            return train_on.from_first_answers(data, **kept | options)
+            own = {"progress": False, "device": result.device}
+            return train_on.from_first_answers(data, **own | options)
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)
     else:

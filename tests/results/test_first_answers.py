@@ -14,6 +14,8 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import Stopping
 
+from ..interface.small_choices import small
+
 TRUTH = np.arange(90) % 3
 FEATURES = 2.5 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
 RATES = [0.95, 0.9, 0.9]
@@ -66,22 +68,26 @@ def test_annotators_suit_the_answers_and_hear_of_more_workers_later(answers, kin
     assert "new" in updated.update(more).workers.index
 
 
+@pytest.fixture
+def few_candidates(monkeypatch):
+    def choice(data, num_clusters=None):
+        return small(data, 3, forms=1)
+
+    monkeypatch.setattr("pyro_crowdclust.interface.choosing.choice.choice_for", choice)
+    return choice
+
+
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "answers", [{"pairs": PAIRS}, {"placements": PAGES}], ids=["pairs", "pages"]
-)
-def test_the_first_answers_choose_as_a_first_call_does(answers, tmp_path):
-    alone = cluster(FEATURES, progress=False)
-    assert isinstance(alone.train_on, ChoosingTraining)
+@pytest.mark.parametrize("answers", KINDS, ids=["pairs", "pages"])
+def test_the_first_answers_choose_as_a_first_call_does(answers, few_candidates, tmp_path):
+    alone = few_candidates(CrowdData(FEATURES)).fit(num_starts=2, seed=3, progress=False)
     alone.save(tmp_path / "fit.safetensors")
-    updated = load(tmp_path / "fit.safetensors", data=alone.data).update(**answers)
-    fresh = cluster(FEATURES, **answers, progress=False)
+    loaded = load(tmp_path / "fit.safetensors", data=alone.data)
+    assert isinstance(loaded.train_on, ChoosingTraining)
+    updated = loaded.update(**answers)
+    fresh = few_candidates(CrowdData(FEATURES, **answers)).fit(seed=3, progress=False)
     np.testing.assert_array_equal(updated.probabilities, fresh.probabilities)
     assert updated.chosen.reason == fresh.chosen.reason
-
-
-@pytest.mark.long
-def test_new_items_without_answers_keep_the_choice_open():
-    alone = cluster(FEATURES, progress=False).update(features=FEATURES[:3])
-    assert isinstance(alone.train_on, ChoosingTraining)
-    assert alone.update(PAIRS).data.num_items == 93
+    assert not isinstance(updated.train_on, ChoosingTraining)
+    with_more_items = alone.update(features=FEATURES[:3] + 0.1)
+    assert with_more_items.train_on.seed == 3

@@ -145,7 +145,9 @@ class Choice(Plan):
             As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
         fitted = self._chosen(num_starts, seed, progress, changes)
-        return fitted if self.data.has_answers else choosing_again(fitted, self.num_clusters)
+        if self.data.has_answers:
+            return fitted
+        return choosing_again(fitted, self.num_clusters, seed)
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]

@@ -14,14 +14,16 @@ class ChoosingTraining(TrainingOptions):
     """``fit`` with the options of the candidate that was chosen without answers.
 
     The number of clusters of the features alone may be too small for what people see, so that the
-    first answers choose again among all candidates.
+    first answers choose again among all candidates, with the seed of the first call.
     """
 
     num_clusters: int | None
+    seed: int
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
         """Fit with these options, updated by ``changes``."""
-        return choosing_again(super().__call__(model, guide, data, **changes), self.num_clusters)
+        result = super().__call__(model, guide, data, **changes)
+        return choosing_again(result, self.num_clusters, self.seed)
 
     def from_first_answers(self, data: CrowdData, **changes: Any) -> Fitted:
         """What the first call would return for these data, with answers."""
@@ -29,10 +31,11 @@ class ChoosingTraining(TrainingOptions):
             choice_for,  # which imports this module
         )
 
-        return choice_for(data, num_clusters=self.num_clusters).fit(**changes)
+        choice = choice_for(data, num_clusters=self.num_clusters)
+        return choice.fit(**{"seed": self.seed} | changes)
 
 
-def choosing_again(result: Fitted, num_clusters: int | None) -> Fitted:
+def choosing_again(result: Fitted, num_clusters: int | None, seed: int) -> Fitted:
     """The result of a choice without answers, whose first answers choose again.
 
     Parameters
@@ -41,8 +44,10 @@ def choosing_again(result: Fitted, num_clusters: int | None) -> Fitted:
         The fit of the chosen candidate.
     num_clusters
         The bound that was given; None if there was none.
+    seed
+        The seed of the choice; that of the result is of the best of several starts.
     """
     if not isinstance(result.train_on, TrainingOptions):
         return result
-    options = result.train_on.of_fit
-    return replace(result, train_on=ChoosingTraining(**options, num_clusters=num_clusters))
+    own = {"num_clusters": num_clusters, "seed": int(seed)}
+    return replace(result, train_on=ChoosingTraining(**result.train_on.of_fit, **own))

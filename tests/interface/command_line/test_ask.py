@@ -276,7 +276,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
     [
         (["nowhere"], "nowhere was not written by 'pyro-crowdclust fit --out'"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
-        (["FIT", "--labels", "3"], "the fit is of pairs, and cannot use class labels"),
+        (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
     ],
@@ -323,8 +323,3 @@ def test_after_grades_ask_asks_for_pairs(of_grades, tmp_path, capsys):
 def test_what_grades_cannot_answer(words, message, of_grades, tmp_path, capsys):
     assert main(["ask", str(of_grades), *words, "--out", str(tmp_path / "tasks")]) == 1
     assert message in only_error(capsys)
-
-
-def test_a_fit_of_pairs_has_no_labels_to_ask_for(fitted, tmp_path, capsys):
-    assert main(["ask", str(fitted), "--labels", "3", "--out", str(tmp_path / "tasks")]) == 1
-    assert "ask by --pages N or --pairs N" in only_error(capsys)
