@@ -104,8 +104,10 @@ def updated(
     kept = {"progress": False, "seed": result.seed, "device": result.device}
     if data.has_answers and lacks_annotators(result.model, result.guide):
         if isinstance(train_on, SupportsFirstAnswers):
-            own = {"progress": False, "device": result.device}
-            return train_on.from_first_answers(data, **own | options)
+            own = {"progress": False, "device": result.device} | options
+            if own.get("initialize") is None:  # an update goes on, but a choice begins anew
+                own.pop("initialize", None)
+            return train_on.from_first_answers(data, **own)
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)
     else:
