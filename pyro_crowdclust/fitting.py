@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -43,6 +42,14 @@ from pyro_crowdclust.training.argument_checks import (
 )
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
+from pyro_crowdclust.training.chosen_options import (
+    Auto,
+    Trained,
+    adam,
+    budget_of,
+    chosen_options,
+    is_auto,
+)
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -51,10 +58,10 @@ from pyro_crowdclust.training.loop import train
 from pyro_crowdclust.training.natural_gradient import StepSize
 from pyro_crowdclust.training.optimizers import Optimizer
 from pyro_crowdclust.training.option_checks import check_values
+from pyro_crowdclust.training.settling import Settling
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import HISTORY_COLUMNS, Trainer
 
-adam: Optimizer = partial(torch.optim.Adam, lr=1e-3, fused=True)
 DEFAULT_EPOCHS = 20
 
 
@@ -64,12 +71,12 @@ def fit(
     data: CrowdData,
     *,
     epochs: int | None = None,
-    batch_size: int | None = 128,
-    optim: Optimizer = adam,
-    step_size: float | StepSize = 0.01,
+    batch_size: int | Auto | None = "auto",
+    optim: Optimizer | Auto = "auto",
+    step_size: float | StepSize | Auto = "auto",
     elbo: ELBO | None = None,
     initialize: Start | None = default_start,
-    stopping: Stopping = Stopping(),  # noqa: B008, frozen
+    stopping: Stopping | Auto = "auto",
     answer_sampling: AnswerSampling = AnswerSampling(),  # noqa: B008, frozen
     seed: int = 0,
     device: str | torch.device | None = None,
@@ -101,15 +108,22 @@ def fit(
     data
         The training data.
     epochs
-        The number of passes over the data. Default: 20, or as many as ``stopping.steps`` takes.
+        The number of passes over the data. Default: until the ELBO no longer rises, at most 4,000
+        steps (2,000 with networks), or 20 epochs if these are more. With ``stopping``: 20, or as
+        many as ``stopping.steps`` takes.
     batch_size
         The approximate number of items without answers per step; None: every step takes all data.
+        Default: None if there are no networks and at most 200,000 features and answers; otherwise
+        128 for networks, and 1,024 without. With ``epochs`` or ``stopping``: 128.
     optim
         A function that makes a torch optimizer (not one of Pyro) of all parameters that are not
-        natural parameters, such as ``partial(torch.optim.Adam, lr=0.05)``.
+        natural parameters, such as ``partial(torch.optim.Adam, lr=0.05)``. Default: Adam, at 0.003
+        if there are networks and at 0.05 if not, and at lower rates at the end. With ``epochs`` or
+        ``stopping``: Adam at 0.001.
     step_size
         rho of the natural steps, in (0, 1]: a number, or a function of the step such as
-        ``RobbinsMonro``.
+        ``RobbinsMonro``. Default: 0.5 if every step takes all data, and for minibatches
+        ``RobbinsMonro``. With ``epochs`` or ``stopping``: 0.01.
     elbo
         The bound. Default: ``EnumeratedELBO``, which is ``TraceEnum_ELBO`` for any precisions, with
         the number of levels of plates in model and guide; or, if no site is enumerated,
@@ -121,7 +135,8 @@ def fit(
         around them, such as ``poutine.scale``. Default: the guide's own ``start`` if it has one,
         otherwise ``PrincipalComponentStart()``.
     stopping
-        Criteria to end training earlier: convergence, a number of steps, time.
+        Criteria to end training earlier: convergence, a number of steps, time. Default: with
+        ``epochs``, none; without, see there.
     answer_sampling
         Options by which minibatches draw answers.
     seed
@@ -186,10 +201,11 @@ def fit(
         trainer=trainer,
     )
     others = {"initialize": initialize, "seed": seed, "device": device, "checkpoint": checkpoint}
-    _check(model, guide, data, options.of_fit | others)
+    _check(model, guide, data, options.given | others)
+    trained = Trained.of(model, guide)
+    options = options.for_training(trained, data)
+    _check_minibatches(model, data, **options.of_batches)
     seed = int(seed)  # files cannot hold NumPy's integers
-    if epochs is None and stopping.steps is None:
-        epochs = DEFAULT_EPOCHS
     started = time.perf_counter()
     keeper = _keeper(
         checkpoint,
@@ -207,17 +223,21 @@ def fit(
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)
             sampler = _sampler(data, generator, **options.of_batches)
             run = trainer(model, guide, data, sampler, device=device, **options.of_steps)
+            budget = options.budget(trained, run.steps_per_epoch)
+            settling = Settling(budget) if options.is_open else None
+            watching = callbacks if settling is None else (*callbacks, settling)
             if keeper is not None:
-                keeper.begin(run, callbacks)
+                keeper.begin(run, watching)
                 started = keeper.started
             run.synchronize()
         stop_reason = train(
             run,
-            math.inf if epochs is None else epochs * run.steps_per_epoch,
-            stopping,
+            budget,
+            Stopping() if options.is_open else options.stopping,
             started=started,
             progress=progress and run.ranks.is_first,
-            callbacks=callbacks,
+            callbacks=watching,
+            settling=settling,
             keeper=keeper,
             interrupted=interrupt.received,
         )
@@ -235,7 +255,7 @@ def fit(
             parameter_store=store,
             dtype=dtype,
             device=device,
-            train_on=options.further(epochs, callbacks, bool(run.network_parameters)),
+            train_on=options.further(callbacks, bool(run.network_parameters)),
         )
 
 
@@ -244,11 +264,11 @@ class TrainingOptions(FurtherTraining):
     """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result."""
 
     epochs: int | None
-    batch_size: int | None
-    optim: Optimizer
-    step_size: float | StepSize
+    batch_size: int | Auto | None
+    optim: Optimizer | Auto
+    step_size: float | StepSize | Auto
     elbo: ELBO | None
-    stopping: Stopping
+    stopping: Stopping | Auto
     answer_sampling: AnswerSampling
     dtype: torch.dtype
     callbacks: Sequence[Callback]
@@ -282,13 +302,38 @@ class TrainingOptions(FurtherTraining):
         options = self.of_fit | {"trainer": self.trainer or Trainer}
         return fit(model, guide, data, **options | changes)
 
-    def further(
-        self, epochs: int | None, callbacks: Sequence[Callback], has_networks: bool
-    ) -> TrainingOptions:
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that are not left to ``fit``."""
+        return {name: value for name, value in self.of_fit.items() if not is_auto(value)}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether training ends where the ELBO no longer rises, as nothing else was asked for."""
+        return self.epochs is None and is_auto(self.stopping)
+
+    def for_training(self, trained: Trained, data: CrowdData) -> TrainingOptions:
+        """The options with everything chosen that was left to ``fit``, except for when to stop."""
+        chosen = chosen_options(self.of_fit, trained, data, is_open=self.is_open)
+        if not self.is_open:
+            stopping = Stopping() if is_auto(self.stopping) else self.stopping
+            has_end = self.epochs is not None or stopping.steps is not None
+            chosen |= {"stopping": stopping}
+            chosen |= {} if has_end else {"epochs": DEFAULT_EPOCHS}
+        return dataclasses.replace(self, **chosen)
+
+    def budget(self, trained: Trained, steps_per_epoch: int) -> float:
+        """The largest number of steps."""
+        if self.is_open:
+            return budget_of(trained, steps_per_epoch)
+        return math.inf if self.epochs is None else self.epochs * steps_per_epoch
+
+    def further(self, callbacks: Sequence[Callback], has_networks: bool) -> TrainingOptions:
         """The options for an update: with networks, a tenth of the epochs, since they are trained.
 
         Callbacks are those of the fit, with their state.
         """
+        epochs = self.epochs
         if has_networks and epochs is not None:
             epochs = math.ceil(epochs / 10)
         trainer = None if self.trainer is Trainer else self.trainer  # None can be saved
@@ -302,7 +347,6 @@ def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, An
     check_values(data, options)
     check_gaps(model, data)
     check_likeness(model, data)
-    _check_minibatches(model, data, options["batch_size"], options["answer_sampling"])
 
 
 def _check_minibatches(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
     from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
+    from pyro_crowdclust.interface.choosing.first_answers import ChoosingTraining
     from pyro_crowdclust.interface.choosing.rereading import (
         ReweightedTraining,
         with_feature_weight,
@@ -43,6 +44,7 @@ __all__ = [
     "AveragedTraining",
     "CalibratedTraining",
     "Choice",
+    "ChoosingTraining",
     "CrowdClusterer",
     "DeepBernoulli",
     "DeepNormal",
@@ -72,6 +74,7 @@ _HOMES = {
     "AveragedTraining": "class_labels.candidate_average",
     "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",
+    "ChoosingTraining": "choosing.first_answers",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.protocols import FittedModel
@@ -24,3 +24,11 @@ class FurtherTraining(ABC):
     @abstractmethod
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> FittedModel:
         """Fit with these options, except for changes."""
+
+
+@runtime_checkable
+class SupportsFirstAnswers(Protocol):
+    """Further training of a fit without answers that does more than to add annotators."""
+
+    def from_first_answers(self, data: CrowdData, **changes: Any) -> FittedModel:
+        """A fit to the items of the fit and their first answers."""

@@ -36,6 +36,7 @@ from pyro_crowdclust.training.argument_checks import check_callable
 from pyro_crowdclust.training.copies import check_same_tensors, copied, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, elbo_of_fields
 from pyro_crowdclust.training.fingerprint import digest
+from pyro_crowdclust.training.freezing import freeze
 from pyro_crowdclust.training.isolation import isolated
 from pyro_crowdclust.training.site_checks import check_sites
 
@@ -114,6 +115,8 @@ def _checked(content: Any) -> CrowdData:
         check_kind("structure.text", content["structure"]["text"], str)
         check_tensors("structure.tensors", content["structure"]["tensors"])
     check_tensors("parameters", content["parameters"])
+    for name in check_kind("frozen", content.get("frozen", []), list):
+        check_kind("a name in frozen", name, str)
     if content["feature_shape"] is not None:
         for length in check_kind("feature_shape", content["feature_shape"], tuple):
             check_count("a length in feature_shape", length)
@@ -171,7 +174,7 @@ def _result(
             if data is not None:
                 # Autoguides create their parameters at the first call.
                 check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
-        _set_parameters(path, model, guide, content["parameters"], device)
+        _set_parameters(path, model, guide, content, device)
         elbo = elbo_of_fields(content["elbo_objective"])
         options: Any = train_on
         if getattr(options, "elbo", None) == OF_RESULT:
@@ -287,8 +290,9 @@ def _built(path: str | os.PathLike, content: dict[str, Any]) -> tuple[Callable, 
 
 
 def _set_parameters(
-    path: str | os.PathLike, model: Any, guide: Any, values: dict[str, Tensor], device: Any
+    path: str | os.PathLike, model: Any, guide: Any, content: dict[str, Any], device: Any
 ) -> None:
+    values: dict[str, Tensor] = content["parameters"]
     needed = named_tensors(model, guide, dict(pyro.get_param_store().named_parameters()))
     try:
         check_same_tensors(values, needed)
@@ -299,3 +303,4 @@ def _set_parameters(
         ) from error
     for name, tensor in needed.items():
         tensor.data = values[name].to(device)
+    freeze(needed, content.get("frozen", []))

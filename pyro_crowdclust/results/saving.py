@@ -18,6 +18,7 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, can_be_kept, elbo_fields
+from pyro_crowdclust.training.freezing import frozen_names
 from pyro_crowdclust.training.isolation import own_random_numbers
 
 
@@ -52,10 +53,12 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         probabilities, latents = result.component_probabilities, result.latent_means
         latent_means = None if latents is None else torch.tensor(latents)
     structure, reason = structure_of(result.model, result.guide)
+    parameters = named_tensors(result.model, result.guide, result.parameter_store["params"])
     return {
         "structure": structure,
         "reason": reason,
-        "parameters": named_tensors(result.model, result.guide, result.parameter_store["params"]),
+        "parameters": parameters,
+        "frozen": frozen_names(parameters),
         "data": data_fields(result.data),
         "feature_shape": result.feature_shape,
         "probabilities": probabilities,

@@ -70,15 +70,14 @@ def most_and_least_reliable(reliability: pd.Series) -> str:
     >>> most_and_least_reliable(pd.Series([0.9], ["ann"], name="accuracy"))
     'one worker, ann (accuracy 0.90)'
     >>> most_and_least_reliable(pd.Series([0.9, 0.9], ["ann", "ben"], name="accuracy"))
-    'all 2 workers alike (accuracy 0.90)'
+    '2 workers, all alike (accuracy 0.90)'
     """
     most = f"{reliability.idxmax()} ({reliability.name} {reliability.max():.2f})"
     if len(reliability) == 1:
         return f"one worker, {most}"
-    least = f"{reliability.min():.2f}"
-    if least == f"{reliability.max():.2f}":
-        return f"all {len(reliability)} workers alike ({reliability.name} {least})"
-    return f"most reliable worker {most}, least {reliability.idxmin()} ({least})"
+    if f"{reliability.min():.2f}" == f"{reliability.max():.2f}":
+        return f"{len(reliability)} workers, all alike ({reliability.name} {reliability.max():.2f})"
+    return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
 
 
 def _bound(result: FittedModel) -> str:

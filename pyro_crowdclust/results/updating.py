@@ -30,10 +30,16 @@ from pyro_crowdclust.protocols import (
     unwrapped,
 )
 from pyro_crowdclust.results.agreement import warn_of_contradictions
-from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.first_answers import (
+    lacks_annotators,
+    with_annotators,
+    with_merge_moves,
+)
+from pyro_crowdclust.results.further_training import FurtherTraining, SupportsFirstAnswers
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
+from pyro_crowdclust.training.freezing import freeze_like
 
 # Known labels and links are not answers: a model is made for a fixed number of them.
 NO_UPDATE = {
@@ -94,15 +100,26 @@ def updated(
     if items is not None:
         check_new_items(result, items)
     data = extended(result.data, items=items, likeness=likeness, **answers)
-    model, guide = with_workers(result.model, result.guide, result.data.worker_ids, data.worker_ids)
+    train_on = result.train_on
+    kept = {"progress": False, "seed": result.seed, "device": result.device}
+    if data.has_answers and lacks_annotators(result.model, result.guide):
+        if isinstance(train_on, SupportsFirstAnswers):
+            own = {"progress": False, "device": result.device} | options
+            if own.get("initialize") is None:  # an update goes on, but a choice begins anew
+                own.pop("initialize", None)
+            return train_on.from_first_answers(data, **own)
+        model, guide = with_annotators(result.model, result.guide, data, result.device)
+        train_on = with_merge_moves(train_on)
+    else:
+        workers = result.data.worker_ids, data.worker_ids
+        model, guide = with_workers(result.model, result.guide, *workers)
     make_room(model, guide, data.num_items)
     annotators = part_of(model, "annotators", SupportsTrustedWorkers)
     before = result.data.class_labels
     if annotators is not None and before is not None:
         trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
         warn_of_contradictions(trusted, data, first_label=len(before.item), stacklevel=3)
-    kept = {"progress": False, "seed": result.seed, "device": result.device}
-    return result.train_on(model, guide, data, **kept | options)
+    return train_on(model, guide, data, **kept | options)
 
 
 def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
@@ -177,6 +194,8 @@ def identified_items(
 def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
     """Copies of model and guide for more workers: new ones at the prior, others unchanged.
 
+    A site that is frozen stays frozen, so that new workers stay at the prior there.
+
     Raises
     ------
     ValueError
@@ -220,7 +239,9 @@ def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> t
         else:  # a row, or several, for every worker
             by_worker = new.view(len(after), -1, new.shape[-1])
             by_worker[rows] = old.to(new).view(len(before), -1, new.shape[-1])
+        freeze_like(posterior, posteriors[name])
         posteriors[name] = posterior
+    freeze_like(grown, annotators)
     _exchange(model, "annotators", grown)
     return model, guide
 
@@ -243,6 +264,7 @@ def make_room(model: Any, guide: Any, num_items: int) -> None:
     found = grown.state_dict()
     for name, old in supervision.state_dict().items():
         found[name][: len(old)] = old
+    freeze_like(grown, supervision)
     _exchange(model, "supervision", grown)
 
 

@@ -163,7 +163,7 @@ def threads_for(data: CrowdData) -> Iterator[None]:
     """
     with _turn:
         before = torch.get_num_threads()
-        if _count_numbers(data) <= _MAX_NUMBERS_OF_ONE_THREAD:
+        if is_small(data):
             torch.set_num_threads(1)
         try:
             yield
@@ -171,8 +171,8 @@ def threads_for(data: CrowdData) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _count_numbers(data: CrowdData) -> int:
-    """The number of features and answers."""
+def is_small(data: CrowdData) -> bool:
+    """Whether the data have at most 200,000 features and answers."""
     features = 0 if data.features is None else math.prod(data.features.shape)
     labels = 0 if data.class_labels is None else len(data.class_labels)
-    return features + data.num_pairs + labels
+    return features + data.num_pairs + labels <= _MAX_NUMBERS_OF_ONE_THREAD

@@ -10,8 +10,10 @@ from contextlib import nullcontext
 
 from tqdm.auto import tqdm
 
+from pyro_crowdclust.protocols import SupportsPartition, unwrapped
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import CheckpointKeeper
+from pyro_crowdclust.training.settling import Settling, still_rises
 from pyro_crowdclust.training.stopping import Ending, Stopping
 from pyro_crowdclust.training.trainer import NotFinite, Trainer
 
@@ -26,8 +28,12 @@ def train(
     callbacks: Sequence[Callback],
     keeper: CheckpointKeeper | None,
     interrupted: bool,
+    settling: Settling | None = None,
 ) -> str:
-    """Train for at most ``budget`` steps; returns the reason why training stopped."""
+    """Train for at most ``budget`` steps; returns the reason why training stopped.
+
+    ``settling`` is one of the callbacks, if training ends where the ELBO no longer rises.
+    """
     total = budget if stopping.steps is None else min(budget, stopping.steps)
     with (
         tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
@@ -46,7 +52,7 @@ def train(
         try:
             if interrupted:
                 raise KeyboardInterrupt
-            while (end := _end(trainer, total, stopping, started)) is None:
+            while (end := _end(trainer, total, stopping, started, settling)) is None:
                 trainer.epoch(on_step, max_steps=total)
                 for callback in callbacks:
                     callback(trainer)
@@ -66,8 +72,16 @@ def train(
             return reason
 
 
-def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> str | None:
+def _end(
+    trainer: Trainer,
+    total: float,
+    stopping: Stopping,
+    started: float,
+    settling: Settling | None,
+) -> str | None:
     """The reason why training stops now; None if there is to be a further epoch."""
+    if settling is not None and settling.is_settled:
+        return f"{Ending.CONVERGED}: the ELBO no longer rises"
     if stopping.has_converged(trainer.elbos_per_item):
         if stopping.tolerance is None:  # a user-defined class with another criterion
             return f"{Ending.CONVERGED}: by {type(stopping).__name__}"
@@ -77,12 +91,20 @@ def _end(trainer: Trainer, total: float, stopping: Stopping, started: float) -> 
         )
     # A resumed run may be at the end of its budget, or in the middle of an epoch.
     if trainer.steps_done >= total and trainer.position is None:
-        return f"{Ending.BUDGET}: {trainer.steps_done} steps in {trainer.epochs_done} epochs"
+        reached = f"{trainer.steps_done} steps in {trainer.epochs_done} epochs"
+        return f"{Ending.BUDGET}: {reached}{_outlook(trainer)}"
     last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
     late = float(time.perf_counter() + last > started + stopping.seconds)
     if trainer.ranks.average([], late) > 0:
-        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs"
+        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs{_outlook(trainer)}"
     return None
+
+
+def _outlook(trainer: Trainer) -> str:
+    """That the ELBO still rises, if it does; not if it is that of a drawn partition."""
+    if isinstance(unwrapped(trainer.guide), SupportsPartition):
+        return ""
+    return ", the ELBO still rising" if still_rises(trainer.elbos_per_item) else ""
 
 
 def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:

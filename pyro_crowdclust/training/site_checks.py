@@ -28,6 +28,7 @@ from pyro_crowdclust.minibatches.item_plate import ItemFrame
 from pyro_crowdclust.protocols import (
     module_of,
 )
+from pyro_crowdclust.training.answer_checks import check_answers
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
 
@@ -102,6 +103,7 @@ def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
     check_drawn_items(guide_trace, batch)
     _check_order_of_rows(model, guide_trace, batch)
     _check_weights(model_trace, guide_trace, batch)
+    check_answers(model, model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)

@@ -196,7 +196,6 @@ def test_a_loaded_fit_of_labels_alone_needs_no_data_beside_its_file(tmp_path):
 # Why not, of those that cannot.
 REFUSED = {
     "amortized": "TwoCoin under AmortizedGuide cannot go on with new workers",
-    "class table": "the model has no annotators",
 }
 
 
@@ -254,10 +253,6 @@ def test_what_cannot_go_on_says_why(tmp_path):
     paged = CrowdData(FEATURES, answers.assign(page="one"))
     with pytest.raises(ValueError, match="page 'one' was answered before"):
         extended(paged, pairs=answers.assign(page="one"))
-    model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 3), Identity())
-    alone = fit(model, MessagePassingGuide(model), CrowdData(FEATURES), **OPTIONS | {"epochs": 2})
-    with pytest.raises(ValueError, match="the model has no annotators"):
-        alone.update(answers)
 
 
 @pytest.mark.parametrize(

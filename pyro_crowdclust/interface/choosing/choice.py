@@ -33,6 +33,7 @@ from pyro_crowdclust.interface.choosing.explaining import (
     is_explained_worse,
     with_rates_of_draws,
 )
+from pyro_crowdclust.interface.choosing.first_answers import choosing_again
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
@@ -83,16 +84,19 @@ AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay
 class Choice(Plan):
     """The candidates for some data; it can be inspected or changed before it runs.
 
-    It has the fields of ``Plan``, and one more.
+    It has the fields of ``Plan``, and more.
 
     Attributes
     ----------
     part_items
         Where all items need minibatches, the chosen candidate is first fitted to this many items.
+    num_clusters
+        The bound on the number of clusters that was given, for an update with the first answers.
     """
 
     by_features: Choice | None = None
     part_items: int = 5000
+    num_clusters: int | None = None
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
         """Try the candidates; returns the recipe of the best for all data, and how it was chosen.
@@ -143,6 +147,14 @@ class Choice(Plan):
         ValueError
             As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
+        fitted = self._chosen(num_starts, seed, progress, changes)
+        if self.data.has_answers:
+            return fitted
+        return choosing_again(fitted, self.num_clusters, seed)
+
+    def _chosen(
+        self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]
+    ) -> Fitted:
         seeds = seeds_of(num_starts, seed)
         check_values(self.data, changes)
         check_no_checkpoint(changes)
@@ -437,7 +449,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     max_groups = max(MAX_CLUSTERS, num_clusters or 0)
-    choice = Choice(data, forms, sizes, first_size, max_groups=max_groups)
+    choice = Choice(
+        data, forms, sizes, first_size, max_groups=max_groups, num_clusters=num_clusters
+    )
     if not data.has_answers or is_supervised(data):
         return choice
     unanswered = data.with_answers(None).with_parts(placements=None)

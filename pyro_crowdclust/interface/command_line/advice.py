@@ -19,6 +19,7 @@ from pyro_crowdclust.protocols import (
 )
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Ending
+from pyro_crowdclust.training.settling import still_rises
 
 # Answers of a worker are informative if each counts at least this many nats.
 _MIN_WEIGHT = 1.0
@@ -293,17 +294,10 @@ def _share_of_answers(result: Fitted, workers: pd.Series) -> float:
 
 
 def _still_rising(result: Fitted) -> bool:
-    """Whether the ELBO gained 1 % of its whole rise in the last tenth of the epochs.
+    """Whether a budget ended training while the ELBO rose.
 
-    Epochs are averages of noisy minibatches, so the two halves of the last fifth are compared.
     Where partitions are drawn, the ELBO is that of a draw, which rises and falls.
     """
     if isinstance(result.guide, SupportsPartition):
         return False
-    if not Ending.BUDGET.is_of(result.stop_reason) or len(result.history) < 10:
-        return False
-    elbo = result.history["elbo"].to_numpy()
-    last = elbo[-max(len(elbo) // 5, 4) :]
-    half = len(last) // 2
-    rise = last[half:].mean() - last[:half].mean()
-    return bool(rise > 0.01 * (elbo[-1] - elbo[0]))
+    return Ending.BUDGET.is_of(result.stop_reason) and still_rises(result.history["elbo"].tolist())

@@ -249,10 +249,9 @@ def _add_ask(parsers: Any) -> None:
     kind.add_argument(
         "--pages",
         type=_count(1),
-        default=20,
         metavar="N",
         help="pages of items to sort into groups (default 20); after a fit of labels, as many "
-        "items to label as these pages would have",
+        "items to label as these pages would have; after one of grades by default as many pairs",
     )
     kind.add_argument(
         "--pairs", type=_count(1), metavar="N", help="pairs to compare: are they the same?"

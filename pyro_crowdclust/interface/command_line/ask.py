@@ -26,6 +26,8 @@ from pyro_crowdclust.interface.command_line.fit_folder import new_folder, read_r
 from pyro_crowdclust.interface.command_line.reading import read_features, read_shown
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
+# Pages, if nothing else is asked for.
+_PAGES = 20
 # Nobody reads more columns than this.
 _MAX_COLUMNS = 20
 # Formats that list the classes to choose from.
@@ -60,20 +62,7 @@ def ask(options: Namespace) -> int:
 
 
 def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
-    kind: Pairs | Labels | Pages = Pages(options.size)
-    count = options.pages
-    if options.pairs is not None:
-        if not has_clusters(result):
-            raise ValueError(
-                "--pairs asks which items are the same, but the fit is of class labels, which does "
-                "not use pairs: ask for labels of items by --labels N"
-            )
-        kind, count = Pairs(), options.pairs
-    elif options.labels is not None:
-        kind, count = Labels(), options.labels
-    elif not has_clusters(result):
-        # A fit of labels continues with labels: of as many items as that many pages would have.
-        kind, count = Labels(), options.pages * options.size
+    kind, count = _asked_for(options, result)
     # In a result from Python the ids of workers may be numbers.
     known = {str(who): who for who in result.data.worker_ids}
     workers = options.workers and [known.get(who, who) for who in options.workers]
@@ -81,6 +70,38 @@ def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     if not len(found):
         raise ValueError("there is nothing left to ask these workers: name others by --workers")
     return found
+
+
+def _asked_for(options: Namespace, result: Fitted) -> tuple[Pairs | Labels | Pages, int]:
+    """What to ask, and how much; where nothing is said, what the fit can use."""
+    of_pages = options.size * (options.pages or _PAGES)
+    if not has_clusters(result):
+        if options.pairs is not None:
+            raise ValueError(
+                "--pairs asks which items are the same, but the fit is of class labels, which does "
+                "not use pairs: ask for labels of items by --labels N"
+            )
+        # A fit of labels continues with labels: of as many items as that many pages would have.
+        return Labels(), of_pages if options.labels is None else options.labels
+    grades = bool(len(result.data.grade_ids))
+    if options.labels is not None:
+        if result.data.has_answers:
+            instead = "--pairs N" if grades else "--pages N or --pairs N"
+            raise ValueError(
+                "--labels asks for the classes of items, but the fit is of answers about which "
+                f"items are the same, and has no classes: ask by {instead}"
+            )
+        return Labels(), options.labels
+    if options.pairs is not None:
+        return Pairs(), options.pairs
+    if grades:
+        if options.pages is not None:
+            raise ValueError(
+                "--pages asks for groups of items, but the workers of this fit grade pairs, and a "
+                "group has no grade: ask by --pairs N"
+            )
+        return Pairs(), of_pages
+    return Pages(options.size), options.pages or _PAGES
 
 
 def _with_unique_pages(questions: pd.DataFrame) -> pd.DataFrame:

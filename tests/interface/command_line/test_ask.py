@@ -276,7 +276,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
     [
         (["nowhere"], "nowhere was not written by 'pyro-crowdclust fit --out'"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
-        (["FIT", "--labels", "3"], "the fit is of pairs, and cannot use class labels"),
+        (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
     ],
@@ -288,3 +288,38 @@ def test_what_cannot_be_asked(words, message, fitted, tmp_path, monkeypatch, cap
     assert main(["ask", *words, "--out", str(tmp_path / "tasks")]) == 1
     assert message in only_error(capsys)
     assert not (tmp_path / "tasks").exists()
+
+
+@pytest.fixture(scope="module")
+def of_grades(crowd, truth, tmp_path_factory):
+    """A fit of pairs that people graded from 1 to 3."""
+    folder = tmp_path_factory.mktemp("grades")
+    names = truth.index.to_numpy()
+    ends = np.random.default_rng(0).choice(len(names), (120, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    same = truth.to_numpy()[ends[:, 0]] == truth.to_numpy()[ends[:, 1]]
+    table = pd.DataFrame(names[ends], columns=["left", "right"])
+    table = table.assign(worker=["ann", "ben"] * (len(ends) // 2) + ["ann"] * (len(ends) % 2))
+    table.assign(label=np.where(same, 3, 1)).to_csv(folder / "pairs.csv", index=False)
+    files = ["--pairs", str(folder / "pairs.csv"), "--grades", "1", "2", "3"]
+    features = ["--features", str(crowd / "features.csv")]
+    assert main(["fit", *features, *files, "--out", str(folder / "fit"), *QUICK]) == 0
+    return folder / "fit"
+
+
+def test_after_grades_ask_asks_for_pairs(of_grades, tmp_path, capsys):
+    words = ["ask", str(of_grades), "--size", "3", "--out", str(tmp_path / "tasks")]
+    assert main(words) == 0
+    assert "60 pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--pages", "3"], "the workers of this fit grade pairs, and a group has no grade: ask by"),
+        (["--labels", "3"], "and has no classes: ask by --pairs N"),
+    ],
+)
+def test_what_grades_cannot_answer(words, message, of_grades, tmp_path, capsys):
+    assert main(["ask", str(of_grades), *words, "--out", str(tmp_path / "tasks")]) == 1
+    assert message in only_error(capsys)

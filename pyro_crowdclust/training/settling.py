@@ -1,0 +1,109 @@
+"""Training until the ELBO no longer rises, and whether it still rose when training ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyro_crowdclust.training.trainer import Trainer
+
+# Fewer epochs do not tell a rise from noise.
+_MIN_EPOCHS = 8
+# Nats per item that are no rise.
+_TOLERANCE = 1e-4
+# Every fall divides the learning rate by this.
+_FALL = 5.0
+
+
+def rise_of(elbos: Sequence[float]) -> tuple[float, float]:
+    """The rise of the mean from the third quarter of the epochs to the last, and its error.
+
+    With w epochs in a quarter, the standard error is ``sqrt(2 v / w)``, where the variance v of an
+    epoch is half the mean square of the difference of two successive ones: a slow rise adds little
+    to it.
+
+    Examples
+    --------
+    >>> rise_of([0.0, 4.0, 6.0, 7.0, 8.0, 8.0, 10.0, 10.0])[0]
+    2.0
+    """
+    quarter = len(elbos) // 4
+    last = np.asarray(elbos[-2 * quarter :])
+    rise = last[quarter:].mean() - last[:quarter].mean()
+    return float(rise), float(np.sqrt(np.square(np.diff(last)).mean() / quarter))
+
+
+def still_rises(elbos: Sequence[float]) -> bool:
+    """Whether the last quarter of the epochs has a clearly higher ELBO than the one before.
+
+    A rise is clear if it is twice its standard error and 1 % of the whole rise.
+
+    Examples
+    --------
+    >>> still_rises([float(epoch) for epoch in range(20)])
+    True
+    >>> still_rises([0.0, 9.0, *[10.0, 10.1] * 9])
+    False
+    """
+    if len(elbos) < _MIN_EPOCHS:
+        return False
+    rise, error = rise_of(elbos)
+    return rise > 2 * error and rise > 0.01 * float(abs(elbos[-1] - elbos[0]))
+
+
+@dataclass
+class Settling:
+    """A callback that lowers the learning rate where the ELBO no longer rises, and then ends.
+
+    The ELBO no longer rises if its mean over the last quarter of the epochs since the last fall is
+    not above that over the quarter before. At the latest, the rate falls after 3/4 and after 7/8 of
+    the budget: at a high rate parameters jump around the optimum.
+
+    Attributes
+    ----------
+    budget
+        The largest number of steps.
+    falls
+        How many times the rate of ``optim`` is still to fall.
+    least
+        Steps before the first fall, and between falls.
+    since
+        The epoch after which the rate is what it is now.
+    is_settled
+        Whether the ELBO no longer rises at the last rate.
+    """
+
+    budget: float
+    falls: int = 2
+    least: int = 100
+    since: int = 0
+    is_settled: bool = False
+
+    def __call__(self, trainer: Trainer) -> None:
+        """Look at the ELBO after an epoch."""
+        has_rate = trainer.optim is not None and self.falls > 0
+        is_late = has_rate and trainer.steps_done >= self.budget * (1 - 0.5 ** (4 - self.falls))
+        if not is_late and not self._is_flat(trainer):
+            return
+        self.is_settled = not has_rate
+        if has_rate:
+            self.falls -= 1
+            self.since = len(trainer.history)
+            for group in trainer.optim.param_groups:
+                group["lr"] /= _FALL
+
+    def _is_flat(self, trainer: Trainer) -> bool:
+        elbos = trainer.elbos_per_item[self.since :]
+        enough = max(_MIN_EPOCHS, self.least / trainer.steps_per_epoch)
+        return len(elbos) >= enough and rise_of(elbos)[0] < _TOLERANCE
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, for checkpoints."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore such a state."""
+        vars(self).update(state)
