@@ -233,7 +233,7 @@ def fit(
         stop_reason = train(
             run,
             budget,
-            Stopping() if options.is_open else options.stopping,
+            options.ending,
             started=started,
             progress=progress and run.ranks.is_first,
             callbacks=watching,
@@ -312,13 +312,17 @@ class TrainingOptions(FurtherTraining):
         """Whether training ends where the ELBO no longer rises, as nothing else was asked for."""
         return self.epochs is None and is_auto(self.stopping)
 
+    @property
+    def ending(self) -> Stopping:
+        """The criteria to end training earlier; none if they are left to ``fit``."""
+        return Stopping() if isinstance(self.stopping, str) else self.stopping
+
     def for_training(self, trained: Trained, data: CrowdData) -> TrainingOptions:
         """The options with everything chosen that was left to ``fit``, except for when to stop."""
         chosen = chosen_options(self.of_fit, trained, data, is_open=self.is_open)
         if not self.is_open:
-            stopping = Stopping() if is_auto(self.stopping) else self.stopping
-            has_end = self.epochs is not None or stopping.steps is not None
-            chosen |= {"stopping": stopping}
+            has_end = self.epochs is not None or self.ending.steps is not None
+            chosen |= {"stopping": self.ending}
             chosen |= {} if has_end else {"epochs": DEFAULT_EPOCHS}
         return dataclasses.replace(self, **chosen)
 

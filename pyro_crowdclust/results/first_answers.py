@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -40,6 +40,7 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
     device
         Where model and guide are.
     """
+    before: Any
     model, before = copied(model, guide)
     annotators = annotators_on_pages(data)
     changes: dict[str, Any] = {"annotators": annotators}
@@ -62,8 +63,7 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
 
 def with_merge_moves(train_on: Any) -> Any:
     """The same training, with the moves of fits with answers."""
-    if not is_dataclass(train_on) or "callbacks" not in {one.name for one in fields(train_on)}:
+    callbacks = getattr(train_on, "callbacks", None)
+    if callbacks is None or any(isinstance(one, MergeMoves) for one in callbacks):
         return train_on
-    if any(isinstance(one, MergeMoves) for one in train_on.callbacks):
-        return train_on
-    return replace(train_on, callbacks=(MergeMoves(), *train_on.callbacks))
+    return replace(train_on, callbacks=(MergeMoves(), *callbacks))

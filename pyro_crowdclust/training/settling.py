@@ -89,7 +89,7 @@ class Settling:
         if not is_late and not self._is_flat(trainer):
             return
         self.is_settled = not has_rate
-        if has_rate:
+        if trainer.optim is not None and has_rate:
             self.falls -= 1
             self.since = len(trainer.history)
             for group in trainer.optim.param_groups:

@@ -27,9 +27,8 @@ class ChoosingTraining(TrainingOptions):
 
     def from_first_answers(self, data: CrowdData, **changes: Any) -> Fitted:
         """What the first call would return for these data, with answers."""
-        from pyro_crowdclust.interface.choosing.choice import (
-            choice_for,  # which imports this module
-        )
+        # That module imports this one.
+        from pyro_crowdclust.interface.choosing.choice import choice_for
 
         choice = choice_for(data, num_clusters=self.num_clusters)
         return choice.fit(**{"seed": self.seed} | changes)
@@ -49,5 +48,5 @@ def choosing_again(result: Fitted, num_clusters: int | None, seed: int) -> Fitte
     """
     if not isinstance(result.train_on, TrainingOptions):
         return result
-    own = {"num_clusters": num_clusters, "seed": int(seed)}
+    own: dict[str, Any] = {"num_clusters": num_clusters, "seed": int(seed)}
     return replace(result, train_on=ChoosingTraining(**result.train_on.of_fit, **own))
