@@ -28,8 +28,8 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.choosing.explaining import (
-    counts_less,
     drawn_explanation,
+    is_doubtful,
     is_explained_worse,
     with_rates_of_draws,
 )
@@ -261,7 +261,7 @@ class Choice(Plan):
         """
         try:
             drawn = drawn_explanation(fitted)
-            if drawn is None or not counts_less(fitted, drawn):
+            if drawn is None or not is_doubtful(fitted, drawn):
                 return fitted
             if is_explained_worse(fitted, drawn):
                 fitted = self._explained_by_draws(best, of_components, fitted, drawn, options)

@@ -40,6 +40,8 @@ from pyro_crowdclust.protocols import part_of
 # The rates of workers are too low if answers count less than this, relative to what they count in
 # the draws. Otherwise nothing is corrected, as draws from few answers explain these too well.
 _MIN_RATIO = 0.75
+# Below this the fit is doubtful, and other clusters of the features may explain the answers better.
+_DOUBTFUL_RATIO = 0.9
 # Draws of more items take too long.
 _MAX_ITEMS = 1000
 _WEIGHTS = (*WEIGHTS, 0.02)
@@ -81,15 +83,15 @@ def with_answers_explained(result: Fitted) -> Fitted:
     return with_rates_of_draws(result, drawn)
 
 
-def counts_less(result: Fitted, drawn: Fitted) -> bool:
-    """Whether answers count clearly less in a result than in the draws, so that workers are blamed.
+def is_doubtful(result: Fitted, drawn: Fitted) -> bool:
+    """Whether answers count less in a result than in the draws, as if workers were blamed.
 
     Parameters
     ----------
     result, drawn
         As for ``is_explained_worse``.
     """
-    return evidence_per_answer(result) < _MIN_RATIO * evidence_per_answer(drawn)
+    return evidence_per_answer(result) < _DOUBTFUL_RATIO * evidence_per_answer(drawn)
 
 
 def drawn_explanation(result: Fitted) -> Fitted | None:
@@ -124,7 +126,7 @@ def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
         A result, and what ``drawn_explanation`` returned for it, or for another fit of the same
         model and seed to the same data.
     """
-    if not counts_less(result, drawn):
+    if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
         return False
     answers, asked = result.data.answers, drawn.data.answers
     assert answers is not None  # as there are draws of them

@@ -121,7 +121,7 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     called = []
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", numbers)
     monkeypatch.setattr(choice, "drawn_explanation", lambda fitted: fitted)
-    monkeypatch.setattr(choice, "counts_less", lambda *_: True)
+    monkeypatch.setattr(choice, "is_doubtful", lambda *_: True)
     monkeypatch.setattr(choice, "is_explained_worse", lambda *_: True)
     monkeypatch.setattr(choice.Choice, "_explained_by_features", lambda _, __, fitted, *___: fitted)
     monkeypatch.setattr(choice, "with_rates_of_draws", lambda fitted, _: fitted)
