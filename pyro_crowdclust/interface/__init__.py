@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchTraining
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
-    from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
+    from pyro_crowdclust.interface.choosing.choice import Choice, ChoosingTraining, choice_for
     from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
-    from pyro_crowdclust.interface.choosing.first_answers import ChoosingTraining
     from pyro_crowdclust.interface.choosing.rereading import (
         ReweightedTraining,
         with_feature_weight,
@@ -74,7 +73,7 @@ _HOMES = {
     "AveragedTraining": "class_labels.candidate_average",
     "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",
-    "ChoosingTraining": "choosing.first_answers",
+    "ChoosingTraining": "choosing.choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",

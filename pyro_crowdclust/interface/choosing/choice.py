@@ -15,26 +15,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import torch
-
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import check_whole, warnings_once
+from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
+from pyro_crowdclust.interface.choosing.complete_fits import as_chosen, complete_fit
 from pyro_crowdclust.interface.choosing.explaining import (
     drawn_explanation,
     is_doubtful,
     is_explained_worse,
     with_rates_of_draws,
 )
-from pyro_crowdclust.interface.choosing.first_answers import choosing_again
-from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     FROM_CANDIDATE,
@@ -51,33 +47,27 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_full_weight,
     with_answers_added,
     with_components_joined,
-    with_feature_weight,
 )
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.several_starts import best_of_starts, better_from_draws
-from pyro_crowdclust.interface.choosing.subsets import connected_items, distinct_items
+from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
+from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
     is_supervised,
-    labels_alone,
     seeds_of,
     takes_all,
 )
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
-from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import FittedStart
-from pyro_crowdclust.training import RobbinsMonro, completed, is_interrupted
+from pyro_crowdclust.training import completed, is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.option_checks import check_values
-
-# Once a fit to some of the items has found the clusters, a few small steps on all are enough.
-AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 
 
 @dataclass(frozen=True)
@@ -173,10 +163,10 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seed, **options)
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
-            fitted = replace(source, data=counted)._fitted(best, recipe, seeds, options)
+            fitted = complete_fit(best, recipe, counted, source.part_items, seeds, options)
         of_components = fitted
         with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
-            fitted = source._read(best, fitted)
+            fitted = as_chosen(best, fitted, source.data)
             shows_one = _has_one_cluster(fitted)
             if not best.uses_answers:
                 fitted, chosen = self._with_answers(search, best, fitted, chosen)
@@ -238,7 +228,7 @@ class Choice(Plan):
         found = search.complete_fit_of(best, search.splits[0].data)
         start = FittedStart(found.model, found.guide, found.data.num_items)
         fitted = completed(recipe.fit(seed=search.seed, initialize=start, **options))
-        read = self._read(best, fitted)
+        read = as_chosen(best, fitted, self.data)
         return None if _has_one_cluster(read) else (fitted, read)
 
     def _explained(
@@ -287,7 +277,7 @@ class Choice(Plan):
             if instead is not None:
                 number = instead.component_probabilities.shape[1]
                 why = FROM_DRAWS.format(count(number, "component"))
-                read = self._read(best, instead)
+                read = as_chosen(best, instead, self.data)
                 fitted = replace(read, chosen=with_reason(fitted.chosen, why))
                 if not is_explained_worse(fitted, drawn):
                     return fitted
@@ -315,9 +305,11 @@ class Choice(Plan):
             return fitted
         data = distinct_items(source.data)
         recipe = trial.form.recipe(data, trial.num_components)
-        instead = completed(replace(source, data=data)._fitted(trial, recipe, seeds, options))
+        instead = completed(complete_fit(trial, recipe, data, source.part_items, seeds, options))
         chosen = Chosen(table_of(search.trials, trial), "")
-        read, chosen = self._with_answers(search, trial, source._read(trial, instead), chosen)
+        read, chosen = self._with_answers(
+            search, trial, as_chosen(trial, instead, source.data), chosen
+        )
         evidence = search.unseen.log_evidence_of
         gain = evidence(read) - evidence(fitted)
         if gain <= SMALLEST_EVIDENCE:
@@ -349,41 +341,6 @@ class Choice(Plan):
     def _source(self, best: Trial) -> Choice:
         """The choice to which the candidate belongs: this one, or the one without answers."""
         return self if best.uses_answers or self.by_features is None else self.by_features
-
-    def _fitted(self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]) -> Fitted:
-        """Fit a candidate to all data."""
-        if recipe.options["batch_size"] is not None and "initialize" not in options:
-            of_part = self._fit_of_part(best, recipe, seeds, options)
-            start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
-            options = AFTER_PART | {"initialize": start} | options
-            fitted = recipe.fit(seed=seeds[0], **options)
-            reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
-            return replace(fitted, stop_reason=reason)
-        if labels_alone(self.data) and recipe.options["batch_size"] is None:
-            # From labels, many components may stay on a plateau for long, as they did in the trial.
-            options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
-        return best_of_starts(recipe, self.data, seeds, options)
-
-    def _read(self, best: Trial, fitted: Fitted) -> Fitted:
-        """The fit with the chosen weight of the features, and components joined to clusters."""
-        # Overlap of components is measured at the full weight of features, before answers are used.
-        fitted = with_feature_weight(fitted, best.feature_weight if best.uses_answers else 1.0)
-        fitted = replace(fitted, data=self.data)
-        if labels_alone(self.data):
-            return with_classes_joined(fitted)
-        if self.data.has_answers or is_supervised(self.data):
-            return fitted
-        return with_overlaps_joined(fitted)
-
-    def _fit_of_part(
-        self, best: Trial, recipe: Recipe, seeds: range, options: dict[str, Any]
-    ) -> Fitted:
-        """Fit to some of the items, as a start for the fit to all, which saves many epochs."""
-        generator = torch.Generator().manual_seed(seeds[0])
-        part = some_items(self.data, connected_items(self.data, self.part_items, generator))
-        emission = part_of(recipe.model, "emission", Identity)
-        of_part = best.form.recipe(part, best.num_components, emission)
-        return best_of_starts(of_part, part, seeds, options)
 
 
 def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:
@@ -460,3 +417,43 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         may_be_records=num_clusters is None and may_be_records(data),
         by_features=choice_for(unanswered, num_clusters=num_clusters),
     )
+
+
+@dataclass(frozen=True)
+class ChoosingTraining(TrainingOptions):
+    """``fit`` with the options of the candidate that was chosen without answers.
+
+    The number of clusters of the features alone may be too small for what people see, so that the
+    first answers choose again among all candidates, with the seed of the first call.
+    """
+
+    num_clusters: int | None
+    seed: int
+
+    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
+        """Fit with these options, updated by ``changes``."""
+        result = super().__call__(model, guide, data, **changes)
+        return choosing_again(result, self.num_clusters, self.seed)
+
+    def from_first_answers(self, data: CrowdData, **changes: Any) -> Fitted:
+        """What the first call would return for these data, with answers."""
+        choice = choice_for(data, num_clusters=self.num_clusters)
+        return choice.fit(**{"seed": self.seed} | changes)
+
+
+def choosing_again(result: Fitted, num_clusters: int | None, seed: int) -> Fitted:
+    """The result of a choice without answers, whose first answers choose again.
+
+    Parameters
+    ----------
+    result
+        The fit of the chosen candidate.
+    num_clusters
+        The bound that was given; None if there was none.
+    seed
+        The seed of the choice; that of the result is of the best of several starts.
+    """
+    if not isinstance(result.train_on, TrainingOptions):
+        return result
+    own: dict[str, Any] = {"num_clusters": num_clusters, "seed": int(seed)}
+    return replace(result, train_on=ChoosingTraining(**result.train_on.of_fit, **own))

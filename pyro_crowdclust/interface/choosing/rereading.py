@@ -98,7 +98,7 @@ def reweighted(
     """The same training, whose result is recomputed with features that count less."""
     if feature_weight == 1 or not isinstance(train_on, TrainingOptions):
         return train_on
-    return ReweightedTraining(**vars(train_on) | {"feature_weight": feature_weight})
+    return ReweightedTraining(**train_on.of_fit, feature_weight=feature_weight)
 
 
 def updated_at_full_weight(result: Fitted) -> Fitted:
