@@ -48,8 +48,9 @@ from pyro_crowdclust.training import held_steps
 _START_ITEMS = 10_000
 # Steps of size 1 at given q(y): communities of workers and their rates depend on each other.
 _REFIT_STEPS = 3
-# Draws for deviations of rates: chains, draws of each that are not used, and that are.
-_CHAINS, _UNUSED_DRAWS, _DRAWS = 8, 50, 50
+# Draws for deviations of rates: chains, draws of each that are not used, and that are. Priors that
+# are learned move slowly, so that most are not used.
+_CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 250, 50
 # Labels times classes, and cells of all matrices, for which such draws take at most a few seconds.
 _MAX_DRAWN = 200_000
 
