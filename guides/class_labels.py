@@ -52,7 +52,7 @@ _REFIT_STEPS = 3
 # are learned move slowly, so that most are not used.
 _CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 250, 50
 # Labels times classes, and cells of all matrices, for which such draws take at most a few seconds.
-_MAX_DRAWN = 200_000
+_MAX_DRAWN = 20_000
 
 
 class ClassLabelModel(Protocol):

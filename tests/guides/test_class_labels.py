@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices, Habit, Truth
+from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide, class_labels
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.models import DawidSkene
@@ -108,8 +108,7 @@ def test_labels_that_count_in_part_are_not_drawn(annotators, reading):
 
 
 def test_many_labels_are_not_drawn(monkeypatch):
-    monkeypatch.setattr(class_labels, "_UNUSED_DRAWS", 5)
-    result = few_labels(AnswerSources([Truth(3, 2), Habit(3, 2)]))
+    result = few_labels(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
     alone = result.guide.confusion()
     assert (result.guide.confusion_given(result.data).sd > alone.sd).any()
     monkeypatch.setattr(class_labels, "_MAX_DRAWN", 13)
