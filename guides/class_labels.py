@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pyro
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +26,7 @@ from pyro_crowdclust.annotators import (
     sample_evidence,
     weighted_by_worker,
     weighted_leave_one_out,
+    worker_weights_of,
 )
 from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.distributions import (
@@ -35,17 +37,22 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     sample_sites,
 )
-from pyro_crowdclust.families import PosteriorSummary, mixed_summary
+from pyro_crowdclust.families import PosteriorSummary, mixed_summary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.inference import LocalPosterior
+from pyro_crowdclust.inference import ClassChains, LocalPosterior, shares_of
 from pyro_crowdclust.minibatches import Batch, item_batches
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates, SupportsVotes
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates, SupportsVotes
 from pyro_crowdclust.training import held_steps
 
 # The vote of at most this many labelled items is the start of training.
 _START_ITEMS = 10_000
 # Steps of size 1 at given q(y): communities of workers and their rates depend on each other.
 _REFIT_STEPS = 3
+# Draws for deviations of rates: chains, draws of each that are not used, and that are. Priors that
+# are learned move slowly, so that most are not used.
+_CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 250, 50
+# Labels times classes, and cells of all matrices, for which such draws take at most a few seconds.
+_MAX_DRAWN = 20_000
 
 
 class ClassLabelModel(Protocol):
@@ -373,6 +380,58 @@ class ClassLabelGuide(nn.Module):
         if self.beside is None:
             return own
         return mixed_summary(own, self.beside.confusion(interval), self.beside_weight, interval)
+
+    @torch.no_grad()
+    def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
+        """``confusion``, with deviations that count how uncertain the classes are.
+
+        q(Theta) is narrow, since it takes q(y) as given. The deviations are those of draws of
+        classes and rates together from these means, ``E[(gamma - E_q[gamma])^2]``, and never below
+        those of q. Where draws are not possible, or take long, they are those of q: with
+        ``worker_weights``, ``label_sharpness`` or features, and with many labels, which determine
+        most classes.
+
+        Parameters
+        ----------
+        data
+            The labels, those of training.
+        interval
+            Mass of the intervals.
+        """
+        own = self.model.annotators.summary(self.posteriors, interval)
+        if self._can_draw(data):
+            own = self._widened(own, data, interval)
+        if self.beside is None:
+            return own
+        beside = self.beside.confusion_given(data, interval)
+        return mixed_summary(own, beside, self.beside_weight, interval)
+
+    def _can_draw(self, data: CrowdData) -> bool:
+        annotators, labels = self.model.annotators, data.class_labels
+        return (
+            labels is not None
+            and len(labels.cell) * annotators.num_classes <= _MAX_DRAWN
+            and annotators.num_workers * annotators.num_classes**2 <= _MAX_DRAWN
+            and isinstance(annotators, SupportsDraws)
+            and worker_weights_of(annotators) is None
+            and self.label_sharpness is None
+            and {*self.posteriors} == {"weights", *annotators.priors()}
+        )
+
+    def _widened(
+        self, summary: PosteriorSummary, data: CrowdData, interval: float
+    ) -> PosteriorSummary:
+        (batch,) = item_batches(data, data.num_items, class_labels=True)
+        device = next(self.parameters()).device
+        classes = self._own_logits(batch.to(device)).softmax(-1)
+        rng = np.random.default_rng(0)  # a table is the same whenever it is read
+        chains = ClassChains(self.model, self.posteriors, data, classes, _CHAINS, rng)
+        for _ in range(_UNUSED_DRAWS):
+            chains.step()
+        states, rows, deviation = chains.means(_DRAWS)
+        drawn = np.einsum("ks,jksl->jkl", shares_of(states.sum(0)), rows)
+        variance = deviation**2 + (drawn - summary.mean) ** 2
+        return summary_of_moments(summary.mean, np.maximum(variance, summary.sd**2), interval)
 
 
 def _check_numbers(

@@ -16,6 +16,7 @@ from pyro_crowdclust.annotators.label_sites import (
     sample_labels,
     weighted_by_worker,
     weighted_leave_one_out,
+    worker_weights_of,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
@@ -87,4 +88,5 @@ __all__ = [
     "weight_of",
     "weighted_by_worker",
     "weighted_leave_one_out",
+    "worker_weights_of",
 ]

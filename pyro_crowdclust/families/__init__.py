@@ -49,6 +49,7 @@ from pyro_crowdclust.families.summaries import (
     beta_concentration,
     beta_summary,
     mixed_summary,
+    summary_of_moments,
 )
 from pyro_crowdclust.families.tempered import Tempered, tempered
 
@@ -114,5 +115,6 @@ __all__ = [
     "mixed_summary",
     "natural_at_mean",
     "softmax_without_denormals",
+    "summary_of_moments",
     "tempered",
 ]

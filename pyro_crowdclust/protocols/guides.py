@@ -91,6 +91,14 @@ class SupportsConfusion(Protocol):
 
 
 @runtime_checkable
+class SupportsConfusionGiven(Protocol):
+    """A guide whose confusion matrices are wider where the classes are in doubt."""
+
+    def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
+        """``confusion``, with the doubt about the classes of these data, those of training."""
+
+
+@runtime_checkable
 class SupportsAnswerProbabilities(Protocol):
     """A guide of class labels that predicts further labels of the same items."""
 

@@ -8,6 +8,7 @@ from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,
+    SupportsConfusionGiven,
     SupportsMixture,
     SupportsWorkers,
 )
@@ -59,8 +60,10 @@ class GuideTables:
     def confusion(self) -> pd.DataFrame:
         """One row per worker, class and label."""
         result = self._result
-        summary = with_verb(result.guide, SupportsConfusion, "confusion").confusion()
-        return confusion_table(summary, result.data)
+        guide = with_verb(result.guide, SupportsConfusion, "confusion")
+        if isinstance(guide, SupportsConfusionGiven) and result.data.class_labels is not None:
+            return confusion_table(guide.confusion_given(result.data), result.data)
+        return confusion_table(guide.confusion(), result.data)
 
     def components(self) -> pd.DataFrame:
         """One row per cluster: the weighted mean of its components."""

@@ -122,7 +122,7 @@ def test_one_state_is_a_confusion_matrix():
         results.append(fit(model, ClassLabelGuide(model), data, **settings))
     assert results[0].elbo == pytest.approx(results[1].elbo, abs=1e-9)
     np.testing.assert_allclose(*(result.probabilities for result in results), atol=1e-10)
-    np.testing.assert_allclose(*(result.confusion for result in results), atol=1e-8)
+    np.testing.assert_allclose(*(result.guide.confusion() for result in results), atol=1e-8)
 
 
 def test_an_answer_is_predicted_from_the_state_that_the_others_tell():

@@ -150,9 +150,9 @@ def test_matrices_are_those_of_the_summary(exported):
     _, result, _ = exported
     tree = to_arviz(result, 2000, log_likelihood=False)
     drawn = of_chain(tree, "posterior", "confusion")
-    table = result.confusion
-    np.testing.assert_allclose(drawn.mean(0).ravel(), table["mean"], atol=0.02)
-    np.testing.assert_allclose(drawn.std(0).ravel(), table["sd"], atol=0.02)
+    of_q = result.guide.confusion()
+    np.testing.assert_allclose(drawn.mean(0), of_q.mean, atol=0.02)
+    np.testing.assert_allclose(drawn.std(0), of_q.sd, atol=0.02)
 
 
 def test_data_by_the_users_ids(exported):

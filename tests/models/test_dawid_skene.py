@@ -357,7 +357,7 @@ def test_two_coins_are_confusion_matrices_of_two_classes():
     coins = run(data, TwoCoinClasses(6))
     rows = run(data, ConfusionMatrices(6, 2))
     assert coins.elbo == pytest.approx(rows.elbo, abs=1e-9)
-    np.testing.assert_allclose(coins.confusion, rows.confusion, atol=1e-9)
+    np.testing.assert_allclose(coins.guide.confusion(), rows.guide.confusion(), atol=1e-9)
 
 
 def test_an_item_without_labels_and_a_worker_with_one():

@@ -63,7 +63,7 @@ def test_without_words_it_is_dawid_skene():
     )
     assert ours.elbo == pytest.approx(plain.elbo, abs=1e-10)
     np.testing.assert_allclose(ours.probabilities, plain.probabilities, atol=1e-12)
-    np.testing.assert_allclose(ours.confusion, plain.confusion, atol=1e-12)
+    np.testing.assert_allclose(ours.guide.confusion(), plain.guide.confusion(), atol=1e-12)
 
 
 def test_a_natural_step_counts_words_by_class():

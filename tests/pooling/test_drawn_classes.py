@@ -26,6 +26,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.models import DawidSkene, MomResp
 from pyro_crowdclust.pooling import draw_classes
+from pyro_crowdclust.results.tables import confusion_table
 
 ANSWERS = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 2, 0), (2, 1, 1), (2, 2, 0), (3, 0, 1), (3, 1, 1)]
 
@@ -120,7 +121,8 @@ def test_intervals_of_rates_hold_their_share_of_the_true_ones():
         model = DawidSkene(ConfusionMatrices(5, 2))
         options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
         result = fit(model, ClassLabelGuide(model), data, **options)
-        for table in (result.confusion, draw_classes(result, 25).confusion):
+        of_fit = confusion_table(result.guide.confusion(), data)
+        for table in (of_fit, draw_classes(result, 25).confusion):
             own = table[table.index.get_level_values(1) == table.index.get_level_values(2)]
             inside.append(own["lower"].le(rates.ravel()) & own["upper"].ge(rates.ravel()))
     of_fits, of_draws = np.mean(inside[::2]), np.mean(inside[1::2])

@@ -1,0 +1,150 @@
+"""Chains of draws of classes and workers' rates, given class labels (Gibbs sampling).
+
+theta | y ~ Dir(b + n)      gamma | y   from the counts n_jkl of labels l of worker j in class k
+y_i | theta, gamma  ~  Cat(p_i),        p_ik  propto  theta_k prod_j p(a_ij | class k, gamma)
+
+All chains start from a fit.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pyro_crowdclust.annotators.learned_rows import draw_log_shares
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
+
+
+def shares_of(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row state"]:
+    """The rows, divided by their sums."""
+    return states / states.sum(-1, keepdims=True).clip(SMALLEST_PROBABILITY)
+
+
+class ClassChains:
+    """All chains, drawn at the same time in one batch, which costs less overhead.
+
+    Annotators without states are drawn as if every class had one state.
+
+    Parameters
+    ----------
+    model
+        A model of class labels alone, whose annotators can be drawn (``SupportsDraws``).
+    posteriors
+        Those of its sites, at whose means all chains start.
+    data
+        The labels.
+    classes
+        q(y), from which the first classes are drawn.
+    num_chains
+        The number of independent chains.
+    rng
+        Source of all draws.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        posteriors: Mapping[str, ConjugatePosterior],
+        data: CrowdData,
+        classes: Float[Tensor, "item class"],
+        num_chains: int,
+        rng: np.random.Generator,
+    ) -> None:
+        assert data.class_labels is not None  # since its annotators are of class labels
+        self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
+        # Draws are on the processor, wherever the fit is.
+        annotators: Any = copy.deepcopy(model.annotators).cpu()
+        self.annotators: SupportsDraws = annotators
+        # Checked only once, since the check takes a tenth of the time of a step.
+        has_states = isinstance(annotators, SupportsStateDraws)
+        self._of_states = annotators.log_states if has_states else None
+        prior = model.weights.prior
+        self.concentration = prior.family.standard(prior.natural_parameters).concentration.cpu()
+        # The row of an answer in the counts of each chain.
+        chain = torch.arange(num_chains).unsqueeze(1)
+        self._row = chain * self.labels.num_workers + self.labels.worker
+        self.values: Mapping[str, Tensor] = {}
+        for name, posterior in posteriors.items():
+            mean = posterior.mean().cpu()
+            self.values[name] = mean.expand(num_chains, *mean.shape)
+        of_states = self._log_states(annotators.log_answers(self.values)).softmax(-1)
+        self.q = classes.double().cpu()[:, None, :, None] * of_states
+        self.rng = rng
+
+    def step(self) -> Float[Tensor, "chain worker label state"]:
+        """Draw the states, then the workers' rates; returns ``log p(label | state)``.
+
+        Afterwards ``q`` is p(y, s) given these rates, ``[item, chain, class, state]``.
+        """
+        states = self._states()
+        counts = self._counts(states).numpy()
+        of_states = torch.stack(
+            [torch.bincount(own, minlength=counts.shape[-2]).double() for own in states]
+        )
+        self.values = self.annotators.draw(self.values, counts, of_states.numpy(), self.rng)
+        of_classes = of_states.unflatten(-1, self.q.shape[2:]).sum(-1)
+        log_weights = draw_log_shares((self.concentration + of_classes).numpy(), self.rng)
+        log_answers = self.annotators.log_answers(self.values)
+        joint = log_weights.unsqueeze(-1) + self._log_states(log_answers)
+        self.q = joint.flatten(2).softmax(-1).view_as(joint)
+        return log_answers
+
+    def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Means over draws and chains of ``q`` and of ``p(label | class, state)`` of every worker.
+
+        The third array is the standard deviation of ``p(label | class)``, averaged over states by
+        their frequencies in the draw.
+        """
+        states, rows, mean, square = (torch.zeros(()) for _ in range(4))
+        for _ in range(num_draws):
+            of_states = self.step().exp().mT
+            states = states + self.q.mean(1) / num_draws
+            rows = rows + of_states.mean(0) / num_draws
+            shares = torch.from_numpy(shares_of(self.q.sum(0).numpy()))
+            of_states = of_states.unflatten(2, shares.shape[1:])
+            confusion = torch.einsum("cks,cjksl->cjkl", shares, of_states)
+            mean = mean + confusion.mean(0) / num_draws
+            square = square + confusion.square().mean(0) / num_draws
+        deviation = (square - mean.square()).clamp(min=0).sqrt()
+        return states.numpy(), rows.unflatten(1, states.shape[1:]).numpy(), deviation.numpy()
+
+    def _log_states(
+        self, log_answers: Float[Tensor, "chain worker label column"]
+    ) -> Float[Tensor, "item chain class state"]:
+        num_chains, *_, num_states = log_answers.shape
+        one_table = log_answers.movedim(0, -2).flatten(-2)
+        evidence = self.labels.evidence(one_table).unflatten(-1, (num_chains, num_states))
+        if self._of_states is None:
+            return evidence.unsqueeze(-1)
+        return self._of_states(self.values, evidence)
+
+    def _states(self) -> Int[Tensor, "chain item"]:
+        q = self.q.flatten(2)
+        uniform = torch.from_numpy(self.rng.random((*q.shape[:2], 1)))
+        # Probabilities may sum to a little less than one.
+        return (q.cumsum(-1) < uniform).sum(-1).clamp(max=q.shape[-1] - 1).mT.contiguous()
+
+    def _counts(
+        self, states: Int[Tensor, "chain item"]
+    ) -> Float[Tensor, "chain worker state label"]:
+        """n: how often each worker gave each label to items in each state."""
+        shape = (
+            len(states),
+            self.labels.num_workers,
+            math.prod(self.q.shape[2:]),
+            self.labels.num_classes,
+        )
+        place = self._row * shape[2] + states[:, self.labels.item]
+        cell = place * shape[3] + self.labels.label
+        return torch.bincount(cell.flatten(), minlength=math.prod(shape)).double().reshape(shape)
