@@ -12,7 +12,6 @@ from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
     Trial,
-    coarsened_elbo,
     fewest_components,
     is_within_error,
     of_form,
@@ -96,8 +95,8 @@ class Ranking:
             return best, f"largest ELBO {among}"
         return best, f"fewest components within a standard error of the largest ELBO {among}"
 
-    def largest_coarsened_elbo(self, trials: Sequence[Trial]) -> Trial | None:
+    @staticmethod
+    def largest_coarsened_elbo(trials: Sequence[Trial]) -> Trial | None:
         """The best of trials of one form; None if there is any supervision."""
-        if any(trial.by_item is None for trial in trials):
-            return None
-        return max(trials, key=lambda trial: coarsened_elbo(trial, self.num_items))
+        scored = [(trial.coarsened, trial) for trial in trials if trial.coarsened is not None]
+        return max(scored, key=lambda one: one[0])[1] if scored else None

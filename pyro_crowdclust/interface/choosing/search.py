@@ -48,6 +48,7 @@ from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_a
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture.coarsening import coarsened_elbo
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.restarts import best_first
@@ -374,6 +375,7 @@ class Search:
             int((result.clusters["assigned_items"] > 0).sum()),
             time.perf_counter() - started,
             self.by_item(result),
+            self.coarsened_elbo_of(form, result),
         )
         if number == 0:
             self.trials.append(trial)
@@ -390,6 +392,15 @@ class Search:
             return np.nan
         elbo = result.elbo + log_orders(result.component_probabilities)
         return elbo / self.data.num_items + self.coordinates_of(form)[1]
+
+    def coarsened_elbo_of(self, form: Form, result: Fitted) -> float | None:
+        """The same of the coarsened posterior; None if there is supervision."""
+        data = result.data
+        if not form.of_features or data.has_answers or is_supervised(data):
+            return None
+        number, sites = data.num_items, (result.model.priors(), result.guide.posteriors)
+        elbo = coarsened_elbo(result.elbo, *sites, number)
+        return (elbo + log_orders(result.component_probabilities)) / number
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """Fit a candidate briefly, from one start or from the better of two."""

@@ -16,8 +16,6 @@ from pyro_crowdclust.pooling.comparison import error_of_mean
 MIN_GAIN = 0.005
 # Of candidates that held-out answers do not distinguish, this many are tried on another split.
 MAX_RIVALS = 4
-# alpha: differences from any mixture that fewer items than these would not show are ignored.
-_COARSE_ITEMS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +39,9 @@ class Trial:
     by_item
         Log-density of every item, up to constants that do not depend on the number of components;
         None if there is any supervision.
+    coarsened
+        The same as ``elbo``, of the coarsened posterior (``mixture.coarsened_elbo``), comparable in
+        one form; None if there is any supervision.
     uses_answers
         Whether it was fitted to the answers, too, if there are any, and not to the features alone.
     joins
@@ -55,6 +56,7 @@ class Trial:
     clusters: int
     seconds: float
     by_item: np.ndarray | None = None
+    coarsened: float | None = None
     uses_answers: bool = True
     joins: bool = False
 
@@ -108,28 +110,6 @@ def elbo_error(one: Trial, other: Trial) -> float:
     if one.by_item is None or other.by_item is None:
         return 0.0
     return error_of_mean(one.by_item - other.by_item)
-
-
-def coarsened_elbo(trial: Trial, num_items: int) -> float:
-    """``zeta l - KL(q(theta) || p(theta)) / N``, with ``zeta = alpha / (alpha + N)``, in nats.
-
-    No mixture is exactly right, and so many items always show more components. If the data come
-    from something whose relative entropy to a mixture is about 1 / alpha, what is known of theta is
-    its prior times ``p(x | theta)^zeta``, approximately, the coarsened posterior (Miller and Dunson
-    2019). At the q that was fitted, with l the mean of ``by_item``,
-
-        log int p(x | theta)^zeta p(theta) dtheta >= N zeta l - KL,   KL / N = l - elbo.
-
-    Parameters
-    ----------
-    trial
-        A trial that has ``by_item``; it compares with others of the same form.
-    num_items
-        N.
-    """
-    assert trial.by_item is not None
-    mean = float(trial.by_item.mean())
-    return _COARSE_ITEMS / (_COARSE_ITEMS + num_items) * mean - (mean - trial.elbo)
 
 
 def fewest_components(
