@@ -255,7 +255,10 @@ class Choice(Plan):
                 return fitted
             if is_explained_worse(fitted, drawn):
                 fitted = self._explained_by_draws(best, of_components, fitted, drawn, options)
-            return self._explained_by_features(search, fitted, seeds, options)
+            # Otherwise the fit is such a reading.
+            if search.unseen is None:
+                fitted = self._explained_by_features(search, fitted, seeds, options)
+            return fitted
         except KeyboardInterrupt:
             return replace(fitted, stop_reason=INTERRUPTED)
 
