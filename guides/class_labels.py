@@ -39,7 +39,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, mixed_summary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.inference import ClassChains, LocalPosterior, shares_of
+from pyro_crowdclust.inference import ClassChains, LocalPosterior, mean_confusion
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates, SupportsVotes
 from pyro_crowdclust.training import held_steps
@@ -429,8 +429,7 @@ class ClassLabelGuide(nn.Module):
         for _ in range(_UNUSED_DRAWS):
             chains.step()
         states, rows, deviation = chains.means(_DRAWS)
-        drawn = np.einsum("ks,jksl->jkl", shares_of(states.sum(0)), rows)
-        variance = deviation**2 + (drawn - summary.mean) ** 2
+        variance = deviation**2 + (mean_confusion(states, rows) - summary.mean) ** 2
         return summary_of_moments(summary.mean, np.maximum(variance, summary.sd**2), interval)
 
 

@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.inference.class_chains import ClassChains, shares_of
+from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
     averaged,
@@ -61,7 +61,7 @@ __all__ = [
     "check_drawn_items",
     "create_plates",
     "latent_values",
-    "shares_of",
+    "mean_confusion",
     "trace_of",
     "trace_sites",
     "unscaled_log_density",

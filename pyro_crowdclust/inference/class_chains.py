@@ -31,6 +31,14 @@ def shares_of(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*ro
     return states / states.sum(-1, keepdims=True).clip(SMALLEST_PROBABILITY)
 
 
+def mean_confusion(
+    states: Float[np.ndarray, "item class state"],
+    rows: Float[np.ndarray, "worker class state label"],
+) -> Float[np.ndarray, "worker class label"]:
+    """``p(label | class)``, averaged over the states of the items of the class."""
+    return np.einsum("ks,jksl->jkl", shares_of(states.sum(0)), rows)
+
+
 class ClassChains:
     """All chains, drawn at the same time in one batch, which costs less overhead.
 

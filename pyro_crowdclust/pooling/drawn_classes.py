@@ -23,7 +23,7 @@ from pyro_crowdclust.annotators.label_sites import worker_weights_of
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families.summaries import summary_of_moments
-from pyro_crowdclust.inference.class_chains import ClassChains, shares_of
+from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion, shares_of
 from pyro_crowdclust.protocols import SupportsDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.tables import confusion_table
@@ -63,7 +63,7 @@ class DrawnClasses:
     @property
     def mean_confusion(self) -> Float[np.ndarray, "worker class label"]:
         """Mean of ``p(label | class)``, averaged over the states of the items of the class."""
-        return np.einsum("ks,jksl->jkl", shares_of(self.states.sum(0)), self.rows)
+        return mean_confusion(self.states, self.rows)
 
     @property
     def data(self) -> CrowdData:

@@ -303,8 +303,10 @@ class Choice(Plan):
             On Ctrl-C.
         """
         source = self.by_features
-        trial = None if source is None else search.read_by_answers(source)
-        if source is None or trial is None or search.unseen is None:
+        if source is None:
+            return fitted
+        trial = search.read_by_answers(source)
+        if trial is None or search.unseen is None:
             return fitted
         data = distinct_items(source.data)
         recipe = trial.form.recipe(data, trial.num_components)

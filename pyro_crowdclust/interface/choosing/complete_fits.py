@@ -39,12 +39,17 @@ def complete_fit(
     best, recipe, data
         The candidate, its recipe for the data, and these.
     part_items
-        Where all items need minibatches, so many are fitted first.
+        Where all items need minibatches, so many are fitted first, which saves many epochs.
     seeds, options
         Seeds of the starts, and options of the fits.
     """
     if recipe.options["batch_size"] is not None and "initialize" not in options:
-        of_part = _fit_of_part(best, recipe, data, part_items, seeds, options)
+        generator = torch.Generator().manual_seed(seeds[0])
+        part = some_items(data, connected_items(data, part_items, generator))
+        emission = part_of(recipe.model, "emission", Identity)
+        of_part = best_of_starts(
+            best.form.recipe(part, best.num_components, emission), part, seeds, options
+        )
         start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
         options = _AFTER_PART | {"initialize": start} | options
         fitted = recipe.fit(seed=seeds[0], **options)
@@ -74,19 +79,3 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     if data.has_answers or is_supervised(data):
         return fitted
     return with_overlaps_joined(fitted)
-
-
-def _fit_of_part(
-    best: Trial,
-    recipe: Recipe,
-    data: CrowdData,
-    part_items: int,
-    seeds: range,
-    options: dict[str, Any],
-) -> Fitted:
-    """Fit to some of the items, as a start for the fit to all, which saves many epochs."""
-    generator = torch.Generator().manual_seed(seeds[0])
-    part = some_items(data, connected_items(data, part_items, generator))
-    emission = part_of(recipe.model, "emission", Identity)
-    of_part = best.form.recipe(part, best.num_components, emission)
-    return best_of_starts(of_part, part, seeds, options)

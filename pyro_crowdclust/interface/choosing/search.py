@@ -36,9 +36,7 @@ from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.rereading import (
-    with_feature_weight,
-)
+from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
@@ -279,12 +277,9 @@ class Search:
 
     def add_without_answers(self, trials: Sequence[Trial], best: Trial) -> Trial:
         """Let these trials be those without answers; returns the best as it is among them."""
-        self.trials = [one for one in self.trials if one.uses_answers]
-        for one in trials:
-            self.trials.append(replace(one, by_item=None, uses_answers=False))
-            if one is best:
-                found = self.trials[-1]
-        return found
+        added = [replace(one, by_item=None, uses_answers=False) for one in trials]
+        self.trials = [*(one for one in self.trials if one.uses_answers), *added]
+        return added[trials.index(best)]
 
     def answers_only_trial(self, by_features: Callable[[CrowdData], Fitted] | None) -> Trial | None:
         """Clusters from answers alone, if they predict answers better than those of features."""

@@ -169,8 +169,10 @@ class UnseenAnswers:
 
     def log_evidence_of(self, result: Fitted) -> float:
         """``log p(L | s)``, with the probabilities of a result that knows the answers as s."""
-        ends = (self.items[torch.from_numpy(ends)].numpy() for ends in (self.left, self.right))
-        return float(self.log_evidence(result.same_cluster_by_position(*ends)[None])[0])
+        answers = self.data.answers
+        assert answers is not None  # as the caller has seen
+        same = result.same_cluster_by_position(answers.left.numpy(), answers.right.numpy())
+        return float(self.log_evidence(same[None])[0])
 
     def log_evidence(
         self, same: Float[np.ndarray, "reading answer"]
@@ -263,9 +265,9 @@ class UnseenAnswers:
             likely = log_shares + self._log_evidence_nearby(together, after)
             kept = np.argsort(-likely, kind="stable")[:_JOINS_KEPT]
             evidence = self.log_evidence(after[kept])
-            place = int((evidence + log_shares[kept]).argmax())
-            found, log_prior = float(evidence[place]), log_prior + float(log_shares[kept[place]])
-            place = kept[place]
+            likeliest = int((evidence + log_shares[kept]).argmax())
+            place = kept[likeliest]
+            found, log_prior = float(evidence[likeliest]), log_prior + float(log_shares[place])
             joined = tried[place]
             group = torch.where(group == names[one[joined]], names[other[joined]], group)
 
