@@ -5,6 +5,7 @@ from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.elbo import EnumeratedELBO, PlainELBO, default_elbo
 from pyro_crowdclust.training.held_steps import held_steps
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro
+from pyro_crowdclust.training.paced_adam import PacedAdam
 from pyro_crowdclust.training.stopping import Ending, Stopping, completed, is_interrupted
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -14,6 +15,7 @@ __all__ = [
     "Ending",
     "EnumeratedELBO",
     "NaturalGradient",
+    "PacedAdam",
     "PlainELBO",
     "RobbinsMonro",
     "Stopping",

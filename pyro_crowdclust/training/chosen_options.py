@@ -16,6 +16,7 @@ from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.isolation import is_small
 from pyro_crowdclust.training.natural_gradient import RobbinsMonro
 from pyro_crowdclust.training.optimizers import Optimizer
+from pyro_crowdclust.training.paced_adam import PacedAdam
 
 Auto = Literal["auto"]
 
@@ -25,7 +26,7 @@ _LAYERS = re.compile(r"torch\.nn\.modules\.(?!module|container)")
 # Options that are left out where epochs or a rule to stop are given.
 _OF_GIVEN_LENGTH = {"batch_size": 128, "step_size": 0.01, "optim": adam}
 # The largest number of steps, of networks and without, or of epochs if these are more steps.
-_MAX_STEPS, _MAX_EPOCHS = {True: 2000, False: 4000}, 20
+_MAX_STEPS, _MAX_EPOCHS = {True: 2000, False: 6000}, 20
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def chosen_options(
     Small data without networks are taken at once, since minibatches would only add noise; natural
     steps are then half of the way to the optimum. Minibatches need steps that become smaller.
     Plain Pyro parameters have few dimensions and may have a long way to go, so that they need
-    larger steps than networks do.
+    larger steps than networks do, and still larger ones on their way.
 
     Parameters
     ----------
@@ -99,8 +100,10 @@ def _for_convergence(trained: Trained, data: CrowdData) -> dict[str, Any]:
         options = {"batch_size": 128, "step_size": RobbinsMonro(0.1, delay=200.0)}
     else:
         options = {"batch_size": 1024, "step_size": RobbinsMonro(0.5, delay=20.0)}
-    rate = 3e-3 if trained.has_networks else 0.05
-    return {**options, "optim": partial(torch.optim.Adam, lr=rate, fused=True)}
+    optim: Optimizer = partial(PacedAdam, lr=0.05)
+    if trained.has_networks:
+        optim = partial(torch.optim.Adam, lr=3e-3, fused=True)
+    return {**options, "optim": optim}
 
 
 def is_auto(value: Any) -> bool:

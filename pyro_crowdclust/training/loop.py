@@ -92,19 +92,22 @@ def _end(
     # A resumed run may be at the end of its budget, or in the middle of an epoch.
     if trainer.steps_done >= total and trainer.position is None:
         reached = f"{trainer.steps_done} steps in {trainer.epochs_done} epochs"
-        return f"{Ending.BUDGET}: {reached}{_outlook(trainer)}"
+        return f"{Ending.BUDGET}: {reached}{_outlook(trainer, settling)}"
     last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
     late = float(time.perf_counter() + last > started + stopping.seconds)
     if trainer.ranks.average([], late) > 0:
-        return f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs{_outlook(trainer)}"
+        return (
+            f"{Ending.BUDGET}: time for {trainer.epochs_done} epochs{_outlook(trainer, settling)}"
+        )
     return None
 
 
-def _outlook(trainer: Trainer) -> str:
+def _outlook(trainer: Trainer, settling: Settling | None) -> str:
     """That the ELBO still rises, if it does; not if it is that of a drawn partition."""
     if isinstance(unwrapped(trainer.guide), SupportsPartition):
         return ""
-    return ", the ELBO still rising" if still_rises(trainer.elbos_per_item) else ""
+    rises = still_rises(trainer.elbos_per_item) or (settling is not None and settling.was_rising)
+    return ", the ELBO still rising" if rises else ""
 
 
 def _status(elbo_per_item: float, history: list[dict[str, float]]) -> str:

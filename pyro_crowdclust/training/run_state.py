@@ -23,7 +23,10 @@ from pyro_crowdclust.training.trainer import Position, Trainer
 
 # Parts of the state of torch's optimizers that have the shape of the parameter.
 _LIKE_THE_PARAMETER = frozenset(
-    ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"]
+    [
+        *("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "momentum_buffer", "square_avg", "grad_avg"),
+        "anchor",  # of PacedAdam
+    ]
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pyro_crowdclust.training.paced_adam import PacedAdam
 from pyro_crowdclust.training.trainer import Trainer
 
 # Fewer epochs do not tell a rise from noise.
@@ -39,7 +40,8 @@ def rise_of(elbos: Sequence[float]) -> tuple[float, float]:
 def still_rises(elbos: Sequence[float]) -> bool:
     """Whether the last quarter of the epochs has a clearly higher ELBO than the one before.
 
-    A rise is clear if it is twice its standard error and 1 % of the whole rise.
+    A rise is clear if it is twice its standard error and 1 % of the whole rise, from the median of
+    the first quarter: the first epochs can be lower by orders of magnitude.
 
     Examples
     --------
@@ -51,7 +53,8 @@ def still_rises(elbos: Sequence[float]) -> bool:
     if len(elbos) < _MIN_EPOCHS:
         return False
     rise, error = rise_of(elbos)
-    return rise > 2 * error and rise > 0.01 * float(abs(elbos[-1] - elbos[0]))
+    first = float(np.median(elbos[: len(elbos) // 4]))
+    return rise > 2 * error and rise > 0.01 * abs(elbos[-1] - first)
 
 
 @dataclass
@@ -59,8 +62,9 @@ class Settling:
     """A callback that lowers the learning rate where the ELBO no longer rises, and then ends.
 
     The ELBO no longer rises if its mean over the last quarter of the epochs since the last fall is
-    not above that over the quarter before. At the latest, the rate falls after 3/4 and after 7/8 of
-    the budget: at a high rate parameters jump around the optimum.
+    not above that over the quarter before, and no parameter has a long way to go. At the latest,
+    the rate falls after 3/4 and after 7/8 of the budget: at a high rate parameters jump around the
+    optimum. If the ELBO clearly rose until then, it is flat only because the rate is low.
 
     Attributes
     ----------
@@ -74,6 +78,8 @@ class Settling:
         The epoch after which the rate is what it is now.
     is_settled
         Whether the ELBO no longer rises at the last rate.
+    was_rising
+        Whether the rate fell because of the budget while the ELBO rose.
     """
 
     budget: float
@@ -81,14 +87,17 @@ class Settling:
     least: int = 100
     since: int = 0
     is_settled: bool = False
+    was_rising: bool = False
 
     def __call__(self, trainer: Trainer) -> None:
         """Look at the ELBO after an epoch."""
         has_rate = trainer.optim is not None and self.falls > 0
         is_late = has_rate and trainer.steps_done >= self.budget * (1 - 0.5 ** (4 - self.falls))
-        if not is_late and not self._is_flat(trainer):
+        is_flat = self._is_flat(trainer)
+        if not is_late and not is_flat:
             return
-        self.is_settled = not has_rate
+        self.was_rising |= not is_flat and still_rises(trainer.elbos_per_item[self.since :])
+        self.is_settled = not has_rate and not self.was_rising
         if trainer.optim is not None and has_rate:
             self.falls -= 1
             self.since = len(trainer.history)
@@ -96,6 +105,8 @@ class Settling:
                 group["lr"] /= _FALL
 
     def _is_flat(self, trainer: Trainer) -> bool:
+        if isinstance(trainer.optim, PacedAdam) and trainer.optim.travels:
+            return False
         elbos = trainer.elbos_per_item[self.since :]
         enough = max(_MIN_EPOCHS, self.least / trainer.steps_per_epoch)
         return len(elbos) >= enough and rise_of(elbos)[0] < _TOLERANCE

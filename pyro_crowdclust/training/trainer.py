@@ -145,6 +145,7 @@ class Trainer:
         self.step_size = step_size if callable(step_size) else lambda step: step_size
         self.steps_done = self.epochs_done = 0
         self.history: list[dict[str, float]] = []
+        self._elbos_per_item: list[float] = []
         self.position: Position | None = None
         self._before: dict[str, Tensor] = {}
         self.annealed_to: float | None = None
@@ -395,7 +396,10 @@ class Trainer:
     @property
     def elbos_per_item(self) -> list[float]:
         """The ELBO of every epoch so far, divided by the number of items."""
-        return [row["elbo"] / self.data.num_items for row in self.history]
+        # Extended and not made anew, since full batches are thousands of epochs.
+        new = self.history[len(self._elbos_per_item) :]
+        self._elbos_per_item += [row["elbo"] / self.data.num_items for row in new]
+        return self._elbos_per_item
 
     @torch.no_grad()
     def predict_proba(self, features: Any) -> Tensor:

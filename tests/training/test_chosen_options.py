@@ -89,8 +89,27 @@ def test_training_that_goes_on_until_the_elbo_no_longer_rises(
 
 
 def test_the_budget_is_of_steps_unless_twenty_epochs_are_more():
-    assert (budget_of(PLAIN, 1), budget_of(NETWORKS, 1)) == (4000, 2000)
+    assert (budget_of(PLAIN, 1), budget_of(NETWORKS, 1)) == (6000, 2000)
     assert budget_of(PLAIN, 500) == 10_000
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scale", [1.0, 1e-2, 1e2])
+def test_plain_parameters_arrive_wherever_the_data_are(scale):
+    """Heights in centimetres, metres and tenths of millimetres."""
+    measured = 170 + 10 * torch.randn(100, 1, generator=torch.Generator().manual_seed(0))
+
+    def anywhere(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1e5))
+        sd = pyro.sample("sd", dist.LogNormal(0.0, 5.0))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("o", dist.Normal(mean, sd), obs=batch.features[:, 0])
+
+    result = fit(anywhere, AutoNormal(anywhere), CrowdData(scale * measured), progress=False)
+    assert result.stop_reason == "converged: the ELBO no longer rises"
+    median = result.guide.median()
+    assert median["mean"] == pytest.approx(scale * measured.mean().item(), abs=3 * scale)
+    assert median["sd"] == pytest.approx(scale * measured.std().item(), rel=0.2)
 
 
 def two_groups():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from pyro_crowdclust.training.paced_adam import PacedAdam
 from pyro_crowdclust.training.settling import Settling, rise_of, still_rises
 
 
@@ -27,10 +28,11 @@ def test_the_error_of_a_rise_is_that_of_its_noise():
         (-np.arange(40.0), False),
         (1 - 0.5 ** np.arange(40.0), False),
         (np.arange(7.0), False),  # too few to tell
+        (np.r_[-1e5, np.arange(39.0)], True),  # the first epoch is of no account
     ],
 )
 def test_a_clear_rise_is_one_beyond_noise(elbos, rises):
-    assert still_rises(elbos) is rises
+    assert still_rises(elbos.tolist()) is rises
 
 
 class Run:
@@ -77,7 +79,30 @@ def test_the_rate_falls_before_the_end_of_the_budget_where_the_elbo_still_rises(
         run.epoch(float(epoch), settling)
         rates.append(run.rate)
     assert [rates.index(rate) for rate in sorted({*rates}, reverse=True)] == [0, 59, 69]
+    assert settling.was_rising
     assert not settling.is_settled
+
+
+def test_what_is_flat_only_because_the_rate_fell_has_not_settled():
+    run, settling = Run(), Settling(160, least=10)
+    for epoch in range(60):
+        run.epoch(float(epoch), settling)
+    for _ in range(40):
+        run.epoch(60.0, settling)
+    assert settling.falls == 0
+    assert not settling.is_settled
+
+
+def test_the_elbo_may_be_flat_while_a_parameter_travels():
+    run, settling = Run(), Settling(1000, least=20)
+    run.optim = PacedAdam([torch.nn.Parameter(torch.zeros(()))], lr=0.5)
+    run.optim.param_groups[0]["travels"] = True
+    for _ in range(40):
+        run.epoch(1.0, settling)
+    assert run.rate == 0.5
+    run.optim.param_groups[0]["travels"] = False
+    run.epoch(1.0, settling)
+    assert run.rate == 0.1
 
 
 def test_natural_steps_alone_have_no_rate_that_falls():
