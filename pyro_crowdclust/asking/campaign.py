@@ -178,6 +178,7 @@ def simulate_campaign(
         "criterion": criterion,
         "prices": prices,
         "exploration": exploration,
+        "seed": seed,
     }
     table: list[dict[str, float]] = []
     questions: list[pd.DataFrame] = []
@@ -186,7 +187,7 @@ def simulate_campaign(
         if is_interrupted(result):  # return the rounds so far
             break
         started = time.perf_counter()
-        suggestions = _suggested(result, crowd, kind, seed=seed + number, **asking)
+        suggestions = _suggested(result, crowd, kind, **asking)
         if not suggestions:
             break
         answers = _checked(crowd.answer(suggestions.frame, f"round {first + number}"))

@@ -29,7 +29,8 @@ class Questions:
     outcomes
         Probabilities of the possible truths.
     channels
-        ``p(answer | outcome)`` of every worker, with rates drawn from their posteriors.
+        Function that returns ``p(answer | outcome)`` of every worker, with rates drawn anew from
+        their posteriors for every question.
     share
         Information of an answer, as a share of the entropy of its items (``information_share``).
     is_asked
@@ -42,7 +43,7 @@ class Questions:
 
     items: Int[np.ndarray, "question part"]
     outcomes: Float[np.ndarray, "question outcome"]
-    channels: Float[np.ndarray, "worker outcome label"]
+    channels: Callable[[], Float[np.ndarray, "worker outcome label"]]
     share: Float[np.ndarray, " question"]
     is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
     teaching: Teaching
@@ -118,9 +119,9 @@ def _worker(
 ) -> int | None:
     """The worker whose answer to the question has the largest score for its price."""
     crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
-    scores = np.full(len(able), -np.inf)
+    scores, channels = np.full(len(able), -np.inf), questions.channels()
     for worker in np.flatnonzero(able):
-        information = channel_information(outcomes, questions.channels[worker])
+        information = channel_information(outcomes, channels[worker])
         prospects = Prospects(information, outcomes, crowd.pseudo_counts(int(worker)))
         scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
     return situation.best(scores / crowd.prices, able)

@@ -49,9 +49,6 @@ class Crowd:
     counts
         Pseudo-counts (right, wrong) of each worker's rates, ``[worker, rate, 2]``: sensitivity and
         specificity, or a single rate twice.
-    drawn
-        A draw of these rates, so that workers with uncertain rates are sometimes asked (Thompson
-        sampling).
     confusion
         ``p(label | class)`` of each worker, if they label items.
     prices, loads
@@ -64,21 +61,17 @@ class Crowd:
         Pseudo-counts of every worker's grades and "can't tell", given that pairs are different or
         the same; None if workers do not grade. ``counts`` then come from reading each grade as
         "same" if it is more probable for pairs that are the same.
-    drawn_grades
-        A draw of the shares of grades.
     """
 
     ids: pd.Index
     codes: Int[np.ndarray, " worker"]
     counts: Float[np.ndarray, "worker rate 2"]
-    drawn: Float[np.ndarray, "worker rate"]
     confusion: Float[np.ndarray, "worker class label"] | None
     prices: Float[np.ndarray, " worker"]
     loads: Float[np.ndarray, " worker"]
     num_answers: Int[np.ndarray, " worker"]
     is_placing: bool
     grades: Float[np.ndarray, "worker truth outcome"] | None = None
-    drawn_grades: Float[np.ndarray, "worker truth outcome"] | None = None
 
     @classmethod
     def of(
@@ -87,7 +80,6 @@ class Crowd:
         workers: Iterable[Hashable] | None,
         prices: Mapping[Hashable, float] | None,
         loads: Mapping[Hashable, float] | None,
-        generator: np.random.Generator,
     ) -> Crowd:
         """The workers of a fit, or those with the given ids, with their posteriors from the fit."""
         data = result.data
@@ -121,21 +113,16 @@ class Crowd:
                     f"{type(result.guide).__name__} has no workers(), without which it is not "
                     "known what a worker's grades mean: define it in the guide"
                 )
-        drawn = generator.beta(counts[..., 0], counts[..., 1])
-        if is_placing:
-            drawn[:, 1] = drawn[:, 0]
         return cls(
             ids=ids,
             codes=codes,
             counts=counts,
-            drawn=drawn,
             confusion=confusion,
             prices=_by_worker(ids, data.worker_ids, prices, 1.0, "prices"),
             loads=_by_worker(ids, data.worker_ids, loads, np.inf, "loads"),
             num_answers=num_answers,
             is_placing=is_placing,
             grades=grades,
-            drawn_grades=None if grades is None else _shares(generator.standard_gamma(grades)),
         )
 
     def names(self, workers: Sequence[int | None]) -> list[Hashable | None]:
@@ -189,11 +176,23 @@ class Crowd:
             return _shares(self.grades)
         return self.pair_channels(self.rates, num_clusters)
 
-    def drawn_channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
-        """``channels`` at the draw of the rates."""
-        if self.drawn_grades is not None:
-            return self.drawn_grades
-        return self.pair_channels(self.drawn, num_clusters)
+    def drawn_rates(self, generator: np.random.Generator) -> Float[np.ndarray, "worker rate"]:
+        """A draw of the rates from their posteriors, for the choice of one worker.
+
+        Workers with uncertain rates are then sometimes asked (Thompson sampling).
+        """
+        drawn = generator.beta(self.counts[..., 0], self.counts[..., 1])
+        if self.is_placing:
+            drawn[:, 1] = drawn[:, 0]
+        return drawn
+
+    def drawn_channels(
+        self, num_clusters: int, generator: np.random.Generator
+    ) -> Float[np.ndarray, "worker truth outcome"]:
+        """``channels`` at a draw of the rates, or of the shares of grades."""
+        if self.grades is not None:
+            return _shares(generator.standard_gamma(self.grades))
+        return self.pair_channels(self.drawn_rates(generator), num_clusters)
 
     def pair_channels(
         self, rates: Float[np.ndarray, "worker rate"], num_clusters: int

@@ -58,7 +58,7 @@ class Labels:
         questions = Questions(
             about,
             outcomes,
-            channels,
+            lambda: channels,
             share,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             ItemTeaching(beliefs, about, share),

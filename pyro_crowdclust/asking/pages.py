@@ -106,7 +106,7 @@ class Pages:
         if not len(crowd.ids):
             return None
         num_clusters = situation.beliefs.probabilities.shape[1]
-        reliability = crowd.reliability(crowd.drawn, num_clusters)
+        reliability = crowd.reliability(crowd.drawn_rates(situation.generator), num_clusters)
         typical = np.full((1, 2), 0.5)
         scores = np.empty(len(crowd.ids))
         for worker in range(len(scores)):

@@ -62,7 +62,6 @@ class Pairs:
         items, allowed = self._askable(situation, count)
         num_clusters = beliefs.probabilities.shape[1]
         same = beliefs.same(*items.T)
-        channels = crowd.drawn_channels(num_clusters)
         rate = (1 + TYPICAL_RELIABILITY) / 2
         typical = np.array([[rate, 1 - rate], [1 - rate, rate]])
         if len(crowd.ids):
@@ -71,7 +70,7 @@ class Pairs:
         questions = Questions(
             items,
             outcomes,
-            channels,
+            lambda: crowd.drawn_channels(num_clusters, situation.generator),
             information_share(beliefs, items, outcomes, typical),
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
             _teaching(beliefs, items, same, typical),

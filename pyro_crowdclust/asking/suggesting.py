@@ -89,6 +89,10 @@ class Suggestions:
                 for row in asked.head(5).itertuples()
             )
             lines.append(f"workers: {shown}{', ...' if len(asked) > 5 else ''}")
+        idle = self.workers.index[self.workers["asked"] == 0]
+        if len(idle):
+            shown = ", ".join(map(repr, idle[:5]))
+            lines.append(f"no questions for: {shown}{', ...' if len(idle) > 5 else ''}")
         return "\n".join(lines)
 
 
@@ -137,7 +141,7 @@ def suggest(
     exploration
         Share of questions that are drawn at random, in case the model is wrong but certain.
     seed
-        Seed of all random numbers.
+        Seed of all random numbers, together with the number of answers so far.
 
     Raises
     ------
@@ -161,8 +165,9 @@ def suggest(
     (['left', 'right', 'worker', 'gain'], 5)
     """
     _check(result, kind, count, criterion, exploration, seed)
-    generator = np.random.default_rng(seed)
     data = result.data
+    # Another round of questions has more answers, and with them other random numbers.
+    generator = np.random.default_rng([seed, _num_answers(data)])
     _check_supported(kind, data)
     if data.features is None and result.feature_shape is not None:
         warnings.warn(
@@ -173,10 +178,10 @@ def suggest(
         )
     asked = Asked(data)
     # All workers who have answered, including trusted ones.
-    everybody = Crowd.of(result, data.worker_ids, None, None, generator)
+    everybody = Crowd.of(result, data.worker_ids, None, None)
     num_clusters = result.probabilities.shape[1]
     wanted = _wanted(data, of, asked)
-    crowd = Crowd.of(result, workers, prices, loads, generator)
+    crowd = Crowd.of(result, workers, prices, loads)
     situation = Situation(
         item_ids=data.item_ids,
         beliefs=Beliefs.of(
@@ -226,6 +231,12 @@ def first_new_number(page_ids: pd.Index, before: str = "") -> int:
     counted = texts.str.extract(rf"^{re.escape(before)}(\d{{1,15}})(?!\d)", expand=False)
     numbers = counted.dropna().astype(np.int64)
     return int(numbers.max()) + 1 if len(numbers) else 0
+
+
+def _num_answers(data: CrowdData) -> int:
+    """Answers about pairs, placements on pages and class labels."""
+    kinds = (data.answers, data.placements, data.class_labels)
+    return sum(len(kind.worker) for kind in kinds if kind is not None)
 
 
 def _wanted(

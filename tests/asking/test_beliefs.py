@@ -164,7 +164,6 @@ def test_placements_and_their_pairs_are_equally_reliable(accuracy):
         ids=pd.RangeIndex(0),
         codes=places,
         counts=counts,
-        drawn=counts[..., 0],
         confusion=None,
         prices=nobody,
         loads=nobody,
@@ -193,7 +192,7 @@ def test_the_next_question_is_on_a_page_of_unknown_attention(grades):
     )
     options = {"batch_size": None, "step_size": 1.0, "epochs": 9}
     result = quiet_fit(model, MessagePassingGuide(model), data, dtype=torch.float64, **options)
-    crowd = Crowd.of(result, None, None, None, np.random.default_rng(0))
+    crowd = Crowd.of(result, None, None, None)
     rates = result.guide.workers().rates
     attention = rates["attention"].mean
     assert attention.max() < 0.95

@@ -18,11 +18,12 @@ from pyro_crowdclust.asking.criteria import (
     Prospects,
     WorkerInformation,
 )
-from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import channel_information, entropy, rate_information
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
+
+from .certain_crowd import CertainCrowd
 
 ITEMS = np.array([[0, 1], [2, 3], [0, 2], [4, 1], [3, 4], [1, 2]])
 SHARE = np.array([0.5, 0.3, 0.4, 0.45, 1.2, 0.2])
@@ -97,7 +98,7 @@ def test_questions_are_taken_greedily_and_of_the_worker_who_tells_most_for_the_p
     questions = Questions(
         ITEMS,
         OUTCOMES,
-        CHANNELS,
+        lambda: CHANNELS,
         SHARE,
         lambda codes, question: np.array([(code, question) in ASKED for code in codes]),
         Fading(),
@@ -153,11 +154,10 @@ def situation_of(q, confusion=None):
     )
     counts = np.array([[[8.0, 2.0], [6.0, 3.0]], [[5.0, 4.0], [3.0, 1.0]]])[:number]
     each, nobody = np.ones(number), np.zeros(number, dtype=int)
-    crowd = Crowd(
+    crowd = CertainCrowd(
         ids=pd.RangeIndex(number),
         codes=np.arange(number),
         counts=counts,
-        drawn=counts[..., 0] / counts.sum(-1),
         confusion=confusion,
         prices=each,
         loads=each * np.inf,

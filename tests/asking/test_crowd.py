@@ -53,13 +53,11 @@ def test_answers_that_are_no_sorted_pages_are_decisions_themselves():
 
 
 def crowd_of(counts=COUNTS, confusion=None, num_answers=(9, 10)):
-    rates = counts[..., 0] / counts.sum(-1)
     everybody = np.ones(len(counts))
     return Crowd(
         ids=pd.Index(["ann", "bob"]),
         codes=np.arange(2),
         counts=counts,
-        drawn=rates,
         confusion=confusion,
         prices=everybody,
         loads=everybody,
@@ -148,7 +146,7 @@ def test_who_has_not_answered_names_classes_as_all_do_on_average():
     data = CrowdData(None, labels=said)
     guide = Knows(confusion=SimpleNamespace(mean=CONFUSION))
     result = SimpleNamespace(data=data, guide=guide, model=None)
-    found = Crowd.of(result, ["bob", "new"], None, None, np.random.default_rng(0))
+    found = Crowd.of(result, ["bob", "new"], None, None)
     np.testing.assert_allclose(found.confusion, [CONFUSION[1], CONFUSION.mean(0)])
     assert found.num_answers.tolist() == [2, 0]
     assert found.codes.tolist() == [1, -1]
@@ -161,18 +159,15 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
         guide=Knows(confusion=SimpleNamespace(mean=CONFUSION)),
         model=DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [1])),
     )
-    by_default, named = (
-        Crowd.of(result, who, None, None, np.random.default_rng(0))
-        for who in (None, ["bob", "new"])
-    )
+    by_default, named = (Crowd.of(result, who, None, None) for who in (None, ["bob", "new"]))
     assert [*by_default.ids] == ["ann"]
     assert [*named.ids] == ["bob", "new"]
     np.testing.assert_allclose(named.confusion, CONFUSION[[1, 0]])
     result.model = DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [0, 1]))
-    everybody = Crowd.of(result, None, None, None, np.random.default_rng(0))
+    everybody = Crowd.of(result, None, None, None)
     assert [*everybody.ids] == ["ann", "bob"]
     # Who has not answered is no expert for that.
-    new = Crowd.of(result, ["new"], None, None, np.random.default_rng(0))
+    new = Crowd.of(result, ["new"], None, None)
     np.testing.assert_allclose(new.confusion, [np.full((3, 3), 0.125) + 0.625 * np.eye(3)])
 
 
@@ -187,7 +182,7 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
 )
 def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
     result = SimpleNamespace(data=data, guide=guide, model=None)
-    found = Crowd.of(result, ["ann", "bob"], None, None, np.random.default_rng(0))
+    found = Crowd.of(result, ["ann", "bob"], None, None)
     assert found.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
     assert found.confusion is None
 
@@ -207,11 +202,11 @@ def without_workers(label, **options):
 
 def test_workers_of_a_guide_that_does_not_describe_them_have_their_answers():
     result = without_workers([1, 0])
-    crowd = Crowd.of(result, ["ann", "new"], None, None, np.random.default_rng(0))
+    crowd = Crowd.of(result, ["ann", "new"], None, None)
     assert crowd.num_answers.tolist() == [2, 0]
 
 
 def test_grades_cannot_be_read_without_workers():
     result = without_workers([3, 1], grades=[1, 2, 3])
     with pytest.raises(ValueError, match=r"Module has no workers\(\), .*: define it in the guide"):
-        Crowd.of(result, ["ann"], None, None, np.random.default_rng(0))
+        Crowd.of(result, ["ann"], None, None)

@@ -13,7 +13,6 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import InformationGain
-from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import (
     entropy,
     mutual_information,
@@ -22,6 +21,8 @@ from pyro_crowdclust.asking.information import (
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching
 from pyro_crowdclust.asking.pages import Pages, _Table
 from pyro_crowdclust.asking.situation import Situation
+
+from .certain_crowd import CertainCrowd
 
 NUM_ITEMS = 24
 
@@ -65,11 +66,10 @@ def situation_of(
     number = len(accuracy)
     counts = 40 * np.array([[[rate, 1 - rate]] * 2 for rate in accuracy]).reshape(number, 2, 2)
     each = np.ones(number)
-    crowd = Crowd(
+    crowd = CertainCrowd(
         ids=pd.RangeIndex(number),
         codes=np.arange(number),
         counts=counts,
-        drawn=counts[..., 0] / 40,
         confusion=None,
         prices=each if prices is None else np.array(prices),
         loads=np.array(loads or each * np.inf),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -105,7 +107,7 @@ def test_every_criterion_suggests_every_kind(criterion, by_pairs, by_pages, by_l
         assert (suggestions.frame["gain"] >= 0).all()
         assert suggestions.expected_gain > 0
         assert suggestions.price == len(suggestions)
-        assert len(repr(suggestions).splitlines()) == 3
+        assert len(repr(suggestions).splitlines()) in (3, 4)
 
 
 @pytest.mark.parametrize("kind", [Pages(6), Pairs()], ids=["pages", "pairs"])
@@ -227,6 +229,19 @@ def test_suggestions_repeat_with_their_seed(by_pairs):
     frames = [suggest(by_pairs, Pages(5), count=4, seed=seed).frame for seed in (3, 3, 4)]
     assert frames[0].equals(frames[1])
     assert not frames[0].equals(frames[2])
+
+
+def test_newcomers_are_all_tried_and_rounds_have_other_random_numbers(by_pages):
+    """Rates are drawn for every page, and new answers change the numbers that a seed stands for."""
+    new = ["cleo", "dan", "eve"]
+    first = suggest(by_pages, Pages(3), count=12, workers=new)
+    assert (first.workers["asked"] >= 1).all()
+    assert "no questions for" not in repr(first)
+    assert "no questions for: " in repr(suggest(by_pages, Pages(3), count=1, workers=new))
+    kept = by_pages.data.placements.of_pages(torch.arange(by_pages.data.placements.num_pages) > 0)
+    fewer = replace(by_pages, data=by_pages.data.with_parts(placements=kept))
+    again = suggest(fewer, Pages(3), count=12, workers=new)
+    assert first.frame["worker"].tolist() != again.frame["worker"].tolist()
 
 
 def test_pairs_by_chance_are_of_any_two_items(by_pairs):

@@ -111,7 +111,7 @@ def test_questions_are_worth_what_all_grades_tell(result):
     found = suggest(result, Pairs(), count=6, exploration=0.0)
     assert found.frame["gain"].min() > 0
     generator = np.random.default_rng(0)
-    crowd = Crowd.of(result, [0, 3, "new"], None, None, generator)
+    crowd = Crowd.of(result, [0, 3, "new"], None, None)
     channels = crowd.channels(3)
     assert channels.shape == (3, 2, 5)
     ours = channels_of(result.guide.workers()).mean
