@@ -136,8 +136,9 @@ class Fitted:
         """
         with (
             torch.no_grad(),
-            evaluating(self.model, self.guide),
+            # First of all the lock: another thread's end would put modules back in training mode.
             own_random_numbers(self.seed if seed is None else seed),
+            evaluating(self.model, self.guide),
             threads_for(self.data),
             pyro.get_param_store().scope(self.parameter_store),
         ):
