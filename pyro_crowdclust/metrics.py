@@ -335,14 +335,16 @@ def _parts(table: sparse.csc_array) -> list[sparse.coo_array]:
     many clusters, unless these have little to do with the classes.
     """
     entries = table.tocoo()
-    graph = sparse.block_array([[None, table], [table.T, None]])
+    # A graph of classes, followed by clusters.
+    ends = entries.row, table.shape[0] + entries.col
+    graph = sparse.coo_array((entries.data, ends), shape=(sum(table.shape),) * 2)
     _, part = connected_components(graph, directed=False)
     order = part[entries.row].argsort(kind="stable")
-    ends = np.bincount(part[entries.row]).cumsum()[:-1]
+    last = np.bincount(part[entries.row]).cumsum()[:-1]
     return [
         sparse.coo_array((count, (label_codes(row), label_codes(column))))
         for count, row, column in zip(
-            *(np.split(of[order], ends) for of in (entries.data, entries.row, entries.col)),
+            *(np.split(of[order], last) for of in (entries.data, entries.row, entries.col)),
             strict=True,
         )
     ]

@@ -68,6 +68,7 @@ def _questions(data: CrowdData) -> tuple[Int[Tensor, " row"], Int[Tensor, " row"
     if data.placements is not None:
         return data.placements.item, data.placements.page
     if data.answers is None:
-        return torch.empty(2, 0, dtype=torch.int64).unbind()
+        nothing = torch.empty(0, dtype=torch.int64)
+        return nothing, nothing
     number = torch.arange(data.num_pairs)
     return torch.cat([data.answers.left, data.answers.right]), number.repeat(2)
