@@ -381,6 +381,24 @@ def test_what_is_read_cannot_be_changed():
             array[0] = 0.0
 
 
+def test_changes_of_what_was_read_do_not_change_the_fit():
+    result = fitted("message passing")
+    for name in ("workers", "clusters", "components"):
+        before, changed = getattr(result, name), getattr(result, name)
+        changed["one more"] = 0.0
+        changed.iloc[:, 0] *= 100
+        pd.testing.assert_frame_equal(getattr(result, name), before)
+    for name in (
+        "component_probabilities",
+        "component_probabilities_by_features",
+        "inferred_latents",
+    ):
+        before = getattr(result, name)
+        getattr(result, name).zero_()
+        assert before.abs().sum() > 0
+        assert torch.equal(getattr(result, name), before)
+
+
 def test_reading_does_not_change_what_is_read(result):
     first = [result.probabilities.copy(), result.elbo, result.clusters.copy()]
     result.predict(result.data.features)
