@@ -16,7 +16,6 @@ from pyro_crowdclust.inference.enumeration import (
 from pyro_crowdclust.inference.importance import LogRatios
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
-    ExponentialAnnealing,
     LabelTerm,
     LossTerms,
     RecognitionTerm,
@@ -39,7 +38,6 @@ __all__ = [
     "ClassChains",
     "Conditionals",
     "ConsistencyTerm",
-    "ExponentialAnnealing",
     "ItemSite",
     "LabelTerm",
     "LocalConditionals",

@@ -215,22 +215,3 @@ def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm |
     for term in terms:
         if term is not None:
             term.epoch = epoch
-
-
-@dataclass(frozen=True)
-class ExponentialAnnealing:
-    """``c(epoch) = max(initial decay^epoch, floor)``.
-
-    Examples
-    --------
-    >>> ExponentialAnnealing(200.0, 0.5, 5.0)(2)
-    50.0
-    """
-
-    initial: float
-    decay: float
-    floor: float
-
-    def __call__(self, epoch: float) -> float:
-        """c at an epoch."""
-        return max(self.initial * self.decay**epoch, self.floor)
