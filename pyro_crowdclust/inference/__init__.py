@@ -20,7 +20,7 @@ from pyro_crowdclust.inference.loss_terms import (
     LossTerms,
     RecognitionTerm,
     add_loss_term,
-    anneal,
+    set_epoch_of,
 )
 from pyro_crowdclust.inference.messages import (
     AmortizedConditionals,
@@ -54,12 +54,12 @@ __all__ = [
     "ViewOrItself",
     "ViewPool",
     "add_loss_term",
-    "anneal",
     "averaged",
     "check_drawn_items",
     "create_plates",
     "latent_values",
     "mean_confusion",
+    "set_epoch_of",
     "trace_of",
     "trace_sites",
     "unscaled_log_density",

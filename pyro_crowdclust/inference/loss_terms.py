@@ -210,7 +210,9 @@ class ConsistencyTerm:
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
-def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
+def set_epoch_of(
+    epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None
+) -> None:
     """Set the epoch of terms of the loss; None stands for a term that a guide does not have."""
     for term in terms:
         if term is not None:

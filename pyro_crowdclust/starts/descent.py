@@ -14,7 +14,7 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.protocols import SupportsLearnPatterns
 
 # Number of items per forward pass without a step, such as those that patterns are learned from.
-ROWS = 1024
+ROWS_PER_PASS = 1024
 
 
 def descend(
@@ -91,7 +91,7 @@ def features_for(
 def learn_patterns(network: nn.Module, data: CrowdData, generator: torch.Generator) -> None:
     """Call ``learn_patterns`` of a network that has it, with some of the items."""
     if isinstance(network, SupportsLearnPatterns):
-        some = torch.randint(data.num_items, (ROWS,), generator=generator)
+        some = torch.randint(data.num_items, (ROWS_PER_PASS,), generator=generator)
         network.learn_patterns(features_for(network, data, some), generator)
 
 

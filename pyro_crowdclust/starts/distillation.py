@@ -13,7 +13,7 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.starts.descent import (
-    ROWS,
+    ROWS_PER_PASS,
     descend,
     features_for,
     learn_patterns,
@@ -118,7 +118,7 @@ class Distillation:
 @torch.no_grad()
 def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "item cluster"]:
     """Log probabilities of a classifier for all items."""
-    parts = torch.arange(data.num_items).split(ROWS)
+    parts = torch.arange(data.num_items).split(ROWS_PER_PASS)
     with evaluating(network):
         found = torch.cat([network(features_for(network, data, part)) for part in parts])
     return found.log_softmax(-1)
