@@ -74,19 +74,7 @@ class Distillation:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train both members of a pool, in place.
-
-        Parameters
-        ----------
-        network
-            The classifiers.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Train both members of a pool, in place."""
         if not isinstance(network, OpinionPool) or len(network.members) != 2:
             raise ValueError("distillation teaches an OpinionPool of two classifiers")
         first, second = network.members

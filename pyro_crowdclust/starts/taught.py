@@ -34,7 +34,19 @@ class Teacher(Protocol):
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train a network to find the clusters that are known, -1 elsewhere, in place."""
+        """Train a network to find the clusters that are known, in place.
+
+        Parameters
+        ----------
+        network
+            The classifier.
+        data
+            Features of all items.
+        clusters
+            Cluster of every item, -1 where it is not known.
+        generator
+            Source of all randomness.
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,19 +58,7 @@ class ViewTeaching:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train a network from features to logits, in place.
-
-        Parameters
-        ----------
-        network
-            The classifier.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Train a network from features to logits, in place."""
         learn_patterns(network, data, generator)
         known, others = (which.nonzero().squeeze(1) for which in (clusters >= 0, clusters < 0))
 
