@@ -47,7 +47,7 @@ class Distillation:
         Number of rounds, with equally many steps each; q is computed at the beginning of each.
     batch_size
         Items in a step.
-    learning_rate, weight_decay
+    learning_rate
         Of AdamW.
     memory
         Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
@@ -64,7 +64,6 @@ class Distillation:
     rounds: int = 2
     batch_size: int = 128
     learning_rate: float = 4e-3
-    weight_decay: float = 0.05
     memory: float = 0.99
 
     def teach(
@@ -97,7 +96,6 @@ class Distillation:
             loss,
             steps=self.steps,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
             memory=self.memory,
             rising=0.2,
         )

@@ -36,7 +36,7 @@ class ViewTeaching:
         Share of the steps at the beginning that use only items of known cluster.
     sharpness
         h.
-    learning_rate, weight_decay
+    learning_rate
         Of AdamW.
     memory
         Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
@@ -48,7 +48,6 @@ class ViewTeaching:
     alone: float = 0.4
     sharpness: float = 2.0
     learning_rate: float = 3e-3
-    weight_decay: float = 0.05
     memory: float = 0.998
 
     def teach(
@@ -80,7 +79,6 @@ class ViewTeaching:
             loss,
             steps=self.steps,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
             memory=self.memory,
             rising=0.3,
         )
