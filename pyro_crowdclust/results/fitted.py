@@ -49,7 +49,7 @@ from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.stored_values import StoredValues
 from pyro_crowdclust.results.tables import CachedCopy, read_only
 from pyro_crowdclust.results.text import as_html, three_lines
-from pyro_crowdclust.results.updating import check_options, stored_start, updated
+from pyro_crowdclust.results.updating import check_update_options, stored_start, updated
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
@@ -241,7 +241,7 @@ class Fitted:
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
         own = {*inspect.signature(self.update).parameters} - {"options"}
-        check_options(self.train_on, own, options)
+        check_update_options(self.train_on, own, options)
         if self._partition.keeps_start:
             options = {"initialize": stored_start(self.parameter_store)} | options
         answers = {"pairs": pairs, "placements": placements, "labels": labels}

@@ -50,19 +50,7 @@ class RidgeTeaching:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Set patterns and linear map of a network, in place.
-
-        Parameters
-        ----------
-        network
-            The classifier.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Set patterns and linear map of a network, in place."""
         if not isinstance(network, PatchClassifier):
             raise ValueError(
                 f"ridge regression can teach a PatchClassifier only, not a "
