@@ -4,6 +4,7 @@ from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions
 from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
+from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.pair_regression import DrawnStart, PairRegressionGuide
@@ -16,6 +17,7 @@ __all__ = [
     "AmortizedGuide",
     "AtMean",
     "ClassLabelGuide",
+    "ClassReading",
     "DrawnStart",
     "Enumerated",
     "EnumeratedGuide",

@@ -43,7 +43,7 @@ from pyro_crowdclust.inference import (
     LocalPosterior,
     RecognitionTerm,
     add_loss_term,
-    anneal,
+    set_epoch_of,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
@@ -240,7 +240,7 @@ class AmortizedGuide(nn.Module):
 
     def set_epoch(self, epoch: float) -> None:
         """Set the number of epochs done so far, on which annealed terms depend."""
-        anneal(epoch, self.recognition_term, self.consistency_term)
+        set_epoch_of(epoch, self.recognition_term, self.consistency_term)
 
     @torch.no_grad()
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:

@@ -19,7 +19,7 @@ from pyro_crowdclust.guides.sorted_partition import SortedPartitionGuide
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.starts import answer_counts, largest_first, most_asked
+from pyro_crowdclust.starts import largest_first, most_asked
 from pyro_crowdclust.training import completed
 
 _STEPS = 40
@@ -58,7 +58,7 @@ def drawn_groups(
     smallest
         Groups with fewer items are not numbered.
     max_items
-        Only this many items, those with the most answers, are grouped.
+        At most this many items (``most_asked``) are grouped.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def drawn_groups(
     data = _informative(data)
     if not data.has_answers:
         return groups
-    items = most_asked(answer_counts(data), max_items).nonzero().squeeze(1)
+    items = most_asked(data, max_items).nonzero().squeeze(1)
     some = some_items(without_features(data), items)
     if not some.has_answers:
         return groups

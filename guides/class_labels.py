@@ -11,8 +11,8 @@ ascent.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +24,6 @@ from torch import Tensor, nn
 from pyro_crowdclust.annotators import (
     LabelLikelihood,
     sample_evidence,
-    weighted_by_worker,
     weighted_leave_one_out,
     worker_weights_of,
 )
@@ -39,6 +38,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, mixed_summary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
+from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.inference import ClassChains, LocalPosterior, mean_confusion
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates, SupportsVotes
@@ -83,43 +83,14 @@ class ClassLabelGuide(nn.Module):
         Names of global sites that get a point estimate (maximum a posteriori) instead of a
         posterior, such as LogResp's ``coefficients``, as in Felt et al. 2015. The optimizer
         ``optim`` of ``fit`` learns them.
-    sharpness
-        tau above 0: after training, q(y) is computed with ``p(x_i | y_i = k)^tau``, or for a
-        regression with ``p(y_i = k | x_i)^tau``. It can be chosen by held-out labels: models of
-        many features are overconfident. Training has tau = 1.
-    moderated
-        After training, compute q(y) with the rates of the workers integrated out, and each label
-        weighed by the rates that its worker has on other items: ``log E_-i[gamma_jk(a)]``, with the
-        counts of the label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats
-        labels that a worker hardly ever gives as nearly impossible, and uses every label twice,
-        with an effect that grows with the number of classes. The labels must be those of training.
-    label_sharpness
-        w, a number of at least 0 for every worker: after training, the evidence of its labels about
-        q(y) is multiplied by w_j. Items whose classes are known show how much the labels of workers
-        who err together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
-    class_shift
-        After training, these numbers, one for every class, are added to the logits of q(y).
-    temperature
-        T, at least 1: after training, the logits of items with labels are divided by it, since
-        answers about an item agree more often than workers who err independently would
-        (``pooling.best_temperature``).
-    together
-        lambda, at least 0 and below 1: after training, all answers about an item are with this
-        probability a single one, with their mean evidence, and independent otherwise. What misleads
-        one worker may mislead all, which labels do not show.
-    beside
-        Another fitted guide of the same items, labels and classes, such as of ``LatentTrait``:
-        after training, q(y) and the workers' rates are averages of both.
-    beside_weight
-        The weight of ``beside`` in these averages, between 0 and 1.
+    reading
+        Fields of ``ClassReading``: how q(y) is computed after training.
 
     Raises
     ------
     ValueError
-        If ``points`` names a site of the workers, or one that the model does not have, if
-        ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1),
-        ``beside_weight`` is outside [0, 1], or ``label_sharpness`` or ``class_shift`` is not such a
-        list, or for ``moderated`` or ``label_sharpness`` with annotators whose classes have states.
+        If ``points`` names a site of the workers, or one that the model does not have, or if the
+        annotators cannot be read in this way.
 
     Examples
     --------
@@ -138,38 +109,12 @@ class ClassLabelGuide(nn.Module):
         model: ClassLabelModel,
         start_steps: int = 50,
         points: Sequence[str] = (),
-        sharpness: float = 1.0,
-        moderated: bool = False,
-        label_sharpness: Sequence[float] | None = None,
-        class_shift: Sequence[float] | None = None,
-        temperature: float = 1.0,
-        together: float = 0.0,
-        beside: ClassLabelGuide | None = None,
-        beside_weight: float = 0.5,
+        **reading: Any,
     ) -> None:
         super().__init__()
-        if not 0 < sharpness < math.inf:
-            raise ValueError(f"sharpness is {sharpness}, but must be above 0, and finite")
-        if not 1 <= temperature < math.inf:
-            raise ValueError(f"temperature is {temperature}, but must be at least 1, and finite")
-        if not 0 <= together < 1:
-            raise ValueError(f"together is {together}, but must be at least 0, and below 1")
-        if not 0 <= beside_weight <= 1:
-            raise ValueError(f"beside_weight is {beside_weight}, but must be between 0 and 1")
-        annotators = model.annotators
-        for name, given in (("moderated", moderated), ("label_sharpness", label_sharpness)):
-            if given and isinstance(annotators, SupportsStates):
-                raise ValueError(
-                    f"{name} is not possible with {type(annotators).__name__}, under which "
-                    "the labels of an item depend on its state and not on its class alone: leave "
-                    f"out {name}"
-                )
-        _check_numbers("label_sharpness", label_sharpness, annotators.num_workers, "worker", 0.0)
-        _check_numbers("class_shift", class_shift, annotators.num_classes, "class", -math.inf)
-        self.model, self.sharpness, self.moderated = model, sharpness, moderated
-        self.label_sharpness, self.class_shift = label_sharpness, class_shift
-        self.temperature, self.together = temperature, together
-        self.beside, self.beside_weight = beside, beside_weight
+        self.model, self.reading = model, ClassReading(**reading)
+        self.reading.check(model.annotators)
+        self.beside: Any = self.reading.beside
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -187,9 +132,14 @@ class ClassLabelGuide(nn.Module):
         )
         self.held: Tensor | None = None
 
+    @property
+    def sharpness(self) -> float:
+        """tau, the power of the features' likelihood in q(y)."""
+        return self.reading.sharpness
+
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` if ``label_sharpness`` is for other workers."""
-        given, number = self.label_sharpness, data.num_workers
+        given, number = self.reading.label_sharpness, data.num_workers
         if given is not None and len(given) != number:
             raise ValueError(
                 f"label_sharpness has numbers for {len(given)} workers, but the data have "
@@ -214,30 +164,23 @@ class ClassLabelGuide(nn.Module):
         logits = self._own_logits(batch)
         if self.beside is not None:
             both = torch.stack([logits, self.beside.infer(batch).logits.to(logits)])
-            weights = logits.new_tensor([1 - self.beside_weight, self.beside_weight])
+            weight = self.reading.beside_weight
+            weights = logits.new_tensor([1 - weight, weight])
             logits = (both.log_softmax(-1) + weights.log()[:, None, None]).logsumexp(0)
         return LocalPosterior(logits, None)
 
     def _own_logits(self, batch: Batch) -> Float[Tensor, "item class"]:
-        values = self._means()
+        reading, labels, values = self.reading, batch.class_labels, self._means()
         joint = self.model.log_joint(values, batch)
-        logits, labels = self._without_labels(values, joint), batch.class_labels
-        if self.class_shift is not None:
-            logits = logits + torch.tensor([*self.class_shift], dtype=torch.float64).to(logits)
+        logits = reading.shifted(self._without_labels(values, joint))
         if labels is None:
             return logits
-        if self.moderated or self.label_sharpness is not None:
-            evidence = labels.per_item(self._sharp(self._log_labels(values, joint, labels), labels))
+        if reading.moderated or reading.label_sharpness is not None:
+            log_labels = self._log_labels(values, joint, labels)
+            evidence = labels.per_item(reading.sharp(log_labels, labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
-        evidence, number = evidence.to(logits), labels.counts.unsqueeze(-1)
-        hot = torch.where(number > 0, self.temperature, 1.0).to(logits)
-        found = (logits + evidence) / hot
-        if self.together:
-            independent = math.log1p(-self.together) + found.log_softmax(-1)
-            as_one = (logits + evidence / number.clamp_min(1)).log_softmax(-1)
-            found = torch.logaddexp(independent, math.log(self.together) + as_one)
-        return found
+        return reading.joined(logits, evidence, labels.counts)
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
@@ -268,21 +211,14 @@ class ClassLabelGuide(nn.Module):
     ) -> Float[Tensor, "answer class"]:
         annotators = self.model.annotators
         likelihood = LabelLikelihood(annotators, values)
-        if not self.moderated:
+        if not self.reading.moderated:
             return likelihood.of_answers(labels)
-        if self.label_sharpness is None:
+        if self.reading.label_sharpness is None:
             evidence = likelihood.evidence(labels)
         else:  # then the workers were fitted to q(y) with this evidence
-            evidence = labels.per_item(self._sharp(likelihood.of_answers(labels), labels))
+            evidence = labels.per_item(self.reading.sharp(likelihood.of_answers(labels), labels))
         counted = (joint + evidence.to(joint)).softmax(-1)
         return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
-
-    def _sharp(
-        self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
-    ) -> Float[Tensor, "answer class"]:
-        given = self.label_sharpness
-        weights = None if given is None else torch.tensor([*given], dtype=torch.float64)
-        return weighted_by_worker(log_labels, weights, labels)
 
     def read_at(self, sharpness: float | None = None, **reading: Any) -> ClassLabelGuide:
         """The same posterior, read in another way.
@@ -292,18 +228,19 @@ class ClassLabelGuide(nn.Module):
         sharpness
             tau; that of this guide by default.
         reading
-            Of ``moderated``, ``label_sharpness``, ``class_shift``, ``temperature``, ``together``,
-            ``beside`` and ``beside_weight``, those that differ as well.
+            Of the other fields of ``ClassReading`` those that differ.
         """
         sharpness = self.sharpness if sharpness is None else sharpness
-        other = rebuilt(self, sharpness=sharpness, **reading)
-        other.posteriors.load_state_dict(self.posteriors.state_dict())
-        return other
+        return self._read(replace(self.reading, sharpness=sharpness, **reading))
 
     def in_full(self) -> ClassLabelGuide:
         """The same posterior alone, with all labels counted in full, as they are in training."""
-        plain: dict[str, Any] = {"label_sharpness": None, "class_shift": None, "beside": None}
-        return self.read_at(temperature=1.0, together=0.0, **plain)
+        return self._read(self.reading.in_full())
+
+    def _read(self, reading: ClassReading) -> ClassLabelGuide:
+        other = rebuilt(self, **vars(reading))
+        other.posteriors.load_state_dict(self.posteriors.state_dict())
+        return other
 
     def refit(self, batch: Batch, logits: Float[Tensor, "item class"]) -> None:
         """Fit the posteriors to given q(y) of a batch of all items; learned priors stay."""
@@ -371,7 +308,7 @@ class ClassLabelGuide(nn.Module):
         if self.beside is None:
             return own
         others = self.beside.answer_probabilities(labels, item, worker, label)
-        return torch.lerp(own, others.to(own), self.beside_weight)
+        return torch.lerp(own, others.to(own), self.reading.beside_weight)
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:
@@ -379,7 +316,9 @@ class ClassLabelGuide(nn.Module):
         own = self.model.annotators.summary(self.posteriors, interval)
         if self.beside is None:
             return own
-        return mixed_summary(own, self.beside.confusion(interval), self.beside_weight, interval)
+        return mixed_summary(
+            own, self.beside.confusion(interval), self.reading.beside_weight, interval
+        )
 
     @torch.no_grad()
     def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
@@ -404,7 +343,7 @@ class ClassLabelGuide(nn.Module):
         if self.beside is None:
             return own
         beside = self.beside.confusion_given(data, interval)
-        return mixed_summary(own, beside, self.beside_weight, interval)
+        return mixed_summary(own, beside, self.reading.beside_weight, interval)
 
     def _can_draw(self, data: CrowdData) -> bool:
         annotators, labels = self.model.annotators, data.class_labels
@@ -414,7 +353,7 @@ class ClassLabelGuide(nn.Module):
             and annotators.num_workers * annotators.num_classes**2 <= _MAX_DRAWN
             and isinstance(annotators, SupportsDraws)
             and worker_weights_of(annotators) is None
-            and self.label_sharpness is None
+            and self.reading.label_sharpness is None
             and {*self.posteriors} == {"weights", *annotators.priors()}
         )
 
@@ -431,16 +370,3 @@ class ClassLabelGuide(nn.Module):
         states, rows, deviation = chains.means(_DRAWS)
         variance = deviation**2 + (mean_confusion(states, rows) - summary.mean) ** 2
         return summary_of_moments(summary.mean, np.maximum(variance, summary.sd**2), interval)
-
-
-def _check_numbers(
-    name: str, given: Sequence[float] | None, number: int, of: str, least: float
-) -> None:
-    if given is None:
-        return
-    if len(given) != number or not all(least <= one < math.inf for one in given):
-        above = "" if math.isinf(least) else f" of at least {least:g}"
-        raise ValueError(
-            f"{name} is {[*given]}, but must be a finite number{above} for each of {number} "
-            f"{of}{'es' if of == 'class' else 's'}: leave it out to count all labels in full"
-        )

@@ -38,6 +38,9 @@ from pyro_crowdclust.inference import (
 )
 from pyro_crowdclust.minibatches import Batch
 
+# Computes the messages between the items that workers compared.
+_SOLVER = LocalSolver(exchanges=10)
+
 
 class PairSite(NamedTuple):
     """The site of whether the two items of a pair are the same: its name, plate and scale."""
@@ -84,8 +87,6 @@ class EnumeratedGuide(nn.Module):
         The model, a Pyro callable of a batch.
     of_globals
         Guide of all other latent sites: ``AutoNormal(poutine.block(model, hide=[...]))``.
-    solver
-        Computes the messages between the items that workers compared.
 
     Raises
     ------
@@ -108,14 +109,9 @@ class EnumeratedGuide(nn.Module):
     torch.Size([5, 2])
     """
 
-    def __init__(
-        self,
-        model: Callable[[Batch], Any],
-        of_globals: Callable[[Batch], Any],
-        solver: LocalSolver = LocalSolver(exchanges=10),  # noqa: B008, frozen
-    ) -> None:
+    def __init__(self, model: Callable[[Batch], Any], of_globals: Callable[[Batch], Any]) -> None:
         super().__init__()
-        self.model, self.of_globals, self.solver = model, of_globals, solver
+        self.model, self.of_globals = model, of_globals
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -187,7 +183,7 @@ class EnumeratedGuide(nn.Module):
         ratio = (if_same - if_different).to(first)
         coupling = PairCoupling(batch.left, batch.right, ratio, batch.num_paired)
         q = softmax_without_denormals(first)
-        with_messages, _ = self.solver.exchange(first, first, q, coupling)
+        with_messages, _ = _SOLVER.exchange(first, first, q, coupling)
         return site, torch.cat([with_messages, others]), pairs
 
 

@@ -34,7 +34,7 @@ from pyro_crowdclust.inference import (
     RecognitionTerm,
     SumCoupling,
     add_loss_term,
-    anneal,
+    set_epoch_of,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import observed_latent
@@ -354,5 +354,5 @@ class MessagePassingGuide(MixtureGuide):
 
     def set_epoch(self, epoch: float) -> None:
         """Set the number of epochs done so far, on which annealed terms depend."""
-        anneal(epoch, self.recognition_term, self.consistency_term)
+        set_epoch_of(epoch, self.recognition_term, self.consistency_term)
         super().set_epoch(epoch)

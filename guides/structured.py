@@ -40,7 +40,7 @@ from pyro_crowdclust.inference import (
     LogRatios,
     SumCoupling,
     add_loss_term,
-    anneal,
+    set_epoch_of,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import check_network_of_clusters
@@ -322,7 +322,7 @@ class StructuredGuide(MixtureGuide):
 
     def set_epoch(self, epoch: float) -> None:
         """Set the number of epochs done so far, on which annealed terms depend."""
-        anneal(epoch, self.label_term, self.consistency_term)
+        set_epoch_of(epoch, self.label_term, self.consistency_term)
         super().set_epoch(epoch)
 
     @torch.no_grad()

@@ -37,7 +37,6 @@ from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import (
     Components,
     DirichletWeights,
-    Weights,
     check_number_of_features,
     check_support,
     describe_mixture,
@@ -58,8 +57,6 @@ class MomResp(nn.Module):
         Prior of the features given the class, e.g. ``MultinomialComponents``.
     annotators
         Model of the workers, e.g. ``ConfusionMatrices``.
-    weights
-        Prior of the class proportions; uniform by default.
     feature_weight
         w, above 0: how much the features of an item count, relative to its labels. ELBOs of
         different weights cannot be compared; log probabilities of the labels of held-out items can
@@ -78,7 +75,6 @@ class MomResp(nn.Module):
         self,
         components: Components,
         annotators: ClassAnnotators,
-        weights: Weights | None = None,
         feature_weight: float = 1.0,
         emission: Identity | None = None,
     ) -> None:
@@ -97,13 +93,12 @@ class MomResp(nn.Module):
         self.components = components
         self.annotators = annotators
         self.emission = Identity() if emission is None else emission
-        self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
-        for name, part in (("components", components), ("weights", self.weights)):
-            if part.num_clusters != annotators.num_classes:
-                raise ValueError(
-                    f"the {name} have {part.num_clusters} clusters, but the annotators have "
-                    f"{annotators.num_classes} classes: give both the same number"
-                )
+        if components.num_clusters != annotators.num_classes:
+            raise ValueError(
+                f"the components have {components.num_clusters} clusters, but the annotators have "
+                f"{annotators.num_classes} classes: give both the same number"
+            )
+        self.weights = DirichletWeights(annotators.num_classes, 1.0)
 
     @property
     def num_clusters(self) -> int:

@@ -12,7 +12,9 @@ import pandas as pd
 import torch
 from jaxtyping import Int
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
 from sklearn import metrics as sklearn_metrics
 
 from pyro_crowdclust.errors import check_probabilities
@@ -92,8 +94,7 @@ def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float
     0.75
     """
     table = _contingency(*_paired_codes(true_labels, assignments))
-    classes, clusters = linear_sum_assignment(table, maximize=True)
-    return float(table[classes, clusters].sum() / table.sum())
+    return float(sum(map(_most_matched, _parts(table))) / table.sum())
 
 
 def normalized_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) -> float:
@@ -321,8 +322,37 @@ def _paired_codes(
 
 def _contingency(
     truth: Int[np.ndarray, " item"], clusters: Int[np.ndarray, " item"]
-) -> Int[np.ndarray, "class cluster"]:
-    """Number of items of every class (row) in every cluster (column)."""
-    shape = (truth.max() + 1, clusters.max() + 1)
-    flat = np.ravel_multi_index((truth, clusters), shape)
-    return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
+) -> sparse.csc_array:
+    """Number of items of every class (row) in every cluster (column), where there are any."""
+    ones = np.ones(len(truth), dtype=np.int64)
+    return sparse.coo_array((ones, (truth, clusters))).tocsc()
+
+
+def _parts(table: sparse.csc_array) -> list[sparse.coo_array]:
+    """The parts of a table that share no class and no cluster, with rows and columns of their own.
+
+    Best maps of the parts together are the best map of all, and the parts are small where there are
+    many clusters, unless these have little to do with the classes.
+    """
+    entries = table.tocoo()
+    # A graph of classes, followed by clusters.
+    ends = entries.row, table.shape[0] + entries.col
+    graph = sparse.coo_array((entries.data, ends), shape=(sum(table.shape),) * 2)
+    _, part = connected_components(graph, directed=False)
+    order = part[entries.row].argsort(kind="stable")
+    last = np.bincount(part[entries.row]).cumsum()[:-1]
+    return [
+        sparse.coo_array((count, (label_codes(row), label_codes(column))))
+        for count, row, column in zip(
+            *(np.split(of[order], last) for of in (entries.data, entries.row, entries.col)),
+            strict=True,
+        )
+    ]
+
+
+def _most_matched(table: sparse.coo_array) -> int:
+    """The largest sum of entries of which no two share a row or a column."""
+    if min(table.shape) == 1:
+        return int(table.data.max())
+    full = table.toarray()
+    return int(full[linear_sum_assignment(full, maximize=True)].sum())

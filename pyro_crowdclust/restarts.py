@@ -24,7 +24,7 @@ from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.stopping import Ending, is_interrupted
 
-INTERRUPTED = f"{Ending.INTERRUPTED} by the user while starts were tried: the best so far"
+INTERRUPTED_STARTS = f"{Ending.INTERRUPTED} by the user while starts were tried: the best so far"
 
 
 @warnings_once()
@@ -123,7 +123,7 @@ def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
         interrupted = True
     best, *others = [result for _, result in sorted(found, key=itemgetter(0))]
     if interrupted and not is_interrupted(best):
-        best = replace(best, stop_reason=INTERRUPTED)
+        best = replace(best, stop_reason=INTERRUPTED_STARTS)
     return [best, *others]
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as sklearn_metrics
 
 from pyro_crowdclust.metrics import (
@@ -57,6 +59,28 @@ def test_accuracy_equals_brute_force_over_one_to_one_maps(seed, num_classes, num
     assert clustering_accuracy(truth, clusters) == pytest.approx(
         brute_force_accuracy(truth, clusters)
     )
+
+
+@pytest.mark.parametrize("num_clusters", [3, 30, 300])
+def test_accuracy_of_many_clusters_is_that_of_the_whole_table(num_clusters):
+    """Against one assignment; the table falls into many parts, of all shapes."""
+    rng = np.random.default_rng(num_clusters)
+    truth = rng.integers(num_clusters, size=400)
+    clusters = np.where(rng.random(400) < 0.2, rng.integers(num_clusters, size=400), truth // 2)
+    table = np.zeros((num_clusters, num_clusters), dtype=int)
+    np.add.at(table, (truth, clusters), 1)
+    matched = table[linear_sum_assignment(table, maximize=True)].sum()
+    assert clustering_accuracy(truth, clusters) == matched / 400
+
+
+@pytest.mark.parametrize("score", [purity, clustering_accuracy])
+def test_many_clusters_take_no_table_of_all_of_them(score):
+    every = np.arange(2000)
+    tracemalloc.start()
+    assert score(every, every // 2) == 0.5
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2000 * 1000
 
 
 def test_accuracy_gives_each_class_one_cluster_only():

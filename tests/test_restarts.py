@@ -9,7 +9,7 @@ import torch
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.diagnostics import aligned_order, arviz, to_arviz
-from pyro_crowdclust.restarts import INTERRUPTED, average_probabilities, fit_restarts
+from pyro_crowdclust.restarts import INTERRUPTED_STARTS, average_probabilities, fit_restarts
 from pyro_crowdclust.training import Checkpoint
 
 from .control_c import press_control_c, press_in_start
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_it_with_the_fits_so_far(monkeypatch):
     press_in_start(monkeypatch, 3)
     found = fit_restarts(*plain_pair(), data, seeds=range(9), progress=False, **OPTIONS)
     assert sorted(result.seed for result in found) == [0, 1, 2]
-    assert found[0].stop_reason == INTERRUPTED
+    assert found[0].stop_reason == INTERRUPTED_STARTS
     assert found[2].stop_reason == "interrupted by the user after 0 steps"
 
 

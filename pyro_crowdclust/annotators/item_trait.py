@@ -35,7 +35,14 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
-from pyro_crowdclust.annotators.trait_grid import CUTS, PER_ANNOTATOR, POINTS, above, side
+from pyro_crowdclust.annotators.trait_grid import (
+    ABOVE,
+    CUTS,
+    PER_ANNOTATOR,
+    POINTS,
+    SHARE_ITEMS,
+    side,
+)
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.errors import check_share
@@ -64,11 +71,6 @@ class ItemTrait(nn.Module):
         Pseudo-items of the trait's prior; a tenth of the items is a good number.
     slope, threshold
         Mean and deviation of the prior of b; deviation of the prior of h.
-    sharpness
-        kappa, which cannot be learned from answers: how sharply the truth itself follows the
-        trait. By default twice the slope of a typical worker.
-    cut_strength
-        n, the number of items that the expected share counts as where the cut is placed.
 
     Examples
     --------
@@ -91,8 +93,6 @@ class ItemTrait(nn.Module):
         strength: float = 100.0,
         slope: tuple[float, float] = (1.0, 0.7),
         threshold: float = 1.0,
-        sharpness: float = 2.0,
-        cut_strength: float = 30.0,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
@@ -101,14 +101,10 @@ class ItemTrait(nn.Module):
             ("strength", strength),
             ("slope's deviation", slope[1]),
             ("threshold", threshold),
-            ("sharpness", sharpness),
-            ("cut_strength", cut_strength),
         ):
             if not value > 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
-        self.num_workers = num_workers
-        self.sharpness = sharpness
-        self.share, self.cut_strength = share, cut_strength
+        self.num_workers, self.share = num_workers, share
         self.register_buffer("points", POINTS.clone())
         self.register_buffer("design", torch.stack([POINTS, -torch.ones_like(POINTS)], 1))
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -158,10 +154,6 @@ class ItemTrait(nn.Module):
         one = nn.functional.logsigmoid(at_nodes) @ self.node_weights
         return torch.stack([one - self.scores(values["curves"])[0], one], 1)
 
-    def _above(self) -> Float[Tensor, "point cut"]:
-        """``sigma(kappa (t - c))``."""
-        return above(self.sharpness).to(self.points.device)
-
     @torch.no_grad()
     def cut(self, values: Mapping[str, Tensor]) -> Float[Tensor, " cut"]:
         """w, the probability of every possible place of the cut."""
@@ -172,9 +164,9 @@ class ItemTrait(nn.Module):
         of_workers = PER_ANNOTATOR * self.num_workers * information.log() - cuts.square() / 2
         of_items = log_weight_of_items(
             values["trait"].softmax(-1),
-            self._above(),
+            ABOVE.to(slope.device),
             self.share,
-            self.cut_strength,
+            SHARE_ITEMS,
             self.num_workers,
         )
         return (of_workers + of_items).softmax(0)
@@ -182,7 +174,8 @@ class ItemTrait(nn.Module):
     @torch.no_grad()
     def sides(self, values: Mapping[str, Tensor]) -> Float[Tensor, "point class"]:
         """``p(y | t)`` at every point, averaged over the places of the cut."""
-        upper = self._above() @ self.cut(values)
+        cut = self.cut(values)
+        upper = ABOVE.to(cut.device) @ cut
         return torch.stack([1 - upper, upper], -1)
 
     def log_classes(self, values: Mapping[str, Tensor]) -> Float[Tensor, " class"]:

@@ -23,6 +23,8 @@ from pyro_crowdclust.files.parts import described
 # Each some three times the one before: two items of a cluster share one of five groups with a
 # probability of .98, .93, .82, .6, .4, .27 and .2, which is chance.
 SPREADS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, math.inf)
+# Pseudo-counts of workers of every spread: most are careful.
+_COUNTS = (2.0, 3.0, 3.0, 2.0, 1.0, 0.5, 0.5)
 
 
 @described
@@ -33,8 +35,6 @@ class PageUrns(nn.Module):
     ----------
     num_workers
         M.
-    common
-        Pseudo-counts of workers of every spread, from .03 to infinite; by default most are careful.
 
     Examples
     --------
@@ -44,20 +44,11 @@ class PageUrns(nn.Module):
 
     spreads = SPREADS
 
-    def __init__(
-        self,
-        num_workers: int,
-        common: tuple[float, ...] = (2.0, 3.0, 3.0, 2.0, 1.0, 0.5, 0.5),
-    ) -> None:
+    def __init__(self, num_workers: int) -> None:
         super().__init__()
-        if len(common) != len(SPREADS) or min(common) <= 0:
-            raise ValueError(
-                f"common is {common}, but must have {len(SPREADS)} pseudo-counts above 0, one for "
-                "every spread"
-            )
         self.num_workers = num_workers
         family = Dirichlet(len(SPREADS))
-        counts = torch.tensor(common, dtype=torch.float64)
+        counts = torch.tensor(_COUNTS, dtype=torch.float64)
         self.shares = ConjugatePrior(family, family.natural(counts), dims=("point",))
 
     def priors(self) -> dict[str, ConjugatePrior]:

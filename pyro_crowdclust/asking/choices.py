@@ -19,7 +19,7 @@ _TINY = 1e-3
 
 
 @dataclass(frozen=True)
-class Questions:
+class CandidateQuestions:
     """Candidate questions, each about one or two items.
 
     Attributes
@@ -59,7 +59,7 @@ class ChosenQuestion:
     gain: float
 
 
-def choose(situation: Situation, questions: Questions, count: int) -> list[ChosenQuestion]:
+def choose(situation: Situation, questions: CandidateQuestions, count: int) -> list[ChosenQuestion]:
     """Choose questions greedily; information of those already chosen is not counted again.
 
     A question is chosen again, for another worker, only once no other is left.
@@ -115,7 +115,10 @@ def information_share(
 
 
 def _worker(
-    situation: Situation, questions: Questions, best: int, able: Bool[np.ndarray, " worker"]
+    situation: Situation,
+    questions: CandidateQuestions,
+    best: int,
+    able: Bool[np.ndarray, " worker"],
 ) -> int | None:
     """The worker whose answer to the question has the largest score for its price."""
     crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.asking.choices import Questions, choose, information_share
+from pyro_crowdclust.asking.choices import CandidateQuestions, choose, information_share
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching
@@ -55,7 +55,7 @@ class Labels:
         typical = channels.mean(0) if len(channels) else stranger
         about = items[:, None]
         share = information_share(beliefs, about, outcomes, typical)
-        questions = Questions(
+        questions = CandidateQuestions(
             about,
             outcomes,
             lambda: channels,

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.choices import Questions, choose, information_share
+from pyro_crowdclust.asking.choices import CandidateQuestions, choose, information_share
 from pyro_crowdclust.asking.criteria import Random, SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
@@ -67,7 +67,7 @@ class Pairs:
         if len(crowd.ids):
             typical = crowd.channels(num_clusters).mean(0)
         keys, outcomes = asked.pair_keys(*items.T), np.stack([1 - same, same], 1)
-        questions = Questions(
+        questions = CandidateQuestions(
             items,
             outcomes,
             lambda: crowd.drawn_channels(num_clusters, situation.generator),

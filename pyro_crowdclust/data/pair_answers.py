@@ -88,7 +88,7 @@ def _number(label: Any) -> float:
     return float(label) if isinstance(label, numbers.Real | np.bool_) else math.nan
 
 
-def read_answers(
+def read_pairs(
     table: pd.DataFrame,
     item_ids: pd.Index,
     worker: Int[Tensor, " pair"],

@@ -15,9 +15,9 @@ from pyro_crowdclust.diagnostics.arviz_adapter import Groups, as_tree, dataset
 from pyro_crowdclust.diagnostics.chains import chain_of, reorder
 from pyro_crowdclust.diagnostics.exported_data import (
     ExportedRows,
-    coordinates_of,
     data_groups,
     have_clusters,
+    ids_by_dimension,
 )
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel, name_of
@@ -126,7 +126,7 @@ def to_arviz(
     attributes = _attributes(fits, num_draws)
     return as_tree(
         {
-            name: dataset(variables, coordinates_of(fits, rows, name), attributes)
+            name: dataset(variables, ids_by_dimension(fits, rows, name), attributes)
             for name, variables in groups.items()
             if variables
         },

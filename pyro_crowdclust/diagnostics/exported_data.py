@@ -109,7 +109,7 @@ def feature_axes(features: np.ndarray | Tensor) -> tuple[str, ...]:
     return ("item", *(f"features_dim_{axis}" for axis in range(features.ndim - 1)))
 
 
-def coordinates_of(
+def ids_by_dimension(
     fits: list[FittedModel], rows: ExportedRows, group: str
 ) -> dict[str, np.ndarray]:
     """The user's ids, by dimension; labels and classes in the order of their codes."""

@@ -203,7 +203,8 @@ def check_workers(
     given answers), ``T_replicated`` (mean of T of replicated answers), ``T_lower``, ``T_upper``
     (central 90 % interval of the latter) and ``T_p``, the posterior predictive p-value: how often
     the replicated T is at most the given one, ties counted half. Near 0 or 1 the model does not
-    reproduce T.
+    reproduce T. Workers without answers about pairs, such as those who only gave class labels, have
+    NaN.
 
     Raises
     ------
@@ -235,16 +236,17 @@ def check_workers(
             replicated = _replicated_on_pages(lapsing, sessions, draws, drawn).numpy()
         else:
             replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
-    same, worker = drawn.numpy(), answers.worker.numpy()
+    same, worker, number = drawn.numpy(), answers.worker.numpy(), data.num_workers
     both = np.broadcast_to(answers.label.numpy(), same.shape), replicated
     agrees = [1 - np.abs(labels - same) for labels in both]
-    statistics = {"agreement": [_means(one, worker) for one in agrees]}
-    statistics["said_same"] = [_means(labels, worker) for labels in both]
+    statistics = {"agreement": [_means(one, worker, number) for one in agrees]}
+    statistics["said_same"] = [_means(labels, worker, number) for labels in both]
     if any(np.isnan(labels).any() for labels in both):
-        statistics["unsure"] = [_means(np.isnan(labels), worker) for labels in both]
+        unsure = (np.isnan(labels) for labels in both)
+        statistics["unsure"] = [_means(one, worker, number) for one in unsure]
     if answers.page is not None:
         page = answers.page.numpy()
-        statistics["worst_page"] = [_worst(one, worker, page) for one in agrees]
+        statistics["worst_page"] = [_worst(one, worker, number, page) for one in agrees]
     columns: dict[str, np.ndarray] = {}
     for name, (observed, predicted) in statistics.items():
         lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
@@ -256,14 +258,15 @@ def check_workers(
             f"{name}_upper": upper,
             f"{name}_p": below.mean(0),
         }
-    return pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
+    table = pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
+    table[np.bincount(worker, minlength=number) == 0] = np.nan
+    return table
 
 
 def _means(
-    values: np.ndarray, group: np.ndarray, of_none: float = 0.0
+    values: np.ndarray, group: np.ndarray, number: int, of_none: float = 0.0
 ) -> Float[np.ndarray, "draw group"]:
-    """Mean of the values in each group of columns, without NaN; ``of_none`` if all are NaN."""
-    number = int(group.max()) + 1
+    """Mean of the values in each group of columns, without NaN; ``of_none`` if there are none."""
     known, filled = ~np.isnan(values), np.nan_to_num(values)
     sums, counts = (
         np.stack([np.bincount(group, weights=row, minlength=number) for row in part])
@@ -273,11 +276,11 @@ def _means(
 
 
 def _worst(
-    agrees: np.ndarray, worker: np.ndarray, page: np.ndarray
+    agrees: np.ndarray, worker: np.ndarray, number: int, page: np.ndarray
 ) -> Float[np.ndarray, "draw worker"]:
     """The lowest mean on any page of each worker, except for pages with NaN only."""
     pages, group = np.unique(np.stack([worker, page]), axis=1, return_inverse=True)
-    means = _means(agrees, group.ravel(), of_none=1.0)
-    worst = np.ones((worker.max() + 1, len(means)))
+    means = _means(agrees, group.ravel(), pages.shape[1], of_none=1.0)
+    worst = np.ones((number, len(means)))
     np.minimum.at(worst, pages[0], means.T)
     return worst.T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +11,11 @@ from pyro.distributions.score_parts import ScoreParts
 from torch import Tensor
 from torch.distributions import biject_to, constraints, transform_to
 
-from pyro_crowdclust.distributions.statistics import StatisticValued, StatisticVector
+from pyro_crowdclust.distributions.statistics import (
+    StatisticValued,
+    StatisticVector,
+    refuse_coordinates,
+)
 
 # Up to this many paired items, the products of all of them are computed as one small matrix and the
 # pairs are selected; for more items the rows of both ends are gathered.
@@ -61,17 +65,15 @@ def agreement(
 class _Agreement(StatisticVector):
     """The values of ``SameCluster``, which are a function of z."""
 
-
-def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
-    raise ValueError(
+    refusal = (
         "the site of SameCluster, 'same' in the documentation, follows from z, so that Pyro's "
         "autoguides and NUTS cannot have it: hide both, AutoNormal(poutine.block(model, "
         'hide=["z", "same"])), and wrap this as EnumeratedGuide(model, ...)'
     )
 
 
-biject_to.register(_Agreement, _refuse_coordinates)
-transform_to.register(_Agreement, _refuse_coordinates)
+biject_to.register(_Agreement, refuse_coordinates)
+transform_to.register(_Agreement, refuse_coordinates)
 
 
 class SameCluster(StatisticValued):

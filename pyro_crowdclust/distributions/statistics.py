@@ -30,22 +30,24 @@ class StatisticVector(constraints.Constraint):
     """
 
     event_dim = 1
-
-    def check(self, value: Tensor) -> Tensor:
-        return (value == value).all(-1)
-
-
-def _refuse_coordinates(constraint: constraints.Constraint) -> NoReturn:
-    raise ValueError(
+    refusal = (
         "the values of some sites of the model are sufficient statistics, but Pyro's autoguides "
         "and NUTS would replace them by arbitrary real numbers: fit a model of this library with "
         "one of its guides, such as MessagePassingGuide(model); for an autoguide, write the model "
         "with Pyro's own priors, and wrap the guide in EnumeratedGuide if there are answers"
     )
 
+    def check(self, value: Tensor) -> Tensor:
+        return (value == value).all(-1)
 
-biject_to.register(StatisticVector, _refuse_coordinates)
-transform_to.register(StatisticVector, _refuse_coordinates)
+
+def refuse_coordinates(constraint: StatisticVector) -> NoReturn:
+    """Raise the ``ValueError`` of values without unconstrained coordinates."""
+    raise ValueError(constraint.refusal)
+
+
+biject_to.register(StatisticVector, refuse_coordinates)
+transform_to.register(StatisticVector, refuse_coordinates)
 
 
 class StatisticValued(TorchDistribution):

@@ -12,7 +12,7 @@ from pyro_crowdclust.families.family import ExponentialFamily
 from pyro_crowdclust.families.heavy_tailed import HeavyTailedNumbers, HeavyTailedRows
 from pyro_crowdclust.families.partly_observed import PartlyObserved
 
-Rows = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers
+DensityOfRows = ExponentialFamily | PartlyObserved | HeavyTailedRows | HeavyTailedNumbers
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Tempered:
     tensor([[0.4248]])
     """
 
-    rows: Rows
+    rows: DensityOfRows
     weight: float
 
     @property
@@ -67,6 +67,6 @@ class Tempered:
         return self.rows.sample_observation(statistics)
 
 
-def tempered(rows: Rows, weight: float) -> Rows | Tempered:
+def tempered(rows: DensityOfRows, weight: float) -> DensityOfRows | Tempered:
     """``p(x | theta)^w``; with w = 1 the density itself."""
     return rows if weight == 1 else Tempered(rows, weight)

@@ -21,21 +21,23 @@ _Part = TypeVar("_Part")
 def described(cls: _Class) -> _Class:
     """Class decorator of a part of the library: objects remember their constructor arguments.
 
-    Such a part can be saved with its arguments and rebuilt by ``load``. It must be determined by
-    its arguments and tensors. Subclasses are not included, since they may be user-defined.
+    Such a part can be saved with its arguments, ``**keywords`` among them, and rebuilt by ``load``.
+    It must be determined by its arguments and tensors. Subclasses are not included, since they may
+    be user-defined.
     """
     part: Any = cls  # Any, since a constructor and an attribute are set on the class
     construct = part.__init__
     signature = inspect.signature(construct)
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    by_kind = {parameter.kind: name for name, parameter in signature.parameters.items()}
+    keywords = by_kind.get(inspect.Parameter.VAR_KEYWORD, "")
 
     @functools.wraps(construct)
     def remember_and_construct(self: Any, *args: Any, **kwargs: Any) -> None:
         construct(self, *args, **kwargs)
         if type(self) is cls:
-            bound = signature.bind(self, *args, **kwargs).arguments
-            _, *names = (p.name for p in signature.parameters.values() if p.kind not in variable)
-            remembered = {name: bound[name] for name in names if name in bound}
+            _, *bound = signature.bind(self, *args, **kwargs).arguments.items()
+            remembered = dict(bound)
+            remembered |= remembered.pop(keywords, {})
             vars(self)["constructor_arguments"] = remembered
 
     part.__init__ = remember_and_construct

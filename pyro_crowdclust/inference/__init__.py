@@ -16,12 +16,11 @@ from pyro_crowdclust.inference.enumeration import (
 from pyro_crowdclust.inference.importance import LogRatios
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
-    ExponentialAnnealing,
     LabelTerm,
     LossTerms,
     RecognitionTerm,
     add_loss_term,
-    anneal,
+    set_epoch_of,
 )
 from pyro_crowdclust.inference.messages import (
     AmortizedConditionals,
@@ -39,7 +38,6 @@ __all__ = [
     "ClassChains",
     "Conditionals",
     "ConsistencyTerm",
-    "ExponentialAnnealing",
     "ItemSite",
     "LabelTerm",
     "LocalConditionals",
@@ -56,12 +54,12 @@ __all__ = [
     "ViewOrItself",
     "ViewPool",
     "add_loss_term",
-    "anneal",
     "averaged",
     "check_drawn_items",
     "create_plates",
     "latent_values",
     "mean_confusion",
+    "set_epoch_of",
     "trace_of",
     "trace_sites",
     "unscaled_log_density",

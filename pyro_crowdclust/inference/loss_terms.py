@@ -210,27 +210,10 @@ class ConsistencyTerm:
         return torch.dot((weight * item_weight).to(cross_entropy.dtype), cross_entropy)
 
 
-def anneal(epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None) -> None:
+def set_epoch_of(
+    epoch: float, *terms: RecognitionTerm | LabelTerm | ConsistencyTerm | None
+) -> None:
     """Set the epoch of terms of the loss; None stands for a term that a guide does not have."""
     for term in terms:
         if term is not None:
             term.epoch = epoch
-
-
-@dataclass(frozen=True)
-class ExponentialAnnealing:
-    """``c(epoch) = max(initial decay^epoch, floor)``.
-
-    Examples
-    --------
-    >>> ExponentialAnnealing(200.0, 0.5, 5.0)(2)
-    50.0
-    """
-
-    initial: float
-    decay: float
-    floor: float
-
-    def __call__(self, epoch: float) -> float:
-        """c at an epoch."""
-        return max(self.initial * self.decay**epoch, self.floor)

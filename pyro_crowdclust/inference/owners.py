@@ -134,7 +134,8 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
         stale = ((partner == first) | (partner == second)) & ~nearer
         stale[[first, second]] = True
         partner[stale], most[stale] = between[stale].argmax(1), between[stale].max(1)
-    of_group = gains @ np.eye(len(gains))[group]
+    of_group = np.zeros_like(gains)
+    np.add.at(of_group.T, group, gains)  # as G is symmetric; a group without members has 0
     moved = True
     while moved:
         moved = False

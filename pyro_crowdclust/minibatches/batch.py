@@ -17,7 +17,7 @@ from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Sessions
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.minibatches.pages import BatchPages
-from pyro_crowdclust.minibatches.selection import Part
+from pyro_crowdclust.minibatches.selection import RankPart
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.urns import PagedItems
 
@@ -81,7 +81,7 @@ class Batch:
     class_labels: LabelMatrix | None = None
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
-    part: Part | None = None
+    part: RankPart | None = None
     pages: BatchPages | None = None
     has_gaps: bool = False
     asked: Int[Tensor, "pair 2"] | None = None

@@ -15,7 +15,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.pages import BatchPages
 
 
-class Part(NamedTuple):
+class RankPart(NamedTuple):
     """The ``rows`` of one rank in a batch with ``of`` items."""
 
     rows: Int[Tensor, " item"]
@@ -55,7 +55,7 @@ class Selection:
     left: Int[Tensor, " tied"]
     right: Int[Tensor, " tied"]
     pair_weight: float
-    part: Part | None = None
+    part: RankPart | None = None
     tie: Int[Tensor, " tied"] | None = None
 
     @classmethod
@@ -125,7 +125,7 @@ class Selection:
             left=new_row[self.left[own_ties]],
             right=new_row[self.right[own_ties]],
             pair_weight=count * self.pair_weight,
-            part=Part(rows, of),
+            part=RankPart(rows, of),
             tie=tie,
         )
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 # Rows in a step.
-ROWS = 256
+ROWS_PER_STEP = 256
 
 
 def descend_on_rows(
@@ -19,7 +19,7 @@ def descend_on_rows(
     generator: torch.Generator,
     steps: int,
 ) -> None:
-    """Minimize ``E[loss(rows)]`` by Adam, with ``ROWS`` random rows in every step.
+    """Minimize ``E[loss(rows)]`` by Adam, with ``ROWS_PER_STEP`` random rows in every step.
 
     Nothing happens if no parameter requires gradients. A loss that is not finite ends training
     before its step.
@@ -42,7 +42,7 @@ def descend_on_rows(
         return
     optimizer = torch.optim.Adam(trained, lr=3e-3)
     for _ in range(steps):
-        value = loss(torch.randint(num_rows, (ROWS,), generator=generator))
+        value = loss(torch.randint(num_rows, (ROWS_PER_STEP,), generator=generator))
         if not value.isfinite():
             return
         optimizer.zero_grad()

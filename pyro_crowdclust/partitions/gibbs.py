@@ -23,7 +23,7 @@ def _compiled(function: Callable) -> Callable:
         return njit(function)
 
 
-class Clusters(NamedTuple):
+class ClusterTotals(NamedTuple):
     """Running totals about the clusters while items move between them.
 
     A part is a connected component of the graph of pairs.
@@ -67,11 +67,11 @@ class Chain(NamedTuple):
     order: np.ndarray
     z: np.ndarray
     part: np.ndarray
-    clusters: Clusters
+    clusters: ClusterTotals
     chance: np.ndarray
 
 
-class Weights(NamedTuple):
+class PartitionWeights(NamedTuple):
     """The weights of a prior of partitions.
 
     Attributes
@@ -175,7 +175,9 @@ def place_of(scores: np.ndarray, number: int, chance: float) -> int:
 
 
 @_compiled
-def clusters_of(z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.ndarray) -> Clusters:
+def clusters_of(
+    z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.ndarray
+) -> ClusterTotals:
     """The clusters of some items.
 
     Parameters
@@ -205,7 +207,7 @@ def clusters_of(z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.nda
     for k in range(first_free, most):
         free[k - first_free] = k
     num_free, num_clusters = np.array([most - first_free]), np.array([number_of.sum()])
-    return Clusters(sizes, part_of, total, number_of, free, num_free, num_clusters)
+    return ClusterTotals(sizes, part_of, total, number_of, free, num_free, num_clusters)
 
 
 @_compiled
@@ -216,7 +218,7 @@ def _no_evidence(chain: Chain) -> ClusterEvidence:
 
 
 @_compiled
-def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
+def _taken_out(visit: int, chain: Chain, weights: PartitionWeights) -> int:
     """Take the visited item out of its cluster; -1 if ``log_alone`` lacks the cluster number."""
     clusters = chain.clusters
     # There may be one fewer without the item.
@@ -237,7 +239,7 @@ def _taken_out(visit: int, chain: Chain, weights: Weights) -> int:
 
 @_compiled
 def _put_in(
-    i: int, num_seen: int, evidence: ClusterEvidence, chain: Chain, weights: Weights
+    i: int, num_seen: int, evidence: ClusterEvidence, chain: Chain, weights: PartitionWeights
 ) -> None:
     """Draw the cluster that an item joins, and reset ``evidence.is_seen``."""
     sizes, part_of, total, number_of, free, num_free, num_clusters = chain.clusters
@@ -278,7 +280,7 @@ def _put_in(
 
 @_compiled
 def visit_items(
-    pairs: Comparisons, offers: Offers, begin: int, chain: Chain, weights: Weights
+    pairs: Comparisons, offers: Offers, begin: int, chain: Chain, weights: PartitionWeights
 ) -> int:
     """Draw the clusters of items in the order of a chain, from ``begin`` on; see ``sweep``.
 
@@ -326,7 +328,9 @@ def visit_items(
 
 
 @_compiled
-def visit_paged_items(pages: SortedItems, begin: int, chain: Chain, weights: Weights) -> int:
+def visit_paged_items(
+    pages: SortedItems, begin: int, chain: Chain, weights: PartitionWeights
+) -> int:
     """The same for items on sorted pages; see ``sweep_pages``.
 
     Parameters

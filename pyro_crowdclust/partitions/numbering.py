@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 
-def without_gaps(
+def renumbered(
     group: Int[np.ndarray, "#row #column"], number: Int[np.ndarray, "row column"]
 ) -> Int[np.ndarray, "row column"]:
     """Renumber the numbers that each group uses as 0, 1, 2, ...
@@ -20,7 +20,7 @@ def without_gaps(
 
     Examples
     --------
-    >>> without_gaps(np.array([[0], [0], [1]]), np.array([[5], [3], [7]])).tolist()
+    >>> renumbered(np.array([[0], [0], [1]]), np.array([[5], [3], [7]])).tolist()
     [[1], [0], [0]]
     """
     most = int(number.max()) + 1

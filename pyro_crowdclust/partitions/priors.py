@@ -307,23 +307,23 @@ class ManySmall(nn.Module):
         self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))
 
     def _offered(self, choices: Choices) -> tuple[Tensor, Tensor]:
-        """Odds, without rho, of the clusters in every range by item; how often each was joined."""
+        """Log odds, without rho, of all clusters of a range by item; how often each was joined."""
         number, sizes, compared, chosen = map(
             torch.as_tensor, (choices.number, choices.sizes, choices.compared, choices.chosen)
         )
         item = torch.repeat_interleave(torch.arange(len(number)), number)
-        odds = torch.exp(
-            self.closure * (sizes - compared).double() + self.asked * compared.double()
-        )
-        offered = torch.zeros(len(number), self._RANGES, dtype=torch.float64)
-        offered.index_put_((item, self._range(sizes)), odds.double(), accumulate=True)
+        score = self.closure * (sizes - compared).double() + self.asked * compared.double()
+        place = item * self._RANGES + self._range(sizes)
+        offered = _log_sums(score, place, len(number) * self._RANGES)
         joined = self._range(chosen[chosen > 0])
-        return offered, torch.bincount(joined, minlength=self._RANGES).double()
+        return offered.reshape(-1, self._RANGES), torch.bincount(
+            joined, minlength=self._RANGES
+        ).double()
 
     @staticmethod
     def _shares(offered: Tensor, log_odds: Tensor) -> Float[Tensor, "item range"]:
-        odds = offered * log_odds.exp()
-        return odds / (1 + odds.sum(1, keepdim=True))
+        """The share of every range among all that an item could do, being alone included."""
+        return nn.functional.pad(offered + log_odds, (1, 0)).softmax(1)[:, 1:]
 
     @torch.no_grad()
     def start(
@@ -345,5 +345,17 @@ class ManySmall(nn.Module):
         others = torch.bincount(labels)[cluster] - is_own.long()
         score = self.log_odds[self._range(others)] + self.closure * (others - asked).double()
         score = score + self.asked * asked.double()
-        odds = score.new_zeros(len(labels)).index_add(0, item, score.exp())
-        return score[is_own].sum() - torch.log1p(odds).sum()
+        joined = _log_sums(score, item, len(labels))
+        return score[is_own].sum() - torch.logaddexp(joined, torch.zeros_like(joined)).sum()
+
+
+def _log_sums(
+    score: Float[Tensor, " entry"], place: Int[Tensor, " entry"], number: int
+) -> Float[Tensor, " number"]:
+    """``log sum exp`` of the entries at every place; minus infinity where there are none.
+
+    The highest is taken out of each sum: odds of joining a cluster of thousands exceed all floats.
+    """
+    highest = score.new_full((number,), -torch.inf).scatter_reduce(0, place, score, "amax")
+    sums = score.new_zeros(number).index_add(0, place, (score - highest[place]).exp())
+    return sums.log() + highest

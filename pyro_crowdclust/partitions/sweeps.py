@@ -24,11 +24,11 @@ from torch import Tensor
 
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.choices import Choices
-from pyro_crowdclust.partitions.numbering import without_gaps
+from pyro_crowdclust.partitions.numbering import renumbered
 from pyro_crowdclust.partitions.protocols import PartitionPrior
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.partitions.gibbs import Chain, Weights
+    from pyro_crowdclust.partitions.gibbs import Chain, PartitionWeights
 
 # The weight of being alone is computed in advance for up to this many clusters fewer, and more.
 _WINDOW = 16
@@ -90,7 +90,7 @@ def sweep_chains(
     offered = np.zeros((2, len(others)), dtype=np.int64)
     offers = Offers(*visits, *offered)
 
-    def visit(number: int, begin: int, chain: Chain, weights: Weights) -> int:
+    def visit(number: int, begin: int, chain: Chain, weights: PartitionWeights) -> int:
         compared = Comparisons(first, others, evidence[number])
         return visit_items(compared, offers, begin, chain, weights)
 
@@ -126,7 +126,7 @@ def visited(
     -------
     New labels, numbered without gaps.
     """
-    from pyro_crowdclust.partitions.gibbs import Chain, Weights, clusters_of
+    from pyro_crowdclust.partitions.gibbs import Chain, PartitionWeights, clusters_of
 
     (num_chains, num_items), asked = labels.shape, connections.asked.numpy()
     part = connections.part.numpy()
@@ -138,7 +138,7 @@ def visited(
     order = torch.rand(num_chains, len(asked), generator=generator).argsort(1).numpy()
     # Split clusters, so that each lies in one connected part.
     number = np.arange(num_chains)[:, None]
-    z = without_gaps(number, part * (int(labels.max()) + 1) + labels.numpy())
+    z = renumbered(number, part * (int(labels.max()) + 1) + labels.numpy())
     for each in range(num_chains):
         clusters, place = clusters_of(z[each], asked, part, join), 0
         chain = Chain(asked[order[each]], z[each], part, clusters, chance[each])
@@ -146,5 +146,5 @@ def visited(
             number_now = int(clusters.num_clusters[0])
             window = range(max(number_now - _WINDOW, 0), number_now + _WINDOW)
             log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
-            place = visit(each, place, chain, Weights(*of_sizes, log_alone, window.start))
-    return torch.from_numpy(without_gaps(number, z))
+            place = visit(each, place, chain, PartitionWeights(*of_sizes, log_alone, window.start))
+    return torch.from_numpy(renumbered(number, z))

@@ -32,7 +32,7 @@ from pyro_crowdclust.partitions.protocols import PartitionPrior
 from pyro_crowdclust.partitions.sweeps import visited
 
 if TYPE_CHECKING:
-    from pyro_crowdclust.partitions.gibbs import Chain, Weights
+    from pyro_crowdclust.partitions.gibbs import Chain, PartitionWeights
 
 # A finite spread that is as good as infinite, for any number of items.
 ANYWHERE = 1e12
@@ -250,7 +250,7 @@ def sweep_pages(
     # A page without groups has no items.
     each = spread / paged.pages.num_groups.clamp_min(1).numpy()
 
-    def visit(number: int, begin: int, chain: Chain, weights: Weights) -> int:
+    def visit(number: int, begin: int, chain: Chain, weights: PartitionWeights) -> int:
         pages = SortedItems(*paged.by_item, *paged.by_page, each[number], spread[number])
         return visit_paged_items(pages, begin, chain, weights)
 

@@ -118,7 +118,7 @@ def _sample_images(
     weights = pd.Series(as_array(mixture.weights)).sort_values(ascending=False, kind="stable")
     weights = weights[weights >= min(at_least, weights.max())]
     chosen = torch.tensor(weights.index.to_list())
-    with torch.no_grad(), evaluating(model), own_random_numbers(seed):
+    with torch.no_grad(), own_random_numbers(seed), evaluating(model):
         root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)

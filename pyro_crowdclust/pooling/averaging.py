@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -29,6 +28,7 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
 from pyro_crowdclust.pooling.comparison import is_clearly_better
+from pyro_crowdclust.results.tables import CachedCopy
 from pyro_crowdclust.results.text import sizes_of_classes
 
 # A_0: held-out answers may be few, and they choose the models that predict answers, not classes.
@@ -141,7 +141,7 @@ class AveragedClasses:
         found = sizes_of_classes(self.class_probabilities)
         return f"AveragedClasses({count(len(self.members), 'member')}, {found})"
 
-    @cached_property
+    @CachedCopy
     def class_probabilities(self) -> pd.DataFrame:
         """``sum_m w_m q_m(y_i = k)^(1 / T_m)``, every part normalized, by the user's ids."""
         frame = self.members[0].class_probabilities

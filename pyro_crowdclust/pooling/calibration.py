@@ -91,7 +91,7 @@ class HeldOutLabels(NamedTuple):
         worker_weights = annotators.worker_weights
         counts = torch.ones(len(item)) if worker_weights is None else worker_weights[worker].cpu()
         counts = counts.double().unsqueeze(-1)
-        if result.guide.moderated:
+        if result.guide.reading.moderated:
             log_leave_one_out = (named / total).log()
             of_items = torch.tensor(result.probabilities)[batch.items]
             log_item = of_items.clamp_min(SMALLEST_PROBABILITY).log()
@@ -177,15 +177,15 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     # The matrices of other annotators may describe one source, or one state of an item, only.
     has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
     has_sources = part_of(result.model, "annotators", AnswerSources) is not None
-    has_own = has_own or (has_sources and result.guide.moderated)
+    has_own = has_own or (has_sources and result.guide.reading.moderated)
     if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "
             f"{type(result.model).__name__}{_with_annotators(result)}: use its own probabilities, "
             "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
-    guide = result.guide
-    if not (guide.together or guide.temperature != 1 or guide.label_sharpness is not None):
+    read = result.guide.reading
+    if not (read.together or read.temperature != 1 or read.label_sharpness is not None):
         result = replace(result, guide=calibrated_guide(result))
     return result.class_probabilities
 

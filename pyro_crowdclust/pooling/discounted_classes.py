@@ -45,10 +45,10 @@ from pyro_crowdclust.pooling.labels_together import LabelsTogether, log_shares_o
 from pyro_crowdclust.protocols import SupportsTrait, SupportsTrustedWorkers
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
-from pyro_crowdclust.training.argument_checks import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # Agreement of fewer workers can always be explained by independent workers.
-MIN_WORKERS = 4
+MIN_WORKERS_WHO_VARY = 4
 _DISCOUNTS = 4
 
 
@@ -138,7 +138,7 @@ def discount_copies(
     >>> discount_copies(CrowdData(None, labels=labels)).worker_weights.round(1).tolist()
     [0.5, 0.5, 1.0, 1.0, 1.0]
     """
-    check_class_labels(data)
+    check_has_class_labels(data)
     answers = LabelsTogether(data, by_features)
     worker_weights = np.ones(data.num_workers)
     q = answers.majority()
@@ -166,7 +166,7 @@ def weight_of_copies(
     that copies cannot be distinguished.
     """
     answers, alone = discounted.answers, np.ones(len(discounted.worker_weights))
-    if answers.num_who_vary() < MIN_WORKERS:
+    if answers.num_who_vary() < MIN_WORKERS_WHO_VARY:
         return 0.0
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:
@@ -273,7 +273,7 @@ def discounted_class_probabilities(result: Fitted) -> pd.DataFrame:
         If the result is not a fit, has no class labels, or was loaded without its features.
     """
     check_fit(result)
-    check_class_labels(result.data)
+    check_has_class_labels(result.data)
     if result.feature_shape is not None and result.data.features is None:
         raise ValueError(
             "this result was loaded, and a file has no features, which are needed here: pass the "

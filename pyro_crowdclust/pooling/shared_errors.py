@@ -18,9 +18,9 @@ from jaxtyping import Float
 from scipy.special import ndtr
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.pooling.discounted_classes import MIN_WORKERS
+from pyro_crowdclust.pooling.discounted_classes import MIN_WORKERS_WHO_VARY
 from pyro_crowdclust.pooling.labels_together import LabelsTogether
-from pyro_crowdclust.training.argument_checks import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # Mean and deviation of min(max(z, 0), 2.5) under a standard normal z.
 _MEAN, _DEVIATION = 0.3969, 0.5755
@@ -59,10 +59,10 @@ def weight_of_shared_errors(
     >>> round(weight_of_shared_errors(CrowdData(None, labels=said), q), 2)
     0.9
     """
-    check_class_labels(data)
+    check_has_class_labels(data)
     answers = LabelsTogether(data)
     number = len(answers.together.common)
-    if number == 0 or answers.num_who_vary() < MIN_WORKERS:
+    if number == 0 or answers.num_who_vary() < MIN_WORKERS_WHO_VARY:
         return LARGEST_WEIGHT / 2
     alone = np.ones(data.num_workers)
     unexplained = answers.unexplained(*answers.classes(probabilities, alone), alone)

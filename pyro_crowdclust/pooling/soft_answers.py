@@ -38,7 +38,14 @@ from scipy.special import expit, logit
 from torch import Tensor
 
 from pyro_crowdclust.annotators.cuts import log_weight_of_items
-from pyro_crowdclust.annotators.trait_grid import CUTS, PER_ANNOTATOR, POINTS, above, side
+from pyro_crowdclust.annotators.trait_grid import (
+    ABOVE,
+    CUTS,
+    PER_ANNOTATOR,
+    POINTS,
+    SHARE_ITEMS,
+    side,
+)
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
@@ -49,8 +56,7 @@ from pyro_crowdclust.results.agreement import Agreement
 _POINTS, _CUTS = POINTS.numpy(), CUTS.numpy()
 _DESIGN = np.stack([_POINTS, -np.ones_like(_POINTS)], 1)
 _SIDES = {sign: side(sign).numpy() for sign in (-1, 1)}
-_ABOVE = above(sharpness=2.0).numpy()
-_SHARE_ITEMS = 30.0
+_ABOVE = ABOVE.numpy()
 # Log odds are clipped here: probabilities that are rounded to 0 or 1 have infinite ones.
 _MAX_LOG_ODDS = 12.0
 # Prior of the common parameters of the curves, in units of the deviation of a judge's log odds,
@@ -350,7 +356,7 @@ def _cut(
     even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
     by_judges = -(weight * (_CUTS[:, None] - even) ** 2).sum(1) / 2
     by_items = log_weight_of_items(
-        torch.from_numpy(rho), torch.from_numpy(_ABOVE), share, _SHARE_ITEMS, len(slope)
+        torch.from_numpy(rho), ABOVE, share, SHARE_ITEMS, len(slope)
     ).numpy()
     log_w = PER_ANNOTATOR * by_judges - _CUTS**2 / 2 + by_items
     w = np.exp(log_w - log_w.max())

@@ -47,9 +47,9 @@ from pyro_crowdclust.results.item_posterior import (
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.stored_values import StoredValues
-from pyro_crowdclust.results.tables import read_only
+from pyro_crowdclust.results.tables import CachedCopy, read_only
 from pyro_crowdclust.results.text import as_html, three_lines
-from pyro_crowdclust.results.updating import check_options, stored_start, updated
+from pyro_crowdclust.results.updating import check_update_options, stored_start, updated
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
 
 
@@ -60,6 +60,8 @@ class Fitted:
     Clusters are numbered by size: cluster 0 has the most items (``cluster_order`` has the guide's
     numbers). Classes and named clusters keep the order of their ids. Clusters of a plain Pyro model
     keep the order of its z, since its sites are indexed by z.
+
+    Changes of a table, tensor or array that was read from a fit do not change the fit.
 
     Attributes
     ----------
@@ -136,8 +138,9 @@ class Fitted:
         """
         with (
             torch.no_grad(),
-            evaluating(self.model, self.guide),
+            # First of all the lock: another thread's end would put modules back in training mode.
             own_random_numbers(self.seed if seed is None else seed),
+            evaluating(self.model, self.guide),
             threads_for(self.data),
             pyro.get_param_store().scope(self.parameter_store),
         ):
@@ -238,7 +241,7 @@ class Fitted:
         CrowdData(60 items, features float64 [2], 3 answers by 2 workers on 4 items)
         """
         own = {*inspect.signature(self.update).parameters} - {"options"}
-        check_options(self.train_on, own, options)
+        check_update_options(self.train_on, own, options)
         if self._partition.keeps_start:
             options = {"initialize": stored_start(self.parameter_store)} | options
         answers = {"pairs": pairs, "placements": placements, "labels": labels}
@@ -303,7 +306,7 @@ class Fitted:
         """The tables of workers, pages, labels and components."""
         return GuideTables(self, self._numbers)
 
-    @cached_property
+    @CachedCopy
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
         """The guide's number of every cluster, largest cluster first.
 
@@ -328,17 +331,17 @@ class Fitted:
         """The rows of ``probabilities`` of some training items, by the user's ids."""
         return self._partition.probabilities(self.data.item_positions(items).numpy())
 
-    @property
+    @CachedCopy
     def component_probabilities(self) -> Float[Tensor, "item component"]:
         """q(z_i) of every training item, over components in the guide's order."""
         return self._training_items[0]
 
-    @property
+    @CachedCopy
     def inferred_latents(self) -> Float[Tensor, "item dim"] | None:
         """E_q[x_i] of every training item, if the guide infers q of the items; otherwise None."""
         return self._training_items[1]
 
-    @cached_property
+    @CachedCopy
     def component_probabilities_by_features(self) -> Float[Tensor, "item component"] | None:
         """q(z_i) of every training item given its features, but not the answers about it.
 
@@ -460,7 +463,7 @@ class Fitted:
         """``same_cluster_probability`` of training items, by their positions in ``data``."""
         return self._partition.same(np.asarray(left), np.asarray(right))
 
-    @cached_property
+    @CachedCopy
     def workers(self) -> pd.DataFrame:
         """One row per worker: posterior of sensitivity and specificity, and the worker's weight.
 
@@ -476,7 +479,7 @@ class Fitted:
         """
         return self._tables.workers()
 
-    @cached_property
+    @CachedCopy
     def pages(self) -> pd.DataFrame:
         """One row per sorted page: the state of the page, and its errors.
 
@@ -510,7 +513,7 @@ class Fitted:
             )
         return pd.DataFrame(probabilities, index, self.data.class_ids.rename("class"))
 
-    @cached_property
+    @CachedCopy
     def confusion(self) -> pd.DataFrame:
         """``p(label | class)`` of every worker: posterior mean, deviation, central 90 % interval.
 
@@ -534,7 +537,7 @@ class Fitted:
         asked = (torch.as_tensor(part, device=self.device) for part in (item, worker, label))
         return guide.answer_probabilities(seen, *asked).numpy(force=True)
 
-    @cached_property
+    @CachedCopy
     def clusters(self) -> pd.DataFrame:
         """One row per cluster: expected items, share, weight E[pi_k], largest first.
 
@@ -543,7 +546,7 @@ class Fitted:
         """
         return self._partition.clusters()
 
-    @cached_property
+    @CachedCopy
     def components(self) -> pd.DataFrame:
         """One row per cluster: means of its features, in their units and under their names.
 

@@ -53,6 +53,11 @@ class InferredPartition:
     def _table(self) -> Float[np.ndarray, "item cluster"]:
         return read_only(self._numbers.of_items(self._result.component_probabilities))
 
+    @cached_property
+    def _components(self) -> Float[np.ndarray, "item component"]:
+        # Kept, since the fit copies q(z) of all items for every reader.
+        return self._result.component_probabilities.numpy()
+
     def probabilities(
         self, items: Int[np.ndarray, " item"] | None = None
     ) -> Float[np.ndarray, "item cluster"]:
@@ -73,7 +78,7 @@ class InferredPartition:
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Float[np.ndarray, " pair"]:
         """``sum_kl q(z_i = k) B_kl q(z_j = l)``; 1 for an item and itself."""
-        items = self._result.component_probabilities.numpy()
+        items = self._components
         of_right = items[right]
         if self._numbers.owners is not None:
             of_right = of_right @ components_together(self._numbers.owners).numpy()

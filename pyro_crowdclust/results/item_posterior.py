@@ -99,11 +99,10 @@ def infer_by_features(result: FittedModel) -> Float[Tensor, "item component"] | 
     answered = answered_batch(data)
     if data.class_labels is not None:
         return infer(result, item_batches(data, PREDICTION_ROWS))[0]
-    if answered is None:
-        return result.component_probabilities
-    alone = result.component_probabilities.clone()
-    items = answered.items.sort().values
-    alone[items] = infer(result, item_batches(data, PREDICTION_ROWS, items))[0]
+    alone = result.component_probabilities
+    if answered is not None:
+        items = answered.items.sort().values
+        alone[items] = infer(result, item_batches(data, PREDICTION_ROWS, items))[0]
     return alone
 
 

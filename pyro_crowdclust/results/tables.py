@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,8 @@ from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.partitions import PagedItems
 
+T = TypeVar("T")
+
 # Draws of a partition that are processed at a time.
 _DRAWS = 20
 
@@ -29,6 +33,33 @@ def read_only(array: np.ndarray) -> np.ndarray:
     """The array, made read-only, since the result and its users share it."""
     array.flags.writeable = False
     return array
+
+
+class CachedCopy(cached_property[T]):
+    """A property that is computed once, and of which every reader gets a copy to change.
+
+    Tables and tensors cannot be made read-only.
+
+    Examples
+    --------
+    >>> class Fit:
+    ...     @CachedCopy
+    ...     def clusters(self):
+    ...         return pd.DataFrame({"share": [1.0]})
+    >>> fit = Fit()
+    >>> read = fit.clusters
+    >>> read["share"] *= 100
+    >>> fit.clusters["share"].tolist()
+    [1.0]
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        # Under its own name the value would be read without ``__get__``.
+        super().__set_name__(owner, f"_cached_{name}")
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = super().__get__(instance, owner)
+        return self if instance is None else copy.deepcopy(value)
 
 
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:

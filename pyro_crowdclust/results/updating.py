@@ -93,7 +93,7 @@ def updated(
             "this result was loaded, and its file does not have all options of the fit, which had "
             "user-defined parts: update the result of fit() itself, or fit again to all answers"
         )
-    check_answers(result.data, **answers)
+    check_new_answers(result.data, **answers)
     items = identified_items(
         result.data, features, item_ids, lambda features: new_items(result, features)
     )
@@ -112,7 +112,7 @@ def updated(
         train_on = with_merge_moves(train_on)
     else:
         workers = result.data.worker_ids, data.worker_ids
-        model, guide = with_workers(result.model, result.guide, *workers)
+        model, guide = with_new_workers(result.model, result.guide, *workers)
     make_room(model, guide, data.num_items)
     annotators = part_of(model, "annotators", SupportsTrustedWorkers)
     before = result.data.class_labels
@@ -122,14 +122,14 @@ def updated(
     return train_on(model, guide, data, **kept | options)
 
 
-def check_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
+def check_update_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:
     """Raise a ``TypeError`` for names that are neither arguments nor options of ``update``."""
     if isinstance(train_on, FurtherTraining):
         known = {*arguments} | train_on.option_names()
         check_arguments("update", options, known, NO_UPDATE)
 
 
-def check_answers(
+def check_new_answers(
     data: CrowdData, *, pairs: Any | None, placements: Any | None, labels: Any | None
 ) -> None:
     """Raise a ``ValueError`` for a type of answers that the model of these data does not have."""
@@ -191,7 +191,7 @@ def identified_items(
     return items.with_parts(item_ids=ids)
 
 
-def with_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
+def with_new_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) -> tuple[Any, Any]:
     """Copies of model and guide for more workers: new ones at the prior, others unchanged.
 
     A site that is frozen stays frozen, so that new workers stay at the prior there.

@@ -5,11 +5,9 @@ from pyro_crowdclust.starts.answers import (
     AnswersStart,
     GroupsStart,
     TrustingStart,
-    answer_counts,
     answered_groups,
     groups_by_answers,
     largest_first,
-    most_asked,
 )
 from pyro_crowdclust.starts.classes import ClassesStart
 from pyro_crowdclust.starts.default import default_start
@@ -17,6 +15,7 @@ from pyro_crowdclust.starts.distillation import Distillation
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.learned_prior import LearnedPriorStart
 from pyro_crowdclust.starts.mixture_start import MixtureStart
+from pyro_crowdclust.starts.most_asked import most_asked
 from pyro_crowdclust.starts.neighbors import NeighborPartition
 from pyro_crowdclust.starts.other_fits import FittedStart
 from pyro_crowdclust.starts.partitions import (
@@ -47,7 +46,6 @@ __all__ = [
     "TaughtStart",
     "TrustingStart",
     "ViewTeaching",
-    "answer_counts",
     "answer_directions",
     "answered_groups",
     "default_start",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.informative import first_rates, informative_workers
@@ -19,6 +19,7 @@ from pyro_crowdclust.inference.owners import join, move_owners
 from pyro_crowdclust.minibatches.making import answered_batch
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import PairAnnotators, SupportsWithTrust, part_of, posteriors_of
+from pyro_crowdclust.starts.most_asked import most_asked
 from pyro_crowdclust.starts.partitions import LabeledStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
@@ -93,32 +94,17 @@ def answered_groups(
     smallest
         Groups with fewer items are ignored.
     max_items
-        At most this many items, those with the most answers, are grouped: the time is cubic.
+        At most this many items (``most_asked``) are grouped: the time can be cubic.
     """
     answers = data.answers
     none = torch.full((data.num_items,), -1)
     if answers is None:
         return none
-    asked = most_asked(answer_counts(data), max_items)
+    asked = most_asked(data, max_items)
     kept = asked[answers.left] & asked[answers.right]
     annotators = annotators_for(data, (3.0, 1.0))
     items, groups = groups_by_answers(answers.at(kept), annotators)
     return none.scatter(0, items, largest_first(groups, num_groups, smallest))
-
-
-def answer_counts(data: CrowdData) -> Int[Tensor, " item"]:
-    """Number of answers about every item, or of pages with it."""
-    items = torch.empty(0, dtype=torch.int64)
-    if data.placements is not None:
-        items = data.placements.item
-    elif data.answers is not None:
-        items = torch.cat([data.answers.left, data.answers.right])
-    return torch.bincount(items, minlength=data.num_items)
-
-
-def most_asked(counts: Int[Tensor, " item"], max_items: int) -> Bool[Tensor, " item"]:
-    """Mask of about ``max_items`` items with the most answers, without those that have none."""
-    return counts >= counts.sort(descending=True).values[:max_items][-1].clamp_min(1)
 
 
 def largest_first(
@@ -239,7 +225,7 @@ class AnswersStart:
     smallest
         Groups with fewer items start no cluster.
     max_items
-        At most this many items, those with the most answers, are grouped: the time is cubic.
+        At most this many items (``most_asked``) are grouped: the time can be cubic.
     """
 
     smallest: int = 3

@@ -14,7 +14,8 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.protocols import SupportsLearnPatterns
 
 # Number of items per forward pass without a step, such as those that patterns are learned from.
-ROWS = 1024
+ROWS_PER_PASS = 1024
+_WEIGHT_DECAY = 0.05
 
 
 def descend(
@@ -23,7 +24,6 @@ def descend(
     *,
     steps: int,
     learning_rate: float,
-    weight_decay: float,
     memory: float,
     rising: float,
 ) -> None:
@@ -39,7 +39,7 @@ def descend(
         A function of the number of the step and of the running mean of the network.
     steps
         Number of steps.
-    learning_rate, weight_decay
+    learning_rate
         Of AdamW.
     memory
         Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
@@ -54,7 +54,9 @@ def descend(
     averaged.module.eval()
     was_training = network.training
     network.train()
-    optimizer = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), lr=learning_rate, weight_decay=_WEIGHT_DECAY
+    )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, steps, pct_start=rising
     )
@@ -91,7 +93,7 @@ def features_for(
 def learn_patterns(network: nn.Module, data: CrowdData, generator: torch.Generator) -> None:
     """Call ``learn_patterns`` of a network that has it, with some of the items."""
     if isinstance(network, SupportsLearnPatterns):
-        some = torch.randint(data.num_items, (ROWS,), generator=generator)
+        some = torch.randint(data.num_items, (ROWS_PER_PASS,), generator=generator)
         network.learn_patterns(features_for(network, data, some), generator)
 
 

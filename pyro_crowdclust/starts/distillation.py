@@ -13,7 +13,7 @@ from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.opinions import OpinionPool
 from pyro_crowdclust.starts.descent import (
-    ROWS,
+    ROWS_PER_PASS,
     descend,
     features_for,
     learn_patterns,
@@ -47,7 +47,7 @@ class Distillation:
         Number of rounds, with equally many steps each; q is computed at the beginning of each.
     batch_size
         Items in a step.
-    learning_rate, weight_decay
+    learning_rate
         Of AdamW.
     memory
         Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
@@ -64,7 +64,6 @@ class Distillation:
     rounds: int = 2
     batch_size: int = 128
     learning_rate: float = 4e-3
-    weight_decay: float = 0.05
     memory: float = 0.99
 
     def teach(
@@ -74,19 +73,7 @@ class Distillation:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train both members of a pool, in place.
-
-        Parameters
-        ----------
-        network
-            The classifiers.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Train both members of a pool, in place."""
         if not isinstance(network, OpinionPool) or len(network.members) != 2:
             raise ValueError("distillation teaches an OpinionPool of two classifiers")
         first, second = network.members
@@ -109,7 +96,6 @@ class Distillation:
             loss,
             steps=self.steps,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
             memory=self.memory,
             rising=0.2,
         )
@@ -118,7 +104,7 @@ class Distillation:
 @torch.no_grad()
 def _log_probabilities(network: nn.Module, data: CrowdData) -> Float[Tensor, "item cluster"]:
     """Log probabilities of a classifier for all items."""
-    parts = torch.arange(data.num_items).split(ROWS)
+    parts = torch.arange(data.num_items).split(ROWS_PER_PASS)
     with evaluating(network):
         found = torch.cat([network(features_for(network, data, part)) for part in parts])
     return found.log_softmax(-1)

@@ -20,6 +20,8 @@ _MIN_PROBABILITY = 1e-12
 _ROWS = 4096
 # b, above 1: surplus clusters are joined afterwards, but clusters are never split.
 _BALANCE = 3.0
+# Principal components of the features in which distances are computed.
+_COORDINATES = 50
 
 
 def nearest_neighbors(
@@ -168,8 +170,6 @@ class NeighborPartition:
         How views are made, e.g. ``RandomAffine``.
     num_neighbors
         Number of nearest items; two items are neighbours if each is one of the other's.
-    num_coordinates
-        Number of principal components of the features in which distances are computed.
     steps
         Number of training steps of the classifier.
     batch_size
@@ -190,7 +190,6 @@ class NeighborPartition:
     network: Callable[[int], nn.Module]
     view: View
     num_neighbors: int = 10
-    num_coordinates: int = 50
     steps: int = 800
     batch_size: int = 256
     chance_pairs: float = 5.0
@@ -228,7 +227,7 @@ class NeighborPartition:
     def _coordinates(self, features: Tensor) -> Tensor:
         centered = features - features.mean(0)
         _, vectors = torch.linalg.eigh((centered.mT @ centered).double())
-        return centered @ vectors[:, -self.num_coordinates :].to(features.dtype)
+        return centered @ vectors[:, -_COORDINATES:].to(features.dtype)
 
     def _train(
         self, network: nn.Module, features: Tensor, pairs: Tensor, generator: torch.Generator

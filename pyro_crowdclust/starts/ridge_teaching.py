@@ -24,10 +24,10 @@ class RidgeTeaching:
     ``min_(B, b)  sum_i |e(c_i) - b - B s(o_i)|^2 + l |B|^2``,  logits ``h (B s(o) + b)``,
 
     with e(c) one-hot. Penalty l and sharpness h maximize ``sum_i log p(c_i)``, where every item is
-    predicted from all others: with ``M = S S^T + l I`` of centered features S and n items, and Y
-    the centered targets, the error at item i when it is left out is
-    ``(M^-1 Y)_i / ((M^-1)_ii - 1 / (l n))``. Patterns are learned from all items first. Wrong
-    clusters cannot be memorized, since the penalty is chosen by predictions from other items.
+    predicted from all others: with ``H = S (S^T S + l I)^-1 S^T`` of centered features S and n
+    items, and Y the centered targets, the error at item i when it is left out is
+    ``(Y - H Y)_i / (1 - H_ii - 1 / n)``. Patterns are learned from all items first. Wrong clusters
+    cannot be memorized, since the penalty is chosen by predictions from other items.
 
     Attributes
     ----------
@@ -50,19 +50,7 @@ class RidgeTeaching:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Set patterns and linear map of a network, in place.
-
-        Parameters
-        ----------
-        network
-            The classifier.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Set patterns and linear map of a network, in place."""
         if not isinstance(network, PatchClassifier):
             raise ValueError(
                 f"ridge regression can teach a PatchClassifier only, not a "
@@ -91,38 +79,57 @@ def regressed(
     target = nn.functional.one_hot(clusters, num_clusters).to(seen)
     center, share = seen.mean(0), target.mean(0)
     seen, target = seen - center, target - share
-    values, vectors = torch.linalg.eigh(seen @ seen.mT)
-    rotated = vectors.mT @ target
-    unit = values.mean()
-    best, chosen = -torch.inf, (torch.zeros_like(target), 1.0)
+    points, directions = along_directions(seen)
+    values = points.square().sum(0)
+    unit = values.sum() / len(seen)
+    best, chosen = -torch.inf, (torch.zeros_like(points.mT @ target), 1.0)
     for penalty in (unit * factor for factor in _PENALTIES):
-        solution = vectors @ (rotated / (values.clamp_min(0) + penalty).unsqueeze(1))
-        predicted = target + share - left_out_errors(values, vectors, solution, penalty)
+        solution = (points.mT @ target) / (values + penalty).unsqueeze(1)
+        predicted = target + share - left_out_errors(points, target, solution, penalty)
         for sharpness in _SHARPNESSES:
             log_loss = nn.functional.cross_entropy(sharpness * predicted, clusters)
             if -float(log_loss) > best:
                 best, chosen = -float(log_loss), (solution, sharpness)
     solution, sharpness = chosen
-    weight = solution.mT @ seen
+    weight = solution.mT @ directions
     return sharpness * weight, sharpness * (share - weight @ center)
 
 
+def along_directions(
+    seen: Float[Tensor, "item feature"],
+) -> tuple[Float[Tensor, "item direction"], Float[Tensor, "direction feature"]]:
+    """Centered features along their principal directions, and these, from the smaller Gram matrix.
+
+    It is far faster than a singular value decomposition, and penalties are not small.
+    """
+    if len(seen) > seen.shape[1]:
+        directions = torch.linalg.eigh(seen.mT @ seen).eigenvectors.mT
+        return seen @ directions.mT, directions
+    values, left = torch.linalg.eigh(seen @ seen.mT)
+    size = values.clamp_min(0).sqrt()
+    smallest = torch.finfo(size.dtype).tiny
+    return left * size, left.mT @ seen / size.clamp_min(smallest).unsqueeze(1)
+
+
 def left_out_errors(
-    values: Float[Tensor, " item"],
-    vectors: Float[Tensor, "item item"],
-    solution: Float[Tensor, "item cluster"],
+    points: Float[Tensor, "item direction"],
+    target: Float[Tensor, "item cluster"],
+    solution: Float[Tensor, "direction cluster"],
     penalty: Float[Tensor, ""],
 ) -> Float[Tensor, "item cluster"]:
     """Leave-one-out error at every item.
 
     Parameters
     ----------
-    values, vectors
-        Eigenvalues and eigenvectors of ``S S^T``.
+    points
+        Centered features along their principal directions.
+    target
+        Y.
     solution
-        ``M^-1 Y``.
+        The ridge regression of Y on the points.
     penalty
         l.
     """
-    diagonal = (vectors.square() / (values.clamp_min(0) + penalty)).sum(1)
-    return solution / (diagonal - 1 / (penalty * len(values))).unsqueeze(1)
+    squares = points.square()
+    own = (squares / (squares.sum(0) + penalty)).sum(1)
+    return (target - points @ solution) / (1 - own - 1 / len(points)).unsqueeze(1)

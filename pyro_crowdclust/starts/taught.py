@@ -16,7 +16,7 @@ from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.recognition_networks import AmortizedRecognition, GaussianRecognition
 from pyro_crowdclust.protocols import part_of
-from pyro_crowdclust.starts.descent import ROWS
+from pyro_crowdclust.starts.descent import ROWS_PER_PASS
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart
 
@@ -34,7 +34,19 @@ class Teacher(Protocol):
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train a network to find the clusters that are known, -1 elsewhere, in place."""
+        """Train a network to find the clusters that are known, in place.
+
+        Parameters
+        ----------
+        network
+            The classifier.
+        data
+            Features of all items.
+        clusters
+            Cluster of every item, -1 where it is not known.
+        generator
+            Source of all randomness.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +146,7 @@ def _predictions(
     """Latents and clusters of all items by their features."""
     dtype = next(guide.recognition.parameters()).dtype
     with evaluating(guide):
-        found = [guide.infer(batch.to(device, dtype)) for batch in item_batches(data, ROWS)]
+        batches = item_batches(data, ROWS_PER_PASS)
+        found = [guide.infer(batch.to(device, dtype)) for batch in batches]
     latent = torch.cat([part.latent.mean for part in found])
     return latent.cpu(), torch.cat([part.assignments for part in found]).cpu().double()

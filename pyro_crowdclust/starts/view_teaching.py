@@ -36,7 +36,7 @@ class ViewTeaching:
         Share of the steps at the beginning that use only items of known cluster.
     sharpness
         h.
-    learning_rate, weight_decay
+    learning_rate
         Of AdamW.
     memory
         Decay of the running mean: it moves by ``1 - memory`` per step, by more in the first ones.
@@ -48,7 +48,6 @@ class ViewTeaching:
     alone: float = 0.4
     sharpness: float = 2.0
     learning_rate: float = 3e-3
-    weight_decay: float = 0.05
     memory: float = 0.998
 
     def teach(
@@ -58,19 +57,7 @@ class ViewTeaching:
         clusters: Int[Tensor, " item"],
         generator: torch.Generator,
     ) -> None:
-        """Train a network from features to logits, in place.
-
-        Parameters
-        ----------
-        network
-            The classifier.
-        data
-            Features of all items.
-        clusters
-            Cluster of every item, -1 where it is not known.
-        generator
-            Source of all randomness.
-        """
+        """Train a network from features to logits, in place."""
         learn_patterns(network, data, generator)
         known, others = (which.nonzero().squeeze(1) for which in (clusters >= 0, clusters < 0))
 
@@ -92,7 +79,6 @@ class ViewTeaching:
             loss,
             steps=self.steps,
             learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
             memory=self.memory,
             rising=0.3,
         )

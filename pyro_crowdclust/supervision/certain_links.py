@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyro
@@ -22,9 +21,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.class_table import ClassTable
@@ -36,9 +33,6 @@ from pyro_crowdclust.supervision.field_coupling import (
 )
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.supervision.unsupervised import Unsupervised
-
-# Maximum number of rounds of coordinate ascent over the items with links in a step.
-_ROUNDS = 10
 
 
 @described
@@ -147,23 +141,6 @@ class CertainLinks(Supervision):
         potentials = apart, self.weight, 1.0
         owners = statistics.get("owners")
         return FieldCoupling(rows, batch, *potentials, owners=owners, hears_labels=False)
-
-    def solve(
-        self,
-        solver: LocalSolver,
-        conditionals: Conditionals,
-        statistics: Mapping[str, Tensor],
-        batch: Batch,
-    ) -> LocalPosterior:
-        if not isinstance(conditionals, ObservedConditionals):
-            return super().solve(solver, conditionals, statistics, batch)
-        found = solver.solve(conditionals)[1]
-        coupling = self.coupling(statistics, batch)
-        if coupling is None:
-            return found
-        alone, rows = found.logits, coupling.rows
-        settled = coupling.settle(alone[rows], alone[rows], _ROUNDS)
-        return replace(found, logits=alone.index_copy(0, rows, settled))
 
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch

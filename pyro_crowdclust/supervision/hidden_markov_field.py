@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyro
@@ -32,9 +31,7 @@ from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.likelihoods import Assignment
-from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 from pyro_crowdclust.supervision.field_coupling import (
@@ -234,40 +231,21 @@ class HiddenMarkovField(Supervision):
         coupling = self.coupling({}, batch)
         return [] if coupling is None else [PairOwners(coupling.merge_gain(assignments))]
 
-    def solve(
-        self,
-        solver: LocalSolver,
-        conditionals: Conditionals,
-        statistics: Mapping[str, Tensor],
-        batch: Batch,
-    ) -> LocalPosterior:
-        if not isinstance(conditionals, ObservedConditionals):
-            return super().solve(solver, conditionals, statistics, batch)
-        alone = solver.solve(conditionals)[1]
-        coupling = self.coupling(statistics, batch)
-        if coupling is None:
-            return alone
+    def settle(
+        self, alone: Float[Tensor, "item cluster"], coupling: FieldCoupling, batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """log phi with messages; a step on all data starts where the last one ended."""
         # Training stores the settled q(z); computing a result must not change it.
         remember = torch.is_grad_enabled()
         with torch.no_grad():
-            return replace(alone, logits=self._settle(alone.logits, coupling, batch, remember))
-
-    def _settle(
-        self,
-        alone: Float[Tensor, "item cluster"],
-        coupling: FieldCoupling,
-        batch: Batch,
-        remember: bool,
-    ) -> Tensor:
-        """log phi with messages; a step on all data starts where the last one ended."""
-        rows, start = coupling.rows, alone[coupling.rows]
-        whole = len(batch.items) == batch.num_items == len(self.settled)
-        if whole:
-            before = self.settled[batch.items[rows]].to(alone)
-            start = torch.where(before.isnan(), start, before)
-        logits = alone.index_copy(0, rows, coupling.settle(alone[rows], start, self.rounds))
-        if whole and remember:
-            self.settled.index_copy_(0, batch.items, logits.to(self.settled))
+            rows, start = coupling.rows, alone[coupling.rows]
+            whole = len(batch.items) == batch.num_items == len(self.settled)
+            if whole:
+                before = self.settled[batch.items[rows]].to(alone)
+                start = torch.where(before.isnan(), start, before)
+            logits = alone.index_copy(0, rows, coupling.settle(alone[rows], start, self.rounds))
+            if whole and remember:
+                self.settled.index_copy_(0, batch.items, logits.to(self.settled))
         return logits
 
     def set_epoch(self, epoch: float) -> None:

@@ -11,6 +11,7 @@ sites of the supervision, and ``owners`` where clusters own components; z is the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,9 +24,13 @@ from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.inference.messages import Conditionals, LocalSolver
+from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import Coupling, OwnersEvidence
+from pyro_crowdclust.supervision.field_coupling import FieldCoupling
+
+# Maximum number of rounds of coordinate ascent in a step.
+_ROUNDS = 10
 
 
 @described
@@ -136,8 +141,23 @@ class Supervision(nn.Module):
         statistics: Mapping[str, Tensor],
         batch: Batch,
     ) -> LocalPosterior:
-        """q of the local sites of a batch without workers' answers."""
-        return solver.solve(conditionals, self.coupling(statistics, batch))[1]
+        """q of the local sites of a batch without workers' answers.
+
+        By rounds of messages; of observed latents under a ``FieldCoupling`` by ``settle``.
+        """
+        coupling = self.coupling(statistics, batch)
+        is_observed = isinstance(conditionals, ObservedConditionals)
+        if not (is_observed and isinstance(coupling, FieldCoupling)):
+            return solver.solve(conditionals, coupling)[1]
+        found = solver.solve(conditionals)[1]
+        return replace(found, logits=self.settle(found.logits, coupling, batch))
+
+    def settle(
+        self, alone: Float[Tensor, "item cluster"], coupling: FieldCoupling, batch: Batch
+    ) -> Float[Tensor, "item cluster"]:
+        """log q(z) after coordinate ascent over the items with neighbours."""
+        rows = coupling.rows
+        return alone.index_copy(0, rows, coupling.settle(alone[rows], alone[rows], _ROUNDS))
 
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch

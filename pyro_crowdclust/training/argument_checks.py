@@ -48,7 +48,7 @@ def check_data(data: object) -> None:
         )
 
 
-def check_class_labels(data: CrowdData) -> None:
+def check_has_class_labels(data: CrowdData) -> None:
     """Raise a ``ValueError`` unless data are ``CrowdData`` with class labels."""
     check_data(data)
     if data.class_labels is None:

@@ -11,7 +11,7 @@ import pytest
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
-from pyro_crowdclust.asking.choices import Questions, choose, information_share
+from pyro_crowdclust.asking.choices import CandidateQuestions, choose, information_share
 from pyro_crowdclust.asking.criteria import (
     InformationGain,
     Margin,
@@ -95,7 +95,7 @@ def test_questions_are_taken_greedily_and_of_the_worker_who_tells_most_for_the_p
     situation = Situation(
         pd.RangeIndex(5), beliefs, crowd, None, InformationGain(), 0.0, np.random.default_rng(0)
     )
-    questions = Questions(
+    questions = CandidateQuestions(
         ITEMS,
         OUTCOMES,
         lambda: CHANNELS,

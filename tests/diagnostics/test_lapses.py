@@ -24,7 +24,7 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import fit_plain
-from ..results.test_fitted import OneCoin
+from ..registries import OneAccuracy
 
 KINDS = np.arange(60) % 3
 PER_PAGE = 40
@@ -172,7 +172,7 @@ def test_annotators_of_ones_own_may_lapse():
     pairs = answers(6, CARELESS)
     data = CrowdData(9.0 * np.eye(3)[KINDS], pairs)
     parts = DirichletWeights(3), GaussianComponents(3, 3), Identity()
-    model = SemiCrowdsourcedMixture(*parts, LapsingWorkers(OneCoin(3)))
+    model = SemiCrowdsourcedMixture(*parts, LapsingWorkers(OneAccuracy(3)))
     result = fit_plain(model, MessagePassingGuide(model), data, epochs=15)
     found = find_lapses(result)
     assert set(found.query("careless > 0.5").index) == set(CARELESS)

@@ -154,6 +154,19 @@ class TestWorkerChecks:
         with pytest.raises(ValueError, match="num_draws is '9', but must be a whole number"):
             check_workers(result, "9")
 
+    @pytest.mark.parametrize("columns", [{}, {"page": [0, 0, 1]}])
+    def test_who_only_gave_class_labels_has_no_numbers(self, columns):
+        pairs = {"left": [0, 1, 0], "right": [1, 2, 2], "worker": ["b"] * 3, "label": [1, 0, 1]}
+        labels = {"item": [0, 1], "worker": ["a", "c"], "label": ["x", "y"]}
+        features = np.random.default_rng(0).standard_normal((6, NUM_FEATURES))
+        model = plain_mixture()
+        data = CrowdData(features, pairs | columns, labels=labels)
+        table = check_workers(quiet_fit(model, MessagePassingGuide(model), data), 20)
+        assert table.index.tolist() == ["a", "b", "c"]
+        assert table.loc[["a", "c"]].isna().all(axis=None)
+        assert table.loc["b", "said_same"] == pytest.approx(2 / 3)
+        assert table.loc["b"].notna().all()
+
     def test_without_answers(self, known):
         with pytest.raises(ValueError, match="no answers"):
             check_workers(known)

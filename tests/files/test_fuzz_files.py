@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.command_line.reading import read_answers, read_features
+from pyro_crowdclust.interface.command_line.reading import read_answer_file, read_feature_file
 
 FEATURES = pd.DataFrame(
     {"item": [f"item {i}" for i in range(6)], "a": np.arange(6.0), "b": [0.5, -1, 2e8, 3, 4, 5]}
@@ -83,7 +83,7 @@ def test_features(kind, folder, changes):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*are read as names of columns")
             warnings.filterwarnings("ignore", ".*left out, as all cells are empty")
-            table = read_features(path)
+            table = read_feature_file(path)
             data = CrowdData(table.values, item_ids=table.ids)
     except ValueError:
         return
@@ -102,7 +102,7 @@ def test_answers(kind, folder, changes):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*repeats an earlier answer")
             data = CrowdData(
-                FEATURES[["a", "b"]], read_answers(path, PAIRS), item_ids=FEATURES["item"]
+                FEATURES[["a", "b"]], read_answer_file(path, PAIRS), item_ids=FEATURES["item"]
             )
     except ValueError:
         return

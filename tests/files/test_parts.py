@@ -10,9 +10,12 @@ import pkgutil
 import pytest
 
 import pyro_crowdclust
+from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.files.description import build, describe
 from pyro_crowdclust.files.parts import arguments_of, public_name, rebuilt
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
+from pyro_crowdclust.models import DawidSkene
 
 
 def classes() -> list[type]:
@@ -84,3 +87,9 @@ def test_parts_remember_how_they_were_constructed():
         "num_clusters": 3,
         "concentration": 2.0,
     }
+
+
+def test_fields_of_a_reading_are_arguments_of_the_guide():
+    guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), temperature=2.0)
+    assert arguments_of(guide) == {"model": guide.model, "temperature": 2.0}
+    assert arguments_of(guide.read_at(0.5))["sharpness"] == 0.5

@@ -16,7 +16,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
-from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.minibatches import MinibatchSampler, SinglePairs, full_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.starts import MixtureStart
@@ -261,7 +261,8 @@ def test_the_recognition_term_is_the_answers_under_message_free_assignments():
 
 
 def test_the_weight_of_the_recognition_term_follows_the_epoch():
-    guide, batch = problem(recognition_term=RecognitionTerm(ExponentialAnnealing(8.0, 0.5, 1.0)))
+    term = RecognitionTerm(lambda epoch: max(8.0 * 0.5**epoch, 1.0))
+    guide, batch = problem(recognition_term=term)
     losses = []
     for epoch in (0, 1, 2.0, 10):
         guide.set_epoch(epoch)

@@ -150,5 +150,3 @@ def test_data_must_have_pages_of_these_workers():
         model.check(data.as_pairs())
     with pytest.raises(ValueError, match="annotators have 3 workers, but the data have 4"):
         SortedPartition(PageUrns(3), FewClusters()).check(data)
-    with pytest.raises(ValueError, match="must have 7 pseudo-counts above 0"):
-        PageUrns(3, common=(1.0, 2.0))

@@ -13,7 +13,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.inference import ConsistencyTerm, ExponentialAnnealing, RecognitionTerm
+from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.inference.loss_terms import LabelTerm, LossTerms, add_loss_term
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -180,7 +180,9 @@ def test_it_is_added_to_the_recognition_term_and_not_to_the_bound(make, options)
 
 @every_guide
 def test_weights_follow_the_epoch(make, options):
-    falling = ExponentialAnnealing(8.0, 0.5, 1.0)
+    def falling(epoch: float) -> float:
+        return max(8.0 * 0.5**epoch, 1.0)
+
     guide, batch = make(consistency_term=ConsistencyTerm(Louder(), falling, falling), **options)
     losses = []
     for epoch in (0, 1, 2.0, 10):

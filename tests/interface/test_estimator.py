@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.interface import CrowdClusterer, DeepNormal, cluster
-from pyro_crowdclust.interface.choosing.rereading import tempered
+from pyro_crowdclust.interface.choosing.rereading import tempered_fit
 from pyro_crowdclust.mixture import GaussianComponents, PoissonComponents, SoftmaxRegression
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
@@ -126,7 +126,7 @@ def test_score_is_of_features_in_full_however_little_they_count():
     features, pairs, _ = flowers()
     fitted = clusterer().fit(features, pairs=pairs)
     expected = fitted.score(features)
-    fitted.result_ = tempered(fitted.result_, 0.2)
+    fitted.result_ = tempered_fit(fitted.result_, 0.2)
     assert fitted.score(features) == pytest.approx(expected)
 
 

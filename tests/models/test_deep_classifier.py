@@ -253,7 +253,6 @@ def test_neighbors_and_views_find_the_clusters_without_labels():
         lambda count: SkipMLP((FEATURES, 16, count)),
         little,
         num_neighbors=20,
-        num_coordinates=FEATURES,
         steps=200,
         batch_size=64,
         learning_rate=2e-2,

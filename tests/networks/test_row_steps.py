@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from pyro_crowdclust.networks.row_steps import ROWS, descend_on_rows
+from pyro_crowdclust.networks.row_steps import ROWS_PER_STEP, descend_on_rows
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -31,7 +31,7 @@ def test_a_generator_determines_the_rows_of_every_step():
         descend_on_rows(loss, [parameter], 10, generator(seed), 3)
         return torch.stack(seen)
 
-    assert drawn(0).shape == (3, ROWS)
+    assert drawn(0).shape == (3, ROWS_PER_STEP)
     assert set(drawn(0).flatten().tolist()) == set(range(10))
     assert torch.equal(drawn(0), drawn(0))
     assert not torch.equal(drawn(0), drawn(1))

@@ -92,6 +92,26 @@ def test_pseudo_likelihood_is_that_of_every_item_by_hand():
     assert float(prior.log_prob(labels, pairs)) == pytest.approx(total, abs=1e-9)
 
 
+def test_odds_of_joining_a_large_cluster_may_exceed_all_floats():
+    """Two clusters of 2,000; an item was compared with 1,500 of its own, others with three."""
+    prior, size = ManySmall(closure=None), 2000
+    labels = torch.arange(2).repeat_interleave(size)
+    of_one = torch.stack([torch.zeros(1500, dtype=torch.long), torch.arange(1, 1501)], 1)
+    one = torch.arange(2 * size)
+    rings = [torch.stack([one, one // size * size + (one + step) % size], 1) for step in (1, 7, 50)]
+    pairs = AskedPairs.of(torch.cat([of_one, *rings]), 2 * size)
+    degree = torch.bincount(pairs.items.flatten()).numpy()
+    one_each = np.ones(2 * size, dtype=int)
+    choices = Choices((size - 1) * one_each, degree, one_each, (size - 1) * one_each)
+    prior.learn(labels, pairs, choices)
+    assert 1500 * prior.asked > 1000
+    assert prior.log_odds.isfinite().all()
+    log_odds = np.array(prior.log_join(size)[size - 1])
+    score = log_odds + prior.closure * (size - 1 - degree) + prior.asked * degree
+    expected = -np.logaddexp(0, -score).sum()
+    assert float(prior.log_prob(labels, pairs)) == pytest.approx(expected, rel=1e-9)
+
+
 def test_learning_raises_what_it_maximizes():
     torch.manual_seed(0)
     labels = torch.tensor([0] * 30 + [1] * 25 + [2, 3, 3])

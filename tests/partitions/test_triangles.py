@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import pdist
 
-from pyro_crowdclust.partitions import AskedPairs, closes_triangles, share_tested
+from pyro_crowdclust.partitions import AskedPairs, closes_triangles, share_tested, triangles
 
 EVERY = torch.combinations(torch.arange(80))
 
@@ -43,3 +45,29 @@ def test_answers_are_tested_by_others_about_the_same_pair_and_by_thirds(seed):
     asked = AskedPairs.of(said, 80)
     assert share_tested(asked) == pytest.approx(np.mean(np.array(again) | thirds))
     assert share_tested(asked, by_thirds=False) == pytest.approx(np.mean(again))
+
+
+def test_an_item_that_was_compared_with_all_others_takes_no_square():
+    """A star of 2,000 pairs, one of which is in a triangle."""
+    star = torch.stack([torch.zeros(2000, dtype=torch.long), torch.arange(1, 2001)], 1)
+    asked = AskedPairs.of(torch.cat([star, torch.tensor([[5, 9]])]), 2001)
+    tracemalloc.start()
+    share = share_tested(asked)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert share == pytest.approx(3 / 2001)
+    assert peak < 2000**2
+
+
+def test_triangles_around_much_compared_items_are_counted(monkeypatch):
+    """Ends of the same and of other degrees, in parts of a few pairs, against ``trace(A^3)``."""
+    monkeypatch.setattr(triangles, "_PAIRS", 7)
+    rng = np.random.default_rng(0)
+    ends = np.minimum(rng.geometric(0.08, size=(400, 2)), 60) - 1
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    asked = AskedPairs.of(torch.from_numpy(ends), 60)
+    graph = np.zeros((60, 60), dtype=int)
+    graph[ends[:, 0], ends[:, 1]] = graph[ends[:, 1], ends[:, 0]] = 1
+    expected = (graph @ graph)[asked.left, asked.right]
+    assert triangles._common_neighbors(asked).tolist() == expected.tolist()
+    assert expected.max() > 5

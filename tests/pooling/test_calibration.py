@@ -32,11 +32,11 @@ def test_with_this_probability_answers_have_their_mean_evidence(result):
     labels, evidence = batch.class_labels, guide.log_labels(batch).numpy()
     alone = guide.infer(full_batch(result.data.with_parts(class_labels=None))).logits.numpy()
     found = softmax(guide.infer(batch).logits.numpy(), axis=1)
-    assert guide.together == TOGETHER
+    assert guide.reading.together == TOGETHER
     for place in range(80):
         own = evidence[labels.item.numpy() == place]
         number = max(len(own), 1)
-        hot = guide.temperature if len(own) else 1.0
+        hot = guide.reading.temperature if len(own) else 1.0
         independent = softmax((alone[place] + own.sum(0)) / hot)
         single = softmax(alone[place] + own.sum(0) / number)
         expected = (1 - TOGETHER) * independent + TOGETHER * single
@@ -45,8 +45,11 @@ def test_with_this_probability_answers_have_their_mean_evidence(result):
 
 def test_it_is_read_and_not_trained(result):
     plain, read = result.guide.in_full(), calibrated_guide(result)
-    assert (plain.together, plain.temperature) == (0.0, 1.0)
-    assert (read.together, read.temperature) == (TOGETHER, result.guide.temperature)
+    assert (plain.reading.together, plain.reading.temperature) == (0.0, 1.0)
+    assert (read.reading.together, read.reading.temperature) == (
+        TOGETHER,
+        result.guide.reading.temperature,
+    )
     for name, value in plain.state_dict().items():
         np.testing.assert_array_equal(value, read.state_dict()[name])
 

@@ -13,14 +13,11 @@ import scipy.special
 import scipy.stats
 import torch
 from pyro.infer import Trace_ELBO
-from torch import nn
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
-from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
-from pyro_crowdclust.families import Beta
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import features_batch, full_batch
@@ -38,6 +35,7 @@ from ..crowds import (
     quiet_fit,
 )
 from ..problems import location_guide, location_model
+from ..registries import OneAccuracy
 from .saved_fits import fitted
 
 NUM_ITEMS = 60
@@ -381,6 +379,24 @@ def test_what_is_read_cannot_be_changed():
             array[0] = 0.0
 
 
+def test_changes_of_what_was_read_do_not_change_the_fit():
+    result = fitted("message passing")
+    for name in ("workers", "clusters", "components"):
+        before, changed = getattr(result, name), getattr(result, name)
+        changed["one more"] = 0.0
+        changed.iloc[:, 0] *= 100
+        pd.testing.assert_frame_equal(getattr(result, name), before)
+    for name in (
+        "component_probabilities",
+        "component_probabilities_by_features",
+        "inferred_latents",
+    ):
+        before = getattr(result, name)
+        getattr(result, name).zero_()
+        assert before.abs().sum() > 0
+        assert torch.equal(getattr(result, name), before)
+
+
 def test_reading_does_not_change_what_is_read(result):
     first = [result.probabilities.copy(), result.elbo, result.clusters.copy()]
     result.predict(result.data.features)
@@ -391,28 +407,7 @@ def test_reading_does_not_change_what_is_read(result):
     assert repr(result).startswith("CrowdData(")
 
 
-class OneCoin(nn.Module):
-    """Workers with one accuracy for pairs of both kinds."""
-
-    def __init__(self, num_workers: int) -> None:
-        super().__init__()
-        self.num_workers = num_workers
-        two, one = torch.tensor(2.0), torch.tensor(1.0)
-        self.accuracy = ConjugatePrior(Beta(), Beta().natural(two, one), num_workers)
-
-    def priors(self):
-        return {"accuracy": self.accuracy}
-
-    def answer(self, same, rates, worker):
-        accuracy = rates["accuracy"][worker]
-        return TwoCoinAnswer(same, sensitivity=accuracy, specificity=accuracy)
-
-    def log_likelihood_ratio(self, rates, worker, label):
-        right, wrong = rates["accuracy"][worker].unbind(-1)
-        return torch.where(label == 1, right - wrong, wrong - right)
-
-
-@pytest.mark.parametrize("annotators", [TwoCoin, OneCoin])
+@pytest.mark.parametrize("annotators", [TwoCoin, OneAccuracy])
 def test_a_weight_is_what_an_answer_counts(annotators):
     """``w(same) - w(different)`` of eq. 14 at draws of the rates, also of workers with one rate."""
     data = crowd(NUM_ITEMS)

@@ -21,7 +21,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import NormalEmission, Standardized
 from pyro_crowdclust.files.description import build
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.inference import ExponentialAnnealing, RecognitionTerm
+from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -93,13 +93,13 @@ def test_precision_is_kept(path):
 def test_options_of_parts_are_kept(path):
     model = deep_mixture()
     recognition = GaussianRecognition(SkipMLP((NUM_FEATURES, 2 * DIM)), DIM, initial_precision=7.0)
-    term = RecognitionTerm(ExponentialAnnealing(20.0, 0.5, 1.0))
+    term = RecognitionTerm(5.0)
     guide = MessagePassingGuide(model, recognition, full_gradient=True, recognition_term=term)
     quiet_fit(model, guide, crowd(), epochs=1).save(path)
     loaded = load(path).guide
     assert loaded.full_gradient is True
     assert loaded.recognition.initial_precision == 7.0
-    assert loaded.recognition_term.weight(2) == 5.0
+    assert loaded.recognition_term.weight == 5.0
 
 
 class Own(nn.Module):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pyro_crowdclust.starts import descent
 from pyro_crowdclust.starts.descent import descend, random_views, running_mean
 
 
@@ -17,7 +18,8 @@ def test_the_running_mean_is_the_mean_until_it_forgets(memory, expected):
     assert float(average) == pytest.approx(expected)
 
 
-def test_the_loss_falls_and_the_mean_of_all_steps_remains():
+def test_the_loss_falls_and_the_mean_of_all_steps_remains(monkeypatch):
+    monkeypatch.setattr(descent, "_WEIGHT_DECAY", 0.0)
     network = nn.Linear(1, 1, bias=False).double()
     nn.init.constant_(network.weight, 3.0)
     seen, averages = [], []
@@ -28,7 +30,7 @@ def test_the_loss_falls_and_the_mean_of_all_steps_remains():
         averages.append(average.weight.item())
         return (network.weight - 1).square().sum()
 
-    settings = {"learning_rate": 0.2, "weight_decay": 0.0, "memory": 1.0, "rising": 0.2}
+    settings = {"learning_rate": 0.2, "memory": 1.0, "rising": 0.2}
     descend(network, loss, steps=40, **settings)
     assert abs(seen[-1] - 1) < 0.5 < seen[0] - 1
     for step in range(1, 40):
@@ -45,7 +47,7 @@ def test_the_network_is_in_its_training_mode_and_the_mean_is_not(training):
         return network[0].weight.square().sum()
 
     modes: list[tuple[bool, bool]] = []
-    settings = {"learning_rate": 0.1, "weight_decay": 0.0, "memory": 0.9, "rising": 0.5}
+    settings = {"learning_rate": 0.1, "memory": 0.9, "rising": 0.5}
     descend(network, loss, steps=3, **settings)
     assert modes == [(True, False)] * 3
     assert network.training == training

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.networks import OpinionPool, PatchClassifier, ResidualClassifier, SkipMLP
-from pyro_crowdclust.starts import Distillation, RidgeTeaching, TaughtStart
+from pyro_crowdclust.starts import Distillation, RidgeTeaching, TaughtStart, descent
 from pyro_crowdclust.starts.distillation import _log_probabilities
 
 from ..striped_photos import SIZE, guide_with, stripes
@@ -26,6 +26,12 @@ class Shaken:
 
     def __call__(self, features: Tensor, amounts: Tensor) -> Tensor:
         return features + self.amount * amounts.to(features)
+
+
+@pytest.fixture(autouse=True)
+def no_decay(monkeypatch):
+    """Weights are those that the loss alone is best at."""
+    monkeypatch.setattr(descent, "_WEIGHT_DECAY", 0.0)
 
 
 class Told:
@@ -55,7 +61,7 @@ def taught(second: nn.Module, weight: Tensor, features: Tensor, **options: Any) 
     """A pool after distillation of a linear classifier."""
     first = nn.Linear(features.shape[1], len(weight)).double()
     pool = OpinionPool([first, second])
-    settings = {"steps": 300, "learning_rate": 0.05, "weight_decay": 0.0, "memory": 0.9}
+    settings = {"steps": 300, "learning_rate": 0.05, "memory": 0.9}
     distillation = Distillation(Shaken(), Told(weight), **settings | options)
     unknown = torch.full((len(features),), -1)
     distillation.teach(pool, CrowdData(features), unknown, torch.Generator().manual_seed(1))

@@ -20,7 +20,7 @@ from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
-from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
+from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart, neighbors
 from pyro_crowdclust.starts.neighbors import (
     join_by_neighbors,
     mutual_neighbors,
@@ -164,9 +164,10 @@ def test_a_mixture_of_features_starts_at_the_partition():
     assert len(np.unique(found)) == 2
 
 
-def test_items_are_near_in_principal_components():
+def test_items_are_near_in_principal_components(monkeypatch):
+    monkeypatch.setattr(neighbors, "_COORDINATES", 2)
     features = torch.randn(20, 4, generator=torch.Generator().manual_seed(0)) + 7
-    found = NeighborPartition(classifier, Shaken(), num_coordinates=2)._coordinates(features)
+    found = NeighborPartition(classifier, Shaken())._coordinates(features)
     expected = PCA(2).fit_transform(features.numpy())
     np.testing.assert_allclose(torch.cdist(found, found), cdist(expected, expected), atol=1e-3)
 

@@ -12,25 +12,26 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.networks import PatchClassifier, SkipMLP
 from pyro_crowdclust.starts import RidgeTeaching, TaughtStart
-from pyro_crowdclust.starts.ridge_teaching import left_out_errors, regressed
+from pyro_crowdclust.starts.ridge_teaching import along_directions, left_out_errors, regressed
 
 from ..striped_photos import SIZE, guide_with, stripes
 
 
 @pytest.mark.parametrize("penalty", [0.3, 5.0])
-def test_errors_of_items_left_out_are_those_of_refits(penalty):
+@pytest.mark.parametrize("num_features", [4, 20])
+def test_errors_of_items_left_out_are_those_of_refits(num_features, penalty):
     rng = np.random.default_rng(0)
-    seen, target = rng.normal(size=(12, 20)), rng.normal(size=(12, 3))
+    seen, target = rng.normal(size=(12, num_features)), rng.normal(size=(12, 3))
     expected = []
     for out in range(12):
         kept = np.arange(12) != out
         refit = Ridge(alpha=penalty).fit(seen[kept], target[kept])
         expected.append(target[out] - refit.predict(seen[out : out + 1])[0])
     x, y = (torch.from_numpy(part - part.mean(0)) for part in (seen, target))
-    values, vectors = torch.linalg.eigh(x @ x.mT)
-    amount = torch.tensor(penalty)
-    solution = vectors @ (vectors.mT @ y / (values + penalty).unsqueeze(1))
-    found = left_out_errors(values, vectors, solution, amount)
+    points, directions = along_directions(x)
+    torch.testing.assert_close(points @ directions, x)
+    solution = points.mT @ y / (points.square().sum(0) + penalty).unsqueeze(1)
+    found = left_out_errors(points, y, solution, torch.tensor(penalty))
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
@@ -55,6 +56,15 @@ def test_penalty_and_sharpness_are_those_that_name_items_left_out_best():
     np.testing.assert_allclose(weight, sharpness * best.coef_, atol=1e-8)
     np.testing.assert_allclose(bias, sharpness * best.intercept_, atol=1e-8)
     assert 0 < number < 10
+
+
+def test_many_items_of_few_features_take_no_square_of_items():
+    clusters = torch.arange(2000) % 3
+    seen = torch.eye(3)[clusters] + torch.randn(2000, 3, generator=torch.Generator().manual_seed(0))
+    with torch.profiler.profile(profile_memory=True) as profile:
+        regressed(seen, clusters, 3)
+    largest = max(abs(event.self_cpu_memory_usage) for event in profile.events())
+    assert largest < 2000**2
 
 
 def test_wrong_clusters_are_not_learned_by_heart():

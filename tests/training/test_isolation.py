@@ -241,25 +241,30 @@ def test_a_callback_may_fit():
     assert equal(parameters(result.guide), parameters(plain.guide))
 
 
-def test_pictures_of_samples_wait_for_their_turn():
+def test_readers_wait_for_their_turn_before_they_touch_a_module():
+    """A reader that came early would lose evaluation mode when the one before it ends."""
     result = quiet_fit(*message_passing_pair(), crowd(), epochs=1)
-    entered, leave = threading.Event(), threading.Event()
+    result.model.train()
+    readers = [partial(plot_cluster_samples, result, (2, 2)), lambda: result.elbo]
+    for read in readers:
+        entered, leave = threading.Event(), threading.Event()
 
-    def hold() -> None:
-        with isolated(0):
-            entered.set()
-            leave.wait()
+        def hold(entered: threading.Event = entered, leave: threading.Event = leave) -> None:
+            with isolated(0):
+                entered.set()
+                leave.wait()
 
-    holder = threading.Thread(target=hold)
-    drawer = threading.Thread(target=plot_cluster_samples, args=(result, (2, 2)))
-    holder.start()
-    entered.wait()
-    drawer.start()
-    drawer.join(0.2)
-    assert drawer.is_alive()
-    leave.set()
-    holder.join()
-    drawer.join()
+        holder, reader = threading.Thread(target=hold), threading.Thread(target=read)
+        holder.start()
+        entered.wait()
+        reader.start()
+        reader.join(0.2)
+        is_waiting, is_untouched = reader.is_alive(), result.model.training
+        leave.set()
+        holder.join()
+        reader.join()
+        assert is_waiting
+        assert is_untouched
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")

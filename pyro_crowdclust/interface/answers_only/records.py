@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import Answers, Likeness
-from pyro_crowdclust.interface.candidates.coordinates import as_numbers
+from pyro_crowdclust.interface.candidates.coordinates import columns_as_numbers
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.starts.neighbors import nearest_neighbors
 from pyro_crowdclust.training.isolation import generator_of
@@ -104,7 +104,7 @@ def with_likeness(data: CrowdData, *, near: bool = False) -> CrowdData:
 def _rows(data: CrowdData) -> Float[Tensor, "item number"]:
     """All columns as numbers, in units of their standard deviations."""
     every = torch.arange(data.num_items)
-    return as_numbers(data).latent(data.rows(every).double()).flatten(1)
+    return columns_as_numbers(data).latent(data.rows(every).double()).flatten(1)
 
 
 def _likeness(

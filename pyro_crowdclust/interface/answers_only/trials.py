@@ -74,7 +74,7 @@ class PriorTrial(NamedTuple):
 
         The posterior has several modes, and the fit may find another than the fits on trial.
         """
-        agreeing, _, share_joined = agreement(result)
+        agreeing, _, share_joined = agreement_and_joins(result)
         holds = (
             _is_informative(np.bincount(result.assignments), share_joined)
             or not self.is_informative
@@ -108,7 +108,8 @@ def trial_of(
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     held_out = torch.cat(log_probabilities)
-    return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *agreement(result))
+    found = agreement_and_joins(result)
+    return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found)
 
 
 def varied(
@@ -204,7 +205,7 @@ def _is_informative(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> 
     return len(sizes) < int(sizes.sum()) and share_joined >= _MIN_SAME
 
 
-def agreement(result: Fitted) -> tuple[float, int, float]:
+def agreement_and_joins(result: Fitted) -> tuple[float, int, float]:
     """Agreement of answers and clusters, number of joined pairs, and share of joined answers.
 
     These are ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``; the number of pairs in one cluster that

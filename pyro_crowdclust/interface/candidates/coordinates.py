@@ -86,7 +86,7 @@ def with_categories(emission: Identity, data: CrowdData) -> Identity:
     return OneHot(emission, sizes)
 
 
-def as_numbers(data: CrowdData) -> Filled:
+def columns_as_numbers(data: CrowdData) -> Filled:
     """Every column as a number in units of its standard deviation, categories as indicators.
 
     For regressions, which use columns of all kinds. The indicator of a category with share p has
@@ -97,7 +97,7 @@ def as_numbers(data: CrowdData) -> Filled:
     if data.columns is not None:
         is_number[data.columns.of_kind("category")] = False
     numbers = Standardized(*location_and_scale(data, is_number))
-    return without_gaps(data, with_categories(numbers, data))
+    return imputed(data, with_categories(numbers, data))
 
 
 def filled(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Filled:
@@ -105,10 +105,10 @@ def filled(inner: Callable[[CrowdData], Identity], data: CrowdData) -> Filled:
 
     Missing coordinates are imputed by one normal distribution of all coordinates.
     """
-    return without_gaps(data, inner(data))
+    return imputed(data, inner(data))
 
 
-def without_gaps(data: CrowdData, emission: Identity) -> Filled:
+def imputed(data: CrowdData, emission: Identity) -> Filled:
     """The same for given coordinates."""
     return Filled(emission, *normal_of(emission.latent(sample_of(data))))
 

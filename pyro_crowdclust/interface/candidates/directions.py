@@ -14,11 +14,11 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
 from pyro_crowdclust.interface.candidates.coordinates import (
     deviations,
+    imputed,
     is_real,
     location_and_scale,
     sample_of,
     with_categories,
-    without_gaps,
 )
 from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, Selected
@@ -89,7 +89,7 @@ def in_many_columns(
     With ``equal_length``, all rows have the same length.
     """
     emission = units(data)
-    whole = without_gaps(data, clipped(data, _of_real(data, emission)))
+    whole = imputed(data, clipped(data, _of_real(data, emission)))
     return of_equal_length(data, whole, emission) if equal_length else whole
 
 
@@ -106,7 +106,7 @@ def named(place: str, equal_length: bool) -> str:
 def all_as_numbers(data: CrowdData, equal_length: bool) -> Identity:
     """The same for columns of all kinds in common units, with an indicator for every category."""
     emission = in_common_units(data)
-    whole = without_gaps(data, with_categories(clipped(data, emission), data))
+    whole = imputed(data, with_categories(clipped(data, emission), data))
     return of_equal_length(data, whole, emission) if equal_length else whole
 
 

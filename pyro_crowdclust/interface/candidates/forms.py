@@ -15,7 +15,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.candidates.atoms import MAX_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
-    as_numbers,
+    columns_as_numbers,
     filled,
     in_central_units,
     in_units_of_features,
@@ -292,13 +292,13 @@ def _on_directions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
 def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     are_real = bool(is_real(data).all())
     equal_length = equal_length and are_real
-    coordinates: dict[str, MakeCoordinates] = {"columns": as_numbers}
+    coordinates: dict[str, MakeCoordinates] = {"columns": columns_as_numbers}
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MAX_FULL:
         most = min(dim, data.num_items) - 1
         own, common = min(20, most), min(40, most)
         inner: MakeCoordinates = (
-            partial(in_many_columns, standardized, equal_length) if are_real else as_numbers
+            partial(in_many_columns, standardized, equal_length) if are_real else columns_as_numbers
         )
         whitened = partial(_directions, inner, own, whiten=True)
         coordinates = {named(f"{own} directions, own units", equal_length): whitened}

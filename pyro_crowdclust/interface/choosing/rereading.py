@@ -83,7 +83,7 @@ def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
     return replace(read, train_on=reweighted(result.train_on, feature_weight))
 
 
-def tempered(result: Fitted, weight: float) -> Fitted:
+def tempered_fit(result: Fitted, weight: float) -> Fitted:
     """The result of a mixture or a regression, with a power of the features' evidence about z.
 
     It has a guide of its own, with enough rounds of messages for answers to move items.

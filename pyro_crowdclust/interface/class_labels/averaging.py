@@ -37,7 +37,7 @@ from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTr
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import completed
-from pyro_crowdclust.training.argument_checks import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # Draws continue the training, in those that are discarded before the first one that counts.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
@@ -93,7 +93,7 @@ def average_annotator_models(
     check_options(average_annotator_models, options)
     check_no_checkpoint(options)
     check_whole("num_draws", num_draws, least=0)
-    check_class_labels(data)
+    check_has_class_labels(data)
     if share is not None and data.num_classes != 2:
         raise ValueError(
             f"share is {share}, but it is the share of the second of two classes, and the data "

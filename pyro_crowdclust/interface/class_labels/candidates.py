@@ -14,13 +14,13 @@ from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.candidates.coordinates import (
+    imputed,
     is_real,
     near_landmarks,
     power_transformed,
     sample_of,
     standardized,
     with_categories,
-    without_gaps,
     without_redundant,
 )
 from pyro_crowdclust.interface.candidates.deviating import deviation_bounds, without_deviating
@@ -72,8 +72,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     many = _ManyColumns.of(data) if has_many else None
     coordinates = _few_columns(data) if many is None else many.whitened(data)
     whole = {
-        name: one if one.fills_gaps else without_gaps(data, one)
-        for name, one in coordinates.items()
+        name: one if one.fills_gaps else imputed(data, one) for name, one in coordinates.items()
     }
     found = [ClassCandidate("none", "labels alone", _alone, uses_features=False)]
     for name, emission in coordinates.items():

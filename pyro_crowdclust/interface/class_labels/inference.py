@@ -26,7 +26,7 @@ from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.training import is_interrupted
-from pyro_crowdclust.training.argument_checks import check_class_labels
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # Numbers of communities that are tried; 0 stands for a prior that is not learned.
 _NUMBERS = 0, 1, 2, 3, 4
@@ -127,7 +127,7 @@ def infer_classes(
     ['x', 'y']
     """
     check_options(infer_classes, options)
-    check_class_labels(data)
+    check_has_class_labels(data)
     if share is not None and not dependent:
         raise ValueError(
             f"share is {share}, but is used only with dependent=True: leave it out, or pass that"

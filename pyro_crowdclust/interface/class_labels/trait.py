@@ -84,7 +84,7 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
 
 def shared_errors_in_words(result: Fitted) -> str:
     """A sentence about a trait that has nearly all of the weight; empty if it has less."""
-    weight = result.guide.beside_weight
+    weight = result.guide.reading.beside_weight
     if result.guide.beside is None or weight < _CLEAR:
         return ""
     return (

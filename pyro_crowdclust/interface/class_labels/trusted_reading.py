@@ -80,7 +80,7 @@ def counts_in_words(result: Fitted) -> str:
     result
         A result of ``read_by_trusted``. The sentence is empty if labels count nearly in full.
     """
-    weight = result.guide.label_sharpness
+    weight = result.guide.reading.label_sharpness
     if weight is None:
         return ""
     others = ~result.model.annotators.trusted_workers()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.command_line.fit_folder import FILES, read_result
-from pyro_crowdclust.interface.command_line.reading import read_features
+from pyro_crowdclust.interface.command_line.reading import read_feature_file
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
@@ -23,7 +23,7 @@ def predict(options: Namespace) -> int:
             f"{options.folder} is a fit of labels without features, which cannot predict classes "
             "of new items: collect labels of the new items, and fit all items together"
         )
-    table = read_features(
+    table = read_feature_file(
         options.features,
         id_column=options.id_column,
         usual_ids=settings["id_column"],

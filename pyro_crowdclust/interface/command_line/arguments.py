@@ -19,7 +19,7 @@ _COMMANDS = {
     "simulate": "Write items, answers of a simulated crowd and the truth, as files to try.",
     "demo": "Simulate a crowd, fit it, write the page, and compare with the truth.",
 }
-MODELS = (
+MODEL_NAMES = (
     "choose",
     "gaussian",
     "diagonal-gaussian",
@@ -30,7 +30,7 @@ MODELS = (
     "deep-bernoulli",
     "dawid-skene",
 )
-FORMATS = ("csv", "html", "label-studio", "prodigy", "argilla", "dedupe", "crowd-kit")
+FORMAT_NAMES = ("csv", "html", "label-studio", "prodigy", "argilla", "dedupe", "crowd-kit")
 
 
 def _count(least: int) -> Callable[[str], int]:
@@ -178,7 +178,7 @@ def _add_answers(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--answers-format",
-        choices=FORMATS,
+        choices=FORMAT_NAMES,
         help="format of the --answers, if it does not follow from the names of the files",
     )
     parser.add_argument(
@@ -207,7 +207,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     """Add options for the model of the features, and for what columns hold."""
     parser.add_argument(
         "--model",
-        choices=MODELS,
+        choices=MODEL_NAMES,
         default="choose",
         help="choose: clusters of the kind that suits the table best, or classes, if there are "
         "--labels; gaussian: Gaussian clusters for tables (what columns hold is inferred); "
@@ -277,7 +277,7 @@ def _add_ask(parsers: Any) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--format",
-        choices=FORMATS,
+        choices=FORMAT_NAMES,
         help="format of the files to write (default: html for pages, otherwise csv)",
     )
     form.add_argument(

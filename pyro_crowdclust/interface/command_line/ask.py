@@ -23,7 +23,7 @@ from pyro_crowdclust.exchange import (
     write_tasks,
 )
 from pyro_crowdclust.interface.command_line.fit_folder import new_folder, read_result
-from pyro_crowdclust.interface.command_line.reading import read_features, read_shown
+from pyro_crowdclust.interface.command_line.reading import read_feature_file, read_shown
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
 # Pages, if nothing else is asked for.
@@ -127,7 +127,7 @@ def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
         return read_shown(path)
     if settings["features"] is None:
         return None
-    table = read_features(
+    table = read_feature_file(
         Path(settings["features"]), id_column=settings["id_column"], ignore=settings["ignore"]
     )
     if table.values.ndim > 2:

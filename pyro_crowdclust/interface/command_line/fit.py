@@ -14,7 +14,7 @@ from pyro_crowdclust.files.csv_files import write_csv
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.fit_folder import FILES, RESULT, SETTINGS, new_folder
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
-from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_features
+from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_feature_file
 from pyro_crowdclust.interface.command_line.summary import TABLES, has_clusters, tables
 from pyro_crowdclust.results.text import most_and_least_reliable
 from pyro_crowdclust.training import Ending, is_interrupted
@@ -33,7 +33,9 @@ def fit(options: Namespace) -> int:
 def _fit(options: Namespace, model: CommandModel) -> int:
     table, kinds = None, {}
     if options.features is not None:
-        table = read_features(options.features, id_column=options.id_column, ignore=options.ignore)
+        table = read_feature_file(
+            options.features, id_column=options.id_column, ignore=options.ignore
+        )
         kinds = _kinds(options, table, model.kind)
     result = model.fit(options, table, kinds)
     settings = {

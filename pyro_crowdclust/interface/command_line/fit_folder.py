@@ -14,15 +14,14 @@ import pandas as pd
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
 from pyro_crowdclust.data.placements import pages_of_single_pairs
-from pyro_crowdclust.exchange import FORMATS, CrowdAnswers
-from pyro_crowdclust.exchange import read_answers as read_exports
+from pyro_crowdclust.exchange import FORMATS, CrowdAnswers, read_answers
 from pyro_crowdclust.exchange.answers import check_graded
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.command_line.reading import (
     FeatureTable,
     labels_by_item,
-    read_answers,
-    read_features,
+    read_answer_file,
+    read_feature_file,
 )
 
 # Options that name files of data for clusters, the features first.
@@ -68,7 +67,7 @@ def read_data(
     """
     of_pairs = _PAIR_IDS if grades is None else (*_PAIR_IDS, "label")
     tables: dict[str, Any] = {
-        name: read_answers(Path(str(files[name])), columns)
+        name: read_answer_file(Path(str(files[name])), columns)
         for name, columns in (
             ("pairs", of_pairs),
             ("placements", _PLACEMENT_IDS),
@@ -101,7 +100,7 @@ def read_data(
 def read_labels(files: Mapping[str, Any], table: FeatureTable | None) -> pd.DataFrame:
     """The labels of items, from their own file or from those that a tool exported."""
     if files["answers"] is None:
-        return read_answers(Path(str(files["labels"])), _LABEL_IDS)
+        return read_answer_file(Path(str(files["labels"])), _LABEL_IDS)
     return read_exported(files, () if table is None else table.ids, ("labels",))["labels"]
 
 
@@ -174,7 +173,7 @@ def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 def _read(paths: Sequence[Path], files: Mapping[str, Any]) -> CrowdAnswers:
     form = files["answers_format"]
-    return read_exports(*paths, form=None if form is None else FORMATS[form])
+    return read_answers(*paths, form=None if form is None else FORMATS[form])
 
 
 def _why_none(path: Path, files: Mapping[str, Any]) -> str:
@@ -204,7 +203,7 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
     result = load(folder / RESULT)
     if with_features and files["features"] is not None:
         try:
-            table = read_features(Path(files["features"]), id_column=id_column, ignore=ignore)
+            table = read_feature_file(Path(files["features"]), id_column=id_column, ignore=ignore)
             if result.data.class_labels is None:
                 data = read_data(files, table, result.data.columns, grades)
             else:

@@ -47,7 +47,7 @@ class FeatureTable:
     columns: list[str] | None
 
 
-def read_features(
+def read_feature_file(
     path: Path,
     *,
     id_column: str | None = None,
@@ -121,7 +121,7 @@ def read_features(
     return FeatureTable(table, ids, [str(name) for name in table.columns])
 
 
-def read_answers(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
+def read_answer_file(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     """A table of answers from ``.csv``, ``.tsv`` or ``.parquet``, with these columns as text.
 
     Raises
@@ -143,7 +143,7 @@ def read_shown(path: Path) -> pd.DataFrame:
     ----------
     path
         ``.npy`` of shape ``[item, height, width]``, perhaps with a last axis of 3 colours; or a
-        table, whose ids are found as in ``read_features``. Its column ``image`` holds URLs, or
+        table, whose ids are found as in ``read_feature_file``. Its column ``image`` holds URLs, or
         names of files in the folder of the table.
 
     Raises
@@ -152,7 +152,7 @@ def read_shown(path: Path) -> pd.DataFrame:
         If the file cannot be read or holds no pictures.
     """
     if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
-        pictures = read_features(path)
+        pictures = read_feature_file(path)
         return _naming(path, lambda: picture_frame(np.asarray(pictures.values), pictures.ids))
     head = _read(path, rows=50)
     table = _read(path, text=list(head.columns)).astype(object)

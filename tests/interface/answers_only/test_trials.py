@@ -14,7 +14,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.trials import (
     PriorTrial,
-    agreement,
+    agreement_and_joins,
     most_agreeing,
     simplest,
     varied,
@@ -103,9 +103,9 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
     pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
     data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
     result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
-    assert agreement(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
+    assert agreement_and_joins(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
     result.assignments = np.arange(4)
-    assert agreement(result) == (pytest.approx(0.25), 0, 0.0)
+    assert agreement_and_joins(result) == (pytest.approx(0.25), 0, 0.0)
 
 
 PATH = np.arange(60)

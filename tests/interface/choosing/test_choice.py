@@ -24,7 +24,7 @@ from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.interface.choosing.plan import SIZES
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
-from pyro_crowdclust.restarts import INTERRUPTED
+from pyro_crowdclust.restarts import INTERRUPTED_STARTS
 from pyro_crowdclust.results import known_or_likeliest
 from pyro_crowdclust.simulation import simulate_placements
 from pyro_crowdclust.supervision import ClassTable
@@ -318,7 +318,7 @@ def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     # Ctrl-C in the second start of the part: it goes on from the first, and says so.
     press_control_c(monkeypatch, several_starts, "fit", 2)
     stopped = choice.fit(progress=False)
-    assert stopped.stop_reason == INTERRUPTED
+    assert stopped.stop_reason == INTERRUPTED_STARTS
     assert stopped.data is data
 
 

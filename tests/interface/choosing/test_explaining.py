@@ -19,7 +19,7 @@ from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bou
 from pyro_crowdclust.interface import ExplainingTraining, advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
-from pyro_crowdclust.interface.choosing.rereading import tempered, with_answers_added
+from pyro_crowdclust.interface.choosing.rereading import tempered_fit, with_answers_added
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.models import PairRegression
@@ -119,7 +119,7 @@ def test_a_bound_on_what_answers_say(silent):
     """Against the sum over all partitions of six items, at expected rates."""
     said = {"left": [0, 1, 2, 3, 4, 0], "right": [1, 2, 3, 4, 5, 5], "worker": [0, 1] * 3}
     data = CrowdData(FEATURES, said | {"label": [1, 0, 1, 0, 1, 1]})
-    read = tempered(with_answers_added(silent, data), 0.05)
+    read = tempered_fit(with_answers_added(silent, data), 0.05)
     prior = read.component_probabilities_by_features[:6].log().numpy()
     rates = {name: read.guide.posteriors[name].mean() for name in ("sensitivity", "specificity")}
     answers, terms = data.answers, []

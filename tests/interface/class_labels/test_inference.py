@@ -178,7 +178,7 @@ def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
 
 def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     truth, result = correlated
-    assert best_temperature(result) == result.guide.temperature > 1
+    assert best_temperature(result) == result.guide.reading.temperature > 1
     assert calibrated_class_probabilities(result).equals(result.class_probabilities)
     plain = dataclasses.replace(result, guide=result.guide.in_full())
     calibrated = calibrated_class_probabilities(plain)
@@ -195,15 +195,15 @@ def test_calibrated_results_stay_so_in_files_and_updates(correlated, tmp_path):
     said = {"item": [0, 1, 2], "worker": ["another"] * 3, "label": result.data.class_ids[[0, 1, 1]]}
     updated = loaded.update(labels=said, epochs=3)
     assert isinstance(updated.train_on, CalibratedTraining)
-    assert updated.guide.temperature == best_temperature(updated) > 1
+    assert updated.guide.reading.temperature == best_temperature(updated) > 1
 
 
 def test_a_few_answers_hardly_show_a_temperature():
     said = {"item": [0, 0, 1, 1], "worker": list("abab"), "label": list("xyxx")}
     result = infer_classes(CrowdData(None, labels=said), epochs=3)
-    assert result.guide.temperature < 2
+    assert result.guide.reading.temperature < 2
     alone = infer_classes(CrowdData(None, labels={name: v[1:3] for name, v in said.items()}))
-    assert alone.guide.temperature == 1
+    assert alone.guide.reading.temperature == 1
 
 
 def held_out_by_a_loop(

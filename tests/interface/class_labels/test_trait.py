@@ -54,7 +54,7 @@ def test_judges_who_err_together_do_not_change_what_a_class_means(crowd):
     }
     assert f1["average"] > f1["vote"] > f1["alone"] + 0.2
     assert log_loss(same, result.class_probabilities[1]) < log_loss(same, vote)
-    assert result.guide.beside_weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
+    assert result.guide.reading.beside_weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
     assert "those do who err about the same items" in result.chosen.reason
     assert result.chosen.winner == "average with a trait on none, 2 components"
     # As the classes do, their rates mean "same".

@@ -11,7 +11,7 @@ from pyro_crowdclust.interface.command_line import main
 def test_the_parser_knows_the_commands():
     from pyro_crowdclust.interface.command_line import arguments, commands
 
-    assert {*arguments.MODELS} == {*commands.MODELS}
+    assert {*arguments.MODEL_NAMES} == {*commands.MODELS}
     for name, summary in arguments._COMMANDS.items():
         assert getattr(commands, name).__doc__.startswith(summary.rstrip("."))
 

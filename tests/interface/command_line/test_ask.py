@@ -11,7 +11,7 @@ import pytest
 
 from pyro_crowdclust.exchange import FORMATS
 from pyro_crowdclust.interface.command_line import main
-from pyro_crowdclust.interface.command_line.arguments import FORMATS as NAMES
+from pyro_crowdclust.interface.command_line.arguments import FORMAT_NAMES
 from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.reading import read_shown
 
@@ -34,7 +34,7 @@ def only_error(capsys) -> str:
 
 
 def test_the_parser_knows_the_formats():
-    assert {*NAMES} == {*FORMATS}
+    assert {*FORMAT_NAMES} == {*FORMATS}
 
 
 def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path, capsys):

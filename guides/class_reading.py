@@ -1,0 +1,141 @@
+"""How q(y) is computed from the posteriors of a trained ``ClassLabelGuide``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pyro_crowdclust.annotators import weighted_by_worker
+from pyro_crowdclust.data import LabelMatrix
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
+
+
+@dataclass(frozen=True)
+class ClassReading:
+    """What q(y) is computed with after training; by default as in training.
+
+    Attributes
+    ----------
+    sharpness
+        tau above 0: q(y) is computed with ``p(x_i | y_i = k)^tau``, or for a regression with
+        ``p(y_i = k | x_i)^tau``. It can be chosen by held-out labels: models of many features are
+        overconfident.
+    moderated
+        Compute q(y) with the rates of the workers integrated out, and each label weighed by the
+        rates that its worker has on other items: ``log E_-i[gamma_jk(a)]``, with the counts of the
+        label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats labels that a
+        worker hardly ever gives as nearly impossible, and uses every label twice, with an effect
+        that grows with the number of classes. The labels must be those of training.
+    label_sharpness
+        w, a number of at least 0 for every worker: the evidence of its labels about q(y) is
+        multiplied by w_j. Items whose classes are known show how much the labels of workers who err
+        together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
+    class_shift
+        These numbers, one for every class, are added to the logits of q(y).
+    temperature
+        T, at least 1: the logits of items with labels are divided by it, since answers about an
+        item agree more often than workers who err independently would
+        (``pooling.best_temperature``).
+    together
+        lambda, at least 0 and below 1: all answers about an item are with this probability a single
+        one, with their mean evidence, and independent otherwise. What misleads one worker may
+        mislead all, which labels do not show.
+    beside
+        Another fitted guide of the same items, labels and classes, such as of ``LatentTrait``: q(y)
+        and the workers' rates are averages of both.
+    beside_weight
+        The weight of ``beside`` in these averages, between 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1),
+        or ``beside_weight`` is outside [0, 1].
+    """
+
+    sharpness: float = 1.0
+    moderated: bool = False
+    label_sharpness: Sequence[float] | None = None
+    class_shift: Sequence[float] | None = None
+    temperature: float = 1.0
+    together: float = 0.0
+    beside: nn.Module | None = None
+    beside_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.sharpness < math.inf:
+            raise ValueError(f"sharpness is {self.sharpness}, but must be above 0, and finite")
+        if not 1 <= self.temperature < math.inf:
+            raise ValueError(
+                f"temperature is {self.temperature}, but must be at least 1, and finite"
+            )
+        if not 0 <= self.together < 1:
+            raise ValueError(f"together is {self.together}, but must be at least 0, and below 1")
+        if not 0 <= self.beside_weight <= 1:
+            raise ValueError(f"beside_weight is {self.beside_weight}, but must be between 0 and 1")
+
+    def check(self, annotators: ClassAnnotators) -> None:
+        """Raise a ``ValueError`` if the annotators cannot be read in this way."""
+        for name in ("moderated", "label_sharpness"):
+            if getattr(self, name) and isinstance(annotators, SupportsStates):
+                raise ValueError(
+                    f"{name} is not possible with {type(annotators).__name__}, under which "
+                    "the labels of an item depend on its state and not on its class alone: leave "
+                    f"out {name}"
+                )
+        workers, classes = annotators.num_workers, annotators.num_classes
+        _check_numbers("label_sharpness", self.label_sharpness, workers, "worker", 0.0)
+        _check_numbers("class_shift", self.class_shift, classes, "class", -math.inf)
+
+    def in_full(self) -> ClassReading:
+        """The same without another guide, with all labels counted in full, as in training."""
+        plain = replace(self, label_sharpness=None, class_shift=None, beside=None)
+        return replace(plain, temperature=1.0, together=0.0)
+
+    def shifted(self, logits: Float[Tensor, "item class"]) -> Float[Tensor, "item class"]:
+        """Logits of q(y) with ``class_shift``."""
+        if self.class_shift is None:
+            return logits
+        return logits + torch.tensor([*self.class_shift], dtype=torch.float64).to(logits)
+
+    def sharp(
+        self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
+    ) -> Float[Tensor, "answer class"]:
+        """Log probabilities of labels, times ``label_sharpness``."""
+        given = self.label_sharpness
+        weights = None if given is None else torch.tensor([*given], dtype=torch.float64)
+        return weighted_by_worker(log_labels, weights, labels)
+
+    def joined(
+        self,
+        logits: Float[Tensor, "item class"],
+        evidence: Float[Tensor, "item class"],
+        counts: Int[Tensor, " item"],
+    ) -> Float[Tensor, "item class"]:
+        """Logits of q(y) from those without labels and the evidence of ``counts`` labels."""
+        evidence, number = evidence.to(logits), counts.unsqueeze(-1)
+        hot = torch.where(number > 0, self.temperature, 1.0).to(logits)
+        found = (logits + evidence) / hot
+        if not self.together:
+            return found
+        independent = math.log1p(-self.together) + found.log_softmax(-1)
+        as_one = (logits + evidence / number.clamp_min(1)).log_softmax(-1)
+        return torch.logaddexp(independent, math.log(self.together) + as_one)
+
+
+def _check_numbers(
+    name: str, given: Sequence[float] | None, number: int, of: str, least: float
+) -> None:
+    if given is None:
+        return
+    if len(given) != number or not all(least <= one < math.inf for one in given):
+        above = "" if math.isinf(least) else f" of at least {least:g}"
+        raise ValueError(
+            f"{name} is {[*given]}, but must be a finite number{above} for each of {number} "
+            f"{of}{'es' if of == 'class' else 's'}: leave it out to count all labels in full"
+        )
