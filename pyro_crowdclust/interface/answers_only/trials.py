@@ -24,8 +24,6 @@ from pyro_crowdclust.training import completed, is_interrupted
 CLEAR = 2.0
 # Clusters contain at least this share of the answers "same"; otherwise almost no items are joined.
 _MIN_SAME = 0.05
-# Clusters that join fewer pairs contain this share of the answers "same" that others contain.
-_KEPT = 0.95
 # The share of answers that a fit to all answers may agree with less than the fits on trial.
 _MAX_MISSED = 0.1
 
@@ -223,15 +221,17 @@ def agreement_and_joins(result: Fitted) -> tuple[float, int, float]:
     return float(_agreeing(answers, labels).mean()), joined, float(share_joined)
 
 
-def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) -> PriorTrial:
+def simplest(
+    tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float, least_kept: float
+) -> PriorTrial:
     """The trial with the fewest clusters among those that are not worse than the likeliest.
 
     If there are several answers about a pair, the others predict a held-out one, whatever the
     clusters are. So a trial is preferred that agrees with the answers almost as well (by
-    ``max_loss``) and joins nearly as many pairs that people called the same, although it joins less
-    than half as many pairs that nobody was asked about. For records, where people were asked about
-    similar pairs, there is such a trial; with random pairs, it agrees with fewer answers, or, if
-    most pairs are different, with fewer answers "same".
+    ``max_loss``), and keeps the share ``least_kept`` of the joined answers "same", although it
+    joins less than half as many pairs that nobody was asked about. For records, where people were
+    asked about similar pairs, there is such a trial; with random pairs, it agrees with fewer
+    answers, or, if most of these are "different", with fewer answers "same".
     """
     best = likeliest.log_probabilities
     as_good = [
@@ -243,6 +243,6 @@ def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) ->
         for trial in as_good
         if trial.joined < fewest.joined / 2
         and trial.agreement > fewest.agreement - max_loss
-        and trial.share_joined > _KEPT * fewest.share_joined
+        and trial.share_joined > least_kept * fewest.share_joined
     ]
     return min(joining_less, key=lambda trial: trial.joined, default=fewest)

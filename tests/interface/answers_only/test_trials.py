@@ -34,7 +34,7 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     # By one and a half standard errors, and by more than three.
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
-    assert simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
+    assert simplest([likeliest, as_good, worse], likeliest, 0.03, 0.95) is as_good
 
 
 @pytest.mark.parametrize(
@@ -78,24 +78,28 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
 
 
 @pytest.mark.parametrize(
-    ("agreement", "joined", "max_loss", "expected"),
+    ("agreement", "joined", "max_loss", "kept", "expected"),
     [
-        (0.945, 12, 0.03, "many"),
-        (0.97, 12, 0.03, "many"),
-        (0.99, 12, 0.03, "few"),
-        (0.99, 12, 0.1, "many"),
-        (0.945, 4, 0.1, "few"),
+        (0.945, 12, 0.03, 1.0, "many"),
+        (0.97, 12, 0.03, 1.0, "many"),
+        (0.99, 12, 0.03, 1.0, "few"),
+        (0.99, 12, 0.1, 1.0, "many"),
+        (0.945, 4, 0.1, 1.0, "few"),
+        (0.945, 12, 0.03, 0.8, "few"),
     ],
 )
 def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
-    agreement, joined, max_loss, expected
+    agreement, joined, max_loss, kept, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
-    of_records = PriorTrial("many", SAID, heard, np.ones(9, int), 0.0, agreement=0.95, joined=2)
-    fewer = PriorTrial(
-        "few", SAID, heard, np.array([5, 4]), 0.0, agreement=agreement, joined=joined
+    trial = partial(PriorTrial, answers=SAID, log_probabilities=heard, seconds=0.0)
+    of_records = trial(
+        "many", sizes=np.ones(9, int), agreement=0.95, joined=2, share_joined=0.6 * kept
     )
-    assert simplest([fewer, of_records], of_records, max_loss).prior == expected
+    fewer = trial(
+        "few", sizes=np.array([5, 4]), agreement=agreement, joined=joined, share_joined=0.6
+    )
+    assert simplest([fewer, of_records], of_records, max_loss, 0.9).prior == expected
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
