@@ -40,9 +40,6 @@ _MAX_PARTS = 5
 # that are too many contradict .05 of the answers or more, records .02 at most. Pairs that look
 # similar favour many clusters, unless more answers contradict these.
 _MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
-# With three answers about each random pair, clusters that are too many join .3 to .93 of the
-# answers "same" that others join, records all of them.
-_LEAST_KEPT, _LEAST_KEPT_SIMILAR = 0.95, 0.0
 _UNCLEAR = "no prior predicts held-out answers clearly better than the shares of the labels do"
 _GUESSES = (
     "there are too few answers to find out which items are the same; collect more, as these "
@@ -224,10 +221,8 @@ class AnswersAlone:
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            bounds = (_MAX_LOSS, _LEAST_KEPT)
-            if answers.look_alike:
-                bounds = (_MAX_LOSS_SIMILAR, _LEAST_KEPT_SIMILAR)
-            chosen = simplest(informative, likeliest, *bounds)
+            max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
+            chosen = simplest(informative, likeliest, max_loss)
             reason = _reason(chosen, likeliest, tried)
             # Variants are tried under the chosen prior only. Hard items include the model without
             # them, so that they need no clear advantage, except where features measure similarity.

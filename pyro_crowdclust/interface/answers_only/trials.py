@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,6 +25,11 @@ from pyro_crowdclust.training import completed, is_interrupted
 CLEAR = 2.0
 # Clusters contain at least this share of the answers "same"; otherwise almost no items are joined.
 _MIN_SAME = 0.05
+# With three answers about each random pair, clusters that are too many join .3 to .93 of the
+# answers "same" that others join, records of random pairs all.
+_LEAST_KEPT = 0.95
+# So many times as often, pairs that were chosen to be asked about are in one cluster as others are.
+_CHOSEN_PAIRS = 2.0
 # The share of answers that a fit to all answers may agree with less than the fits on trial.
 _MAX_MISSED = 0.1
 
@@ -48,6 +54,7 @@ class PriorTrial(NamedTuple):
     agreement: float = 0.0
     joined: int = 0
     share_joined: float = 1.0
+    lift: float = 1.0
 
     @property
     def name(self) -> str:
@@ -72,7 +79,7 @@ class PriorTrial(NamedTuple):
 
         The posterior has several modes, and the fit may find another than the fits on trial.
         """
-        agreeing, _, share_joined = agreement_and_joins(result)
+        agreeing, _, share_joined, _ = agreement_and_joins(result)
         holds = (
             _is_informative(np.bincount(result.assignments), share_joined)
             or not self.is_informative
@@ -203,41 +210,43 @@ def _is_informative(sizes: Int[np.ndarray, " cluster"], share_joined: float) -> 
     return len(sizes) < int(sizes.sum()) and share_joined >= _MIN_SAME
 
 
-def agreement_and_joins(result: Fitted) -> tuple[float, int, float]:
-    """Agreement of answers and clusters, number of joined pairs, and share of joined answers.
+def agreement_and_joins(result: Fitted) -> tuple[float, int, float, float]:
+    """Agreement of answers and clusters, number of joined pairs, share of joined answers, and lift.
 
     These are ``1 - (1 / P) sum_p |L_p - [z_i = z_j]|``; the number of pairs in one cluster that
-    nobody was asked about; and the share of the answers "same" that are about pairs in one cluster.
-    Grades are between 0 and 1, and "can't tell" is left out. For sorted pages: 0, 0 and 1.
+    nobody was asked about; the share of the answers "same" that are about pairs in one cluster; and
+    how many times as often pairs are in one cluster that people were asked about as others. Grades
+    are between 0 and 1, and "can't tell" is left out. For sorted pages: 0, 0, 1 and 1.
     """
     answers, labels = result.data.answers, torch.tensor(result.assignments)
     if answers is None:
-        return 0.0, 0, 1.0
+        return 0.0, 0, 1.0, 1.0
     pairs = AskedPairs.of(answers.items, result.data.num_items)
     together = pairs.together(labels)
     said_same = answers.label.nansum()
     share_joined = (answers.label * together[pairs.pair]).nansum() / said_same if said_same else 1.0
-    joined = pairs.num_within(labels) - int(together.sum())
-    return float(_agreeing(answers, labels).mean()), joined, float(share_joined)
+    asked, joined = int(together.sum()), pairs.num_within(labels) - int(together.sum())
+    num_unasked = math.comb(pairs.num_items, 2) - pairs.num_pairs
+    lift = (asked / pairs.num_pairs) * num_unasked / joined if joined else math.inf
+    return float(_agreeing(answers, labels).mean()), joined, float(share_joined), lift
 
 
-def simplest(
-    tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float, least_kept: float
-) -> PriorTrial:
+def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) -> PriorTrial:
     """The trial with the fewest clusters among those that are not worse than the likeliest.
 
     If there are several answers about a pair, the others predict a held-out one, whatever the
     clusters are. So a trial is preferred that agrees with the answers almost as well (by
-    ``max_loss``), and keeps the share ``least_kept`` of the joined answers "same", although it
-    joins less than half as many pairs that nobody was asked about. For records, where people were
-    asked about similar pairs, there is such a trial; with random pairs, it agrees with fewer
-    answers, or, if most of these are "different", with fewer answers "same".
+    ``max_loss``), although it joins less than half as many pairs that nobody was asked about. For
+    records, where people were asked about similar pairs, there is such a trial; with random pairs,
+    it agrees with fewer answers, or, if most of these are "different", with fewer answers "same".
+    The latter counts only if people were asked about any pairs, as far as the fewest clusters show.
     """
     best = likeliest.log_probabilities
     as_good = [
         trial for trial in tried if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
+    least_kept = _LEAST_KEPT if fewest.lift < _CHOSEN_PAIRS else 0.0
     joining_less = [
         trial
         for trial in as_good

@@ -34,7 +34,7 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     # By one and a half standard errors, and by more than three.
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
-    assert simplest([likeliest, as_good, worse], likeliest, 0.03, 0.95) is as_good
+    assert simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
 
 
 @pytest.mark.parametrize(
@@ -78,28 +78,30 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
 
 
 @pytest.mark.parametrize(
-    ("agreement", "joined", "max_loss", "kept", "expected"),
+    ("agreement", "joined", "max_loss", "kept", "lift", "expected"),
     [
-        (0.945, 12, 0.03, 1.0, "many"),
-        (0.97, 12, 0.03, 1.0, "many"),
-        (0.99, 12, 0.03, 1.0, "few"),
-        (0.99, 12, 0.1, 1.0, "many"),
-        (0.945, 4, 0.1, 1.0, "few"),
-        (0.945, 12, 0.03, 0.8, "few"),
+        (0.945, 12, 0.03, 1.0, 1.0, "many"),
+        (0.97, 12, 0.03, 1.0, 1.0, "many"),
+        (0.99, 12, 0.03, 1.0, 1.0, "few"),
+        (0.99, 12, 0.1, 1.0, 1.0, "many"),
+        (0.945, 4, 0.1, 1.0, 1.0, "few"),
+        (0.945, 12, 0.03, 0.8, 1.0, "few"),
+        (0.945, 12, 0.03, 0.8, 3.0, "many"),
     ],
 )
 def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
-    agreement, joined, max_loss, kept, expected
+    agreement, joined, max_loss, kept, lift, expected
 ):
     heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
     trial = partial(PriorTrial, answers=SAID, log_probabilities=heard, seconds=0.0)
     of_records = trial(
         "many", sizes=np.ones(9, int), agreement=0.95, joined=2, share_joined=0.6 * kept
     )
+    sizes = np.array([5, 4])
     fewer = trial(
-        "few", sizes=np.array([5, 4]), agreement=agreement, joined=joined, share_joined=0.6
+        "few", sizes=sizes, agreement=agreement, joined=joined, share_joined=0.6, lift=lift
     )
-    assert simplest([fewer, of_records], of_records, max_loss, 0.9).prior == expected
+    assert simplest([fewer, of_records], of_records, max_loss).prior == expected
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
@@ -107,9 +109,10 @@ def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
     pairs = {"left": [0, 1, 0, 0], "right": [1, 0, 2, 3], "worker": list("abcd")}
     data = CrowdData(None, pairs=pairs | {"label": [1, 1, 0, 1]}, item_ids=[0, 1, 2, 3])
     result = SimpleNamespace(data=data, assignments=np.array([0, 0, 0, 1]))
-    assert agreement_and_joins(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3))
+    # Two of three pairs that were asked about are in one cluster, and one of three others.
+    assert agreement_and_joins(result) == (pytest.approx(0.5), 1, pytest.approx(2 / 3), 2.0)
     result.assignments = np.arange(4)
-    assert agreement_and_joins(result) == (pytest.approx(0.25), 0, 0.0)
+    assert agreement_and_joins(result) == (pytest.approx(0.25), 0, 0.0, np.inf)
 
 
 PATH = np.arange(60)
