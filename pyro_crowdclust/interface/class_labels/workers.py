@@ -11,6 +11,7 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    OneCoin,
     TrustedWorkers,
     Truth,
 )
@@ -41,6 +42,9 @@ class Workers(NamedTuple):
         Whether each answer is either the class, or out of a habit of the worker
         (``AnswerSources``), instead of a row of a confusion matrix. Workers then count as one each,
         and nobody is trusted.
+    one_rate
+        Whether a worker errs at one rate in all classes, towards all others alike (``OneCoin``).
+        Workers then count as one each, and nobody is trusted.
 
     Examples
     --------
@@ -55,12 +59,15 @@ class Workers(NamedTuple):
     trusted: tuple[int, ...] = ()
     prior_strength: float = 1.0
     truth_or_habit: bool = False
+    one_rate: bool = False
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
         if self.truth_or_habit:
             return AnswerSources([Truth(*size), Habit(*size)])
+        if self.one_rate:
+            return OneCoin(*size, (_RIGHT, _WRONG))
         right, wrong = self.prior_strength * _RIGHT, self.prior_strength * _WRONG
         found: ClassAnnotators = ConfusionMatrices(
             *size, right, wrong, worker_weights=self.worker_weights
