@@ -20,6 +20,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, fit_trait, with_trait_beside
+from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
@@ -211,6 +212,8 @@ def best_of_workers(
         numbers, with_simple = [0], False
     if given.trusted and any(numbers):  # their labels suffice to learn how the others err
         numbers = [number for number in numbers if number]
+    if with_simple and data.num_workers == 2 and data.num_classes > 2:
+        return at_one_rate(attempt(Workers(one_rate=True)))
     models = [given._replace(num_communities=number) for number in numbers]
     if with_simple and data.num_workers >= MIN_WORKERS:
         models.append(Workers(truth_or_habit=True))

@@ -20,7 +20,7 @@ from pyro_crowdclust.protocols import ClassAnnotators
 # Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of
 # ``ConfusionMatrices``: with few labels an item, a mean field under a weak prior explains all of
 # them best by a single class, and by workers who name others out of habit.
-_RIGHT, _WRONG = 8.0, 2.0
+RIGHT, WRONG = 8.0, 2.0
 
 
 class Workers(NamedTuple):
@@ -67,8 +67,8 @@ class Workers(NamedTuple):
         if self.truth_or_habit:
             return AnswerSources([Truth(*size), Habit(*size)])
         if self.one_rate:
-            return OneCoin(*size, (_RIGHT, _WRONG))
-        right, wrong = self.prior_strength * _RIGHT, self.prior_strength * _WRONG
+            return OneCoin(*size, (RIGHT, WRONG))
+        right, wrong = self.prior_strength * RIGHT, self.prior_strength * WRONG
         found: ClassAnnotators = ConfusionMatrices(
             *size, right, wrong, worker_weights=self.worker_weights
         )
