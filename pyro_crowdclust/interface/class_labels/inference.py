@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
@@ -37,11 +36,9 @@ _NUMBERS = 0, 1, 2, 3, 4
 MIN_WORKERS = 5
 # Workers whose labels are all the same, and who gave this many, do not vary.
 _MIN_LABELS = 10
-# A fit loses a class if fewer than this share of its items by the labels are left.
+# A fit loses a class if fewer than this share of its items by the vote are left.
 _MIN_KEPT = 0.5
-# As how many items the votes count beside labels that a second label of the item confirms.
-_VOTES_AS = 10.0
-# Classes with fewer items by the labels, or a smaller share of them, may be lost.
+# Classes with fewer votes, or a smaller share of them, may be lost.
 _MIN_VOTES, _MIN_SHARE = 5.0, 0.05
 # Priors that are tried in turn where all fits lose a class.
 _STRENGTHS = 4.0, 16.0
@@ -62,15 +59,17 @@ def infer_classes(
 
     Several models of the workers are fitted: ``ConfusionMatrices`` under a fixed prior of eight
     right answers in ten; ``CommunityConfusion`` of one to four communities, whose priors are
-    learned; ``AnswerSources`` of truth and habit, in which a worker either knows the class or has a
-    habit, which takes far fewer answers to learn; and ``OneCoin``, one rate of right answers per
-    worker, which even two workers determine. The fit with the highest ELBO, which
+    learned; and ``AnswerSources`` of truth and habit, in which a worker either knows the class or
+    has a habit, which takes far fewer answers to learn, or, with fewer than five workers,
+    ``OneCoin``, with one rate of right answers per worker. The fit with the highest ELBO, which
     penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
     few labels are often likeliest if a class is another name of a more frequent one. Where none
-    keeps them, the fixed prior counts four or sixteen times as much. Ctrl-C returns the best fit so
-    far. Neither settings nor true classes are needed. The probabilities of an item use what is
-    known about the workers from other items (``ClassLabelGuide(moderated=True)``). They are
-    calibrated: at the temperature at which answers are predicted best from others about their item,
+    keeps them, the fixed prior counts four or sixteen times as much, but not in the table of the
+    rates. Two workers who name three classes or more have one rate, which is all that their labels
+    show. Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
+    probabilities of an item use what is known about the workers from other items
+    (``ClassLabelGuide(moderated=True)``). They are calibrated: at the temperature at which answers
+    are predicted best from others about their item,
     and as if all answers about one item in ten were a single one, since workers may all err about
     the same items (``pooling.calibrated_guide``), or, with trusted workers, by the items that these
     have labelled.
@@ -92,8 +91,8 @@ def infer_classes(
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
-        not learned. By default 0 to 4, and, unless ``trusted`` or ``worker_weights`` are given, one
-        rate per worker, and truth and habit if there are five workers or more.
+        not learned. By default 0 to 4, and truth and habit, or one rate per worker, unless
+        ``trusted`` or ``worker_weights`` are given.
     dependent
         True if annotators make the same errors: only ``LatentTrait``, and ``num_communities`` is
         ignored. False if they err independently: no ``LatentTrait``. By default both are averaged
@@ -215,10 +214,10 @@ def best_of_workers(
     if with_simple and data.num_workers == 2 and data.num_classes > 2:
         return at_one_rate(attempt(Workers(one_rate=True)))
     models = [given._replace(num_communities=number) for number in numbers]
-    if with_simple and data.num_workers >= MIN_WORKERS:
-        models.append(Workers(truth_or_habit=True))
     if with_simple:
-        models.append(Workers(one_rate=True))
+        # Few workers do not determine how habits are distributed.
+        many = data.num_workers >= MIN_WORKERS
+        models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
     found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
     strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:
@@ -251,34 +250,18 @@ def keeping_classes(fits: Sequence[Fitted]) -> Fitted:
 
 
 def _least_kept(fitted: Fitted) -> float:
-    """The smallest ratio of a class's items in a fit to its items by the labels.
+    """The smallest ratio of a class's items in a fit to its items by the vote.
 
-    Classes with fewer than five items, or a twentieth of them, do not count.
+    Classes with fewer than five votes, or a twentieth of them, do not count.
     """
     labels = fitted.data.class_labels
     assert labels is not None  # as the callers have checked
     items = labels.labelled_items
-    expected = _expected_items(labels.of_items(items).votes().double().numpy())
+    of_items = labels.of_items(items).votes()
+    votes = (of_items / of_items.sum(1, keepdim=True)).sum(0).numpy()
     found = fitted.probabilities[items.numpy()].sum(0)
-    counts = expected >= max(_MIN_VOTES, _MIN_SHARE * len(items))
-    return float((found[counts] / expected[counts]).min(initial=1.0))
-
-
-def _expected_items(counts: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " class"]:
-    """How many items each class has by the labels: at most its votes, and what others confirm.
-
-        v_k  =  sum_i c_ik / m_i
-        n_k  =  min(v_k, n s_k / sum_l s_l),   s_k  =  a v_k / n + sum_i c_ik (c_ik - 1) / (m_i (m_i - 1))
-
-    with c_ik of the m_i labels of item i naming class k. Errors about frequent classes are many of
-    the votes of a rare one, but two workers seldom make the same one. The votes count as a = 10
-    items, since few items may have a second label.
-    """
-    size = counts.sum(1, keepdims=True)
-    votes = (counts / size).sum(0)
-    confirmed = (counts * (counts - 1) / np.maximum(size * (size - 1), 1)).sum(0)
-    confirmed += _VOTES_AS * votes / len(counts)
-    return np.minimum(votes, len(counts) * confirmed / confirmed.sum())
+    counts = votes >= max(_MIN_VOTES, _MIN_SHARE * len(items))
+    return float((found[counts] / votes[counts]).min(initial=1.0))
 
 
 def _labels_stand_alone(data: CrowdData) -> bool:

@@ -37,7 +37,7 @@ class Workers(NamedTuple):
         Codes of the workers who are always right.
     prior_strength
         Without communities: the prior counts as ten times as many answers, four in five of them
-        right.
+        right, where classes are inferred, but as ten in tables of the rates.
     truth_or_habit
         Whether each answer is either the class, or out of a habit of the worker
         (``AnswerSources``), instead of a row of a confusion matrix. Workers then count as one each,
@@ -70,7 +70,7 @@ class Workers(NamedTuple):
             return OneCoin(*size, (RIGHT, WRONG))
         right, wrong = self.prior_strength * RIGHT, self.prior_strength * WRONG
         found: ClassAnnotators = ConfusionMatrices(
-            *size, right, wrong, worker_weights=self.worker_weights
+            *size, right, wrong, self.worker_weights, prior_share=1 / self.prior_strength
         )
         if self.num_communities:
             found = CommunityConfusion(
