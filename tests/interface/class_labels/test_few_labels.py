@@ -128,6 +128,7 @@ def test_classes_that_hardly_anybody_names_may_be_lost():
     assert keeping_classes([merged, fit_with(vote)]) is merged
 
 
+@pytest.mark.long
 def test_answers_that_keep_a_class_are_no_knowledge_of_the_workers():
     """A prior of 40 or 160 answers at .8 had intervals of .10, which held .27 of the rates."""
     rng = np.random.default_rng(1)
