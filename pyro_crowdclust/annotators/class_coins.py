@@ -99,8 +99,8 @@ class OneCoin(nn.Module):
             E_-i[gamma_jka]  =  (r_j - q(a)) / n_j                if k = a
                                 (w_j - 1 + q(a)) / n_j / (K - 1)  otherwise
 
-        with n_j = r_j + w_j - 1, and r and w the right and wrong answers of the worker, those of the
-        prior included.
+        with n_j = r_j + w_j - 1, and r and w the right and wrong answers of the worker, with those
+        of the prior.
         """
         counted = torch.stack([*posteriors["accuracy"].standard()], -1)
         prior = torch.stack([*self._prior()], -1).to(counted)

@@ -69,10 +69,9 @@ def infer_classes(
     show. Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
     probabilities of an item use what is known about the workers from other items
     (``ClassLabelGuide(moderated=True)``). They are calibrated: at the temperature at which answers
-    are predicted best from others about their item,
-    and as if all answers about one item in ten were a single one, since workers may all err about
-    the same items (``pooling.calibrated_guide``), or, with trusted workers, by the items that these
-    have labelled.
+    are predicted best from others about their item, and as if all answers about one item in ten
+    were a single one, since workers may all err about the same items
+    (``pooling.calibrated_guide``), or, with trusted workers, by the items that these have labelled.
 
     Only the fixed prior is used where labels do not determine another: if some workers give the
     same class to ten items or more, always, and fewer than five others are left, or if fewer than
