@@ -49,8 +49,9 @@ _START_ITEMS = 10_000
 # Steps of size 1 at given q(y): communities of workers and their rates depend on each other.
 _REFIT_STEPS = 3
 # Draws for deviations of rates: chains, draws of each that are not used, and that are. Priors that
-# are learned move slowly, so that most are not used.
+# are learned move slowly, so that most are not used, and that these take several steps a draw.
 _CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 250, 50
+_PRIOR_STEPS = 5
 # Labels times classes, and cells of all matrices, for which such draws take at most a few seconds.
 _MAX_DRAWN = 20_000
 
@@ -364,7 +365,8 @@ class ClassLabelGuide(nn.Module):
         device = next(self.parameters()).device
         classes = self._own_logits(batch.to(device)).softmax(-1)
         rng = np.random.default_rng(0)  # a table is the same whenever it is read
-        chains = ClassChains(self.model, self.posteriors, data, classes, _CHAINS, rng)
+        parts = self.model, self.posteriors, data, classes, _CHAINS, rng
+        chains = ClassChains(*parts, prior_steps=_PRIOR_STEPS)
         for _ in range(_UNUSED_DRAWS):
             chains.step()
         states, rows, deviation = chains.means(_DRAWS)

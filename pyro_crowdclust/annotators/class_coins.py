@@ -10,6 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
+from pyro_crowdclust.annotators.learned_rows import draw_log_shares
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Beta, PosteriorSummary
 from pyro_crowdclust.families.summaries import summarize_shares
@@ -62,12 +64,14 @@ class OneCoin(nn.Module):
         """Run the site of the accuracies in a model."""
         return sample_sites(self.priors())
 
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
+    def log_answers(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[Tensor, "*chain worker label class"]:
         """``log a`` of the label that is the class, ``log((1 - a) / (K - 1))`` of every other."""
-        right, wrong = values["accuracy"].unbind(-1)
+        right, wrong = values["accuracy"][..., None, None].unbind(-3)
         wrong = wrong - float(np.log(self.num_classes - 1))
         identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
-        return wrong[:, None, None] + (right - wrong)[:, None, None] * identity
+        return wrong + (right - wrong) * identity
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -83,6 +87,47 @@ class OneCoin(nn.Module):
         # Wrong answers are shared equally by the other labels.
         share = np.where(identity.numpy(), 1.0, 1 / (self.num_classes - 1))
         return PosteriorSummary(*(part * share for part in summary))
+
+    def log_leave_one_out(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> Float[Tensor, "answer class"]:
+        """``log E_-i[gamma_jka]`` of every answer a, without what it has added to the counts.
+
+            E_-i[gamma_jka]  =  (r_j - q(a)) / n_j                if k = a
+                                (w_j - 1 + q(a)) / n_j / (K - 1)  otherwise
+
+        with n_j = r_j + w_j - 1, and r and w the right and wrong answers of the worker, with those
+        of the prior.
+        """
+        counted = torch.stack([*posteriors["accuracy"].standard()], -1)
+        prior = torch.stack([*self._prior()], -1).to(counted)
+        own = classes.to(counted)[labels.item, labels.label]
+        own = torch.stack([own, 1 - own], -1)
+        # Never less than the prior: some answers may not have been counted at all.
+        left = torch.maximum(counted[labels.worker] - own, prior[labels.worker])
+        right, wrong = (left / left.sum(-1, keepdim=True)).log().unbind(-1)
+        wrong = wrong - float(np.log(self.num_classes - 1))
+        identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
+        return wrong[:, None] + (right - wrong)[:, None] * identity[labels.label]
+
+    def draw(
+        self,
+        values: Mapping[str, Tensor],
+        counts: Float[np.ndarray, "*chain worker class label"],
+        items: Float[np.ndarray, "*chain class"],
+        rng: np.random.Generator,
+    ) -> dict[str, Tensor]:
+        """``alpha_j ~ Beta(a + right_j, b + wrong_j)``."""
+        right = np.trace(counts, axis1=-2, axis2=-1)
+        answers = np.stack([right, counts.sum((-2, -1)) - right], -1)
+        prior = torch.stack([*self._prior()], -1).numpy(force=True)
+        return {"accuracy": draw_log_shares(prior + answers, rng)}
+
+    def _prior(self) -> tuple[Float[Tensor, " worker"], Float[Tensor, " worker"]]:
+        return self.accuracy.family.standard(self.accuracy.natural_parameters)
 
 
 @described

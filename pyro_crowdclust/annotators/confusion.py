@@ -114,12 +114,15 @@ class ConfusionMatrices(nn.Module):
         w, the number of independent workers that each worker counts as, such as
         ``discount_copies(data).worker_weights``: an answer adds ``w_j log gamma_jk(a)``. By default
         every answer counts in full. Bounds (ELBO) with different w cannot be compared.
+    prior_share
+        s: tables and draws of the rates have the prior ``Dir(s b_k)``. A prior that is strong so
+        that no class is lost is no knowledge about the workers, and would make intervals narrow.
 
     Raises
     ------
     ValueError
-        If there is no worker, there are fewer than two classes, or ``worker_weights`` is not one
-        number above 0 for each worker.
+        If there is no worker, there are fewer than two classes, ``worker_weights`` is not one
+        number above 0 for each worker, or ``prior_share`` is not above 0 and at most 1.
 
     Examples
     --------
@@ -137,10 +140,14 @@ class ConfusionMatrices(nn.Module):
         right: float = 4.0,
         wrong: float = 2.0,
         worker_weights: Sequence[float] | None = None,
+        prior_share: float = 1.0,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, num_classes)
+        if not 0 < prior_share <= 1:
+            raise ValueError(f"prior_share is {prior_share}, but must be above 0, and at most 1")
         self.num_workers, self.num_classes = num_workers, num_classes
+        self.prior_share = prior_share
         self.register_buffer("_worker_weights", _checked_weights(worker_weights, num_workers))
         family = Dirichlet(num_classes)
         rows = diagonal_concentration(num_classes, right, wrong).repeat(num_workers, 1)
@@ -176,8 +183,12 @@ class ConfusionMatrices(nn.Module):
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
     ) -> PosteriorSummary:
-        """The rows themselves, each a Dirichlet."""
-        eta = posteriors["confusion"].natural_parameters.unflatten(0, (-1, self.num_classes))
+        """The rows themselves, each a Dirichlet; of the prior b, ``s b`` is counted."""
+        eta: Tensor = posteriors["confusion"].natural_parameters
+        if self.prior_share < 1:
+            rows = self._prior_rows(posteriors).flatten(0, 1)
+            eta = eta - (1 - self.prior_share) * rows.to(eta)
+        eta = eta.unflatten(0, (-1, self.num_classes))
         return posteriors["confusion"].family.summary(eta, interval)
 
     def leave_one_out_counts(
@@ -236,9 +247,8 @@ class ConfusionMatrices(nn.Module):
         items: Float[np.ndarray, "*chain class"],
         rng: np.random.Generator,
     ) -> dict[str, Tensor]:
-        """``gamma_jk ~ Dir(b_k + n_jk)``."""
-        family, eta = self.confusion.family, self.confusion.natural_parameters
-        prior = family.standard(eta).concentration.numpy(force=True).reshape(counts.shape[-3:])
+        """``gamma_jk ~ Dir(s b_k + n_jk)``."""
+        prior = self.prior_share * self._prior_rows({}).numpy(force=True)
         return {"confusion": draw_log_shares(prior + counts, rng).flatten(-3, -2)}
 
 

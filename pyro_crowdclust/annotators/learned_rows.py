@@ -30,8 +30,14 @@ class LearnedRows(nn.Module):
     ----------
     start
         a at the beginning, ``[community, row, share]``.
+
+    Attributes
+    ----------
+    steps_per_draw
+        Steps of a towards its mode for each draw of the rows (``learned``).
     """
 
+    steps_per_draw = 1
     # Shape and rate of the Gamma prior.
     concentration_prior = (1.1, 0.1)
 
@@ -68,14 +74,24 @@ class LearnedRows(nn.Module):
         counts: Float[np.ndarray, "*chain worker row share"],
         community: Float[np.ndarray, "*chain worker community"],
     ) -> Float[np.ndarray, "*chain community row share"]:
-        """``concentration`` after a step towards the values under which the counts are likeliest.
+        """``concentration`` after steps towards the values under which the counts are likeliest.
 
             a_l <- (a_l sum_j r_j [psi(n_jl + a_l) - psi(a_l)] + s - 1)
                    / (sum_j r_j [psi(n_j + A) - psi(A)] + t)
 
-        with r of the community, n_j and A sums over l, and shape s and rate t of the Gamma prior: a
-        step of the fixed point of Minka 2000 to the mode, which never lowers the joint density.
+        with r of the community, n_j and A sums over l, and shape s and rate t of the Gamma prior:
+        steps of the fixed point of Minka 2000 to the mode, which never lower the joint density.
         """
+        for _ in range(self.steps_per_draw):
+            concentration = self._stepped(concentration, counts, community)
+        return concentration
+
+    def _stepped(
+        self,
+        concentration: Float[np.ndarray, "*#chain community row share"],
+        counts: Float[np.ndarray, "*chain worker row share"],
+        community: Float[np.ndarray, "*chain worker community"],
+    ) -> Float[np.ndarray, "*chain community row share"]:
         psi, (shape, rate) = scipy.special.digamma, self.concentration_prior
         # Axes: chain, community, worker, row, share.
         own, answers = concentration[..., None, :, :], counts[..., None, :, :, :]

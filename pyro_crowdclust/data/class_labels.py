@@ -127,7 +127,7 @@ def read_class_labels(
     -----
     UserWarning
         For a class of ``classes`` that no answer names, and, without them, for labels that say
-        "can't tell" or look like probabilities.
+        "can't tell", are -1 beside two others, or look like probabilities.
     """
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
@@ -174,12 +174,16 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
 
 
 def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
-    """Warn of classes whose names mean "can't tell"."""
-    if found := [name for name in class_ids if says_cannot_tell(name)]:
+    """Warn of classes whose names mean "can't tell", or -1, which often stands for no answer."""
+    found = [name for name in class_ids if says_cannot_tell(name)]
+    # Beside a single other class, it is the name of one, as in -1 and 1.
+    if class_ids.dtype.kind in "if" and len(class_ids) > 2:
+        found += [name for name in class_ids if name == -1]
+    if found:
         warnings.warn(
             f"labels that are {' or '.join(map(show, found))} count as a class: drop their rows "
-            "if they mean that the worker cannot tell; otherwise name all classes (in Python by "
-            "classes=)",
+            "if they mean that the worker cannot tell, or gave no answer; otherwise name all "
+            "classes (in Python by classes=)",
             UserWarning,
             stacklevel=6,
         )

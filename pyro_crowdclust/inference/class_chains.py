@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators.learned_rows import draw_log_shares
+from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
@@ -58,6 +58,9 @@ class ClassChains:
         The number of independent chains.
     rng
         Source of all draws.
+    prior_steps
+        Steps of learned priors for each draw. One is little where the fit is far from the mode: a
+        mean field expects workers of few answers to be more alike than they are.
     """
 
     def __init__(
@@ -68,11 +71,15 @@ class ClassChains:
         classes: Float[Tensor, "item class"],
         num_chains: int,
         rng: np.random.Generator,
+        prior_steps: int = 1,
     ) -> None:
         assert data.class_labels is not None  # since its annotators are of class labels
         self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
         # Draws are on the processor, wherever the fit is.
         annotators: Any = copy.deepcopy(model.annotators).cpu()
+        for part in annotators.modules():
+            if isinstance(part, LearnedRows):
+                part.steps_per_draw = prior_steps
         self.annotators: SupportsDraws = annotators
         # Checked only once, since the check takes a tenth of the time of a step.
         has_states = isinstance(annotators, SupportsStateDraws)

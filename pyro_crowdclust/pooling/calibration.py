@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices
+from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices, OneCoin
 from pyro_crowdclust.annotators.label_sites import log_leave_one_out
 from pyro_crowdclust.data import LabelMatrix
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
@@ -79,7 +79,7 @@ class HeldOutLabels(NamedTuple):
         labels, posteriors = batch.class_labels, result.guide.posteriors
         assert labels is not None  # since the annotators are of class labels
         annotators = result.model.annotators
-        if isinstance(annotators, AnswerSources):
+        if isinstance(annotators, AnswerSources | OneCoin):
             return cls._moderated(result, labels, batch.items)
         counted = replace(result, guide=result.guide.read_at(1.0, moderated=False))
         of_bound = torch.tensor(counted.probabilities)[batch.items]
@@ -109,7 +109,7 @@ class HeldOutLabels(NamedTuple):
     def _moderated(
         cls, result: Fitted, labels: LabelMatrix, items: Int[Tensor, " item"]
     ) -> HeldOutLabels:
-        """The same, with all answers in the workers' posteriors, where q is read moderated."""
+        """The same where q is read moderated, by the leave-one-out evidence with which it was."""
         q = torch.tensor(result.probabilities)[items]
         annotators, posteriors = result.model.annotators, result.guide.posteriors
         log_answers = log_leave_one_out(annotators, posteriors, labels, q).cpu()
@@ -166,7 +166,7 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     ----------
     result
         A fit of class labels with a confusion matrix for every worker, or with sources of answers
-        that are read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
+        or one coin read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
 
     Raises
     ------
@@ -176,8 +176,8 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     check_fit(result)
     # The matrices of other annotators may describe one source, or one state of an item, only.
     has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
-    has_sources = part_of(result.model, "annotators", AnswerSources) is not None
-    has_own = has_own or (has_sources and result.guide.reading.moderated)
+    others = (part_of(result.model, "annotators", kind) for kind in (AnswerSources, OneCoin))
+    has_own = has_own or (any(one is not None for one in others) and result.guide.reading.moderated)
     if result.data.class_labels is None or not has_own:
         raise ValueError(
             f"only confusion matrices can be calibrated, and the fit is of "

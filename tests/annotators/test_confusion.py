@@ -111,3 +111,28 @@ def test_what_was_not_counted_is_not_taken_out(num_communities):
     worker, label = [0, 1, 2], [1, 2, 3]
     torch.testing.assert_close(named, rows[worker, :, label])
     torch.testing.assert_close(total, rows.sum(-1)[worker])
+
+
+def test_tables_and_draws_count_a_share_of_the_prior(monkeypatch):
+    """A quarter of 32 right and 8 wrong answers, beside the answers themselves."""
+    monkeypatch.setattr(confusion, "draw_log_shares", lambda a, rng: torch.from_numpy(a))
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 9, size=(2, 3, 3)).astype(float)
+    annotators = ConfusionMatrices(2, 3, 32.0, 8.0, prior_share=0.25)
+    expected = counts + np.full((3, 3), 1.0) + 7 * np.eye(3)
+    found = annotators.draw({}, counts, counts.sum((0, 2)), rng)
+    np.testing.assert_allclose(found["confusion"], expected.reshape(-1, 3))
+    posterior = ConjugatePosterior(annotators.confusion)
+    rows = torch.from_numpy(counts + np.full((3, 3), 4.0) + 28 * np.eye(3)).reshape(-1, 3)
+    posterior.set_natural_parameters(posterior.family.natural(rows))
+    summary = annotators.summary({"confusion": posterior}, 0.9)
+    beta = scipy.stats.beta(expected, expected.sum(-1, keepdims=True) - expected)
+    np.testing.assert_allclose(summary.mean, beta.mean())
+    np.testing.assert_allclose(summary.lower, beta.ppf(0.05))
+    np.testing.assert_allclose(summary.upper, beta.ppf(0.95))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_a_share_of_the_prior_is_a_share(share):
+    with pytest.raises(ValueError, match=f"prior_share is {share}, but must be above 0"):
+        ConfusionMatrices(2, 3, prior_share=share)

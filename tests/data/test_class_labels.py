@@ -115,6 +115,19 @@ def test_labels_that_say_that_nobody_could_tell_are_no_class_without_a_word():
     assert data_of(data_fields(data)).num_classes == 4
 
 
+@pytest.mark.parametrize("number", [int, float])
+def test_minus_one_beside_two_classes_may_stand_for_no_answer(number):
+    label = [number(one) for one in (0, 1, -1, 1, -1)]
+    with pytest.warns(UserWarning, match=r"labels that are -1(\.0)? count as a class"):
+        CrowdData(None, labels=frame(label=label))
+    CrowdData(None, labels=frame(label=label), classes=[-1, 0, 1])  # named, so that it is meant
+
+
+def test_minus_one_and_one_are_two_classes():
+    data = CrowdData(None, labels=frame(label=[-1, 1, -1, 1, 1]))
+    assert data.class_ids.tolist() == [-1, 1]
+
+
 @pytest.mark.parametrize(
     ("changed", "options", "message"),
     [

@@ -18,11 +18,12 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
-    OneCoin,
     Truth,
+    TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.inference import ClassChains
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, DirichletWeights
 from pyro_crowdclust.models import DawidSkene, MomResp
 from pyro_crowdclust.pooling import draw_classes
@@ -220,8 +221,8 @@ def test_chains_side_by_side_do_not_hear_each_other(annotators):
 
 
 def test_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match="OneCoin cannot be drawn"):
-        draw_classes(fitted(OneCoin(3, 2)))
+    with pytest.raises(ValueError, match="TwoCoinClasses cannot be drawn"):
+        draw_classes(fitted(TwoCoinClasses(3)))
     model = MomResp(DiagonalGaussianComponents(2, 1), ConfusionMatrices(3, 2))
     with pytest.raises(ValueError, match="MomResp also learns from features"):
         draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))
@@ -234,3 +235,23 @@ def test_what_cannot_be_drawn():
         ValueError, match="result is DrawnClasses, but must be a fit: for draws pass"
     ):
         draw_classes(drawn)
+
+
+def test_several_steps_of_learned_priors_for_each_draw():
+    counts = np.random.default_rng(1).poisson(4.0, size=(30, 2, 3)).astype(float)
+    rows, everybody = LearnedRows(torch.ones(1, 2, 3)), np.ones((30, 1))
+    expected = np.ones((1, 2, 3))
+    for _ in range(4):
+        expected = rows.learned(expected, counts, everybody)
+    rows.steps_per_draw = 4
+    np.testing.assert_array_equal(rows.learned(np.ones((1, 2, 3)), counts, everybody), expected)
+
+
+def test_chains_take_as_many_steps_as_they_are_told():
+    """The model itself keeps its own, as it is copied."""
+    result = fitted(CommunityConfusion(3, 2, 1))
+    classes = torch.tensor(result.probabilities)
+    parts = result.model, result.guide.posteriors, result.data, classes, 2
+    chains = ClassChains(*parts, np.random.default_rng(0), prior_steps=5)
+    assert chains.annotators.rows.steps_per_draw == 5
+    assert result.model.annotators.rows.steps_per_draw == 1

@@ -19,6 +19,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, fit_trait, with_trait_beside
+from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
@@ -59,16 +60,18 @@ def infer_classes(
     Several models of the workers are fitted: ``ConfusionMatrices`` under a fixed prior of eight
     right answers in ten; ``CommunityConfusion`` of one to four communities, whose priors are
     learned; and ``AnswerSources`` of truth and habit, in which a worker either knows the class or
-    has a habit, which takes far fewer answers to learn. The fit with the highest ELBO, which
+    has a habit, which takes far fewer answers to learn, or, with fewer than five workers,
+    ``OneCoin``, with one rate of right answers per worker. The fit with the highest ELBO, which
     penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
     few labels are often likeliest if a class is another name of a more frequent one. Where none
-    keeps them, the fixed prior counts four or sixteen times as much. Ctrl-C returns the best fit so
-    far. Neither settings nor true classes are needed. The probabilities of an item use what is
-    known about the workers from other items (``ClassLabelGuide(moderated=True)``). They are
-    calibrated: at the temperature at which answers are predicted best from others about their item,
-    and as if all answers about one item in ten were a single one, since workers may all err about
-    the same items (``pooling.calibrated_guide``), or, with trusted workers, by the items that these
-    have labelled.
+    keeps them, the fixed prior counts four or sixteen times as much, but not in the table of the
+    rates. Two workers who name three classes or more have one rate, which is all that their labels
+    show. Ctrl-C returns the best fit so far. Neither settings nor true classes are needed. The
+    probabilities of an item use what is known about the workers from other items
+    (``ClassLabelGuide(moderated=True)``). They are calibrated: at the temperature at which answers
+    are predicted best from others about their item, and as if all answers about one item in ten
+    were a single one, since workers may all err about the same items
+    (``pooling.calibrated_guide``), or, with trusted workers, by the items that these have labelled.
 
     Only the fixed prior is used where labels do not determine another: if some workers give the
     same class to ten items or more, always, and fewer than five others are left, or if fewer than
@@ -87,8 +90,8 @@ def infer_classes(
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
-        not learned. By default 0 to 4, and truth and habit if there are five workers or more, and
-        neither ``trusted`` nor ``worker_weights`` are given.
+        not learned. By default 0 to 4, and truth and habit, or one rate per worker, unless
+        ``trusted`` or ``worker_weights`` are given.
     dependent
         True if annotators make the same errors: only ``LatentTrait``, and ``num_communities`` is
         ignored. False if they err independently: no ``LatentTrait``. By default both are averaged
@@ -201,15 +204,19 @@ def best_of_workers(
     """
     numbers = _NUMBERS if num_communities is None else num_communities
     is_plain = not given.trusted and given.worker_weights is None
-    with_habits = num_communities is None and is_plain and data.num_workers >= MIN_WORKERS
+    with_simple = num_communities is None and is_plain
     determines_none = few_workers_vary(data) or _labels_stand_alone(data)
     if not given.trusted and 0 in numbers and determines_none:
-        numbers, with_habits = [0], False
+        numbers, with_simple = [0], False
     if given.trusted and any(numbers):  # their labels suffice to learn how the others err
         numbers = [number for number in numbers if number]
+    if with_simple and data.num_workers == 2 and data.num_classes > 2:
+        return at_one_rate(attempt(Workers(one_rate=True)))
     models = [given._replace(num_communities=number) for number in numbers]
-    if with_habits:
-        models.append(Workers(truth_or_habit=True))
+    if with_simple:
+        # Few workers do not determine how habits are distributed.
+        many = data.num_workers >= MIN_WORKERS
+        models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
     found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
     strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:

@@ -11,6 +11,7 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    OneCoin,
     TrustedWorkers,
     Truth,
 )
@@ -19,7 +20,7 @@ from pyro_crowdclust.protocols import ClassAnnotators
 # Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of
 # ``ConfusionMatrices``: with few labels an item, a mean field under a weak prior explains all of
 # them best by a single class, and by workers who name others out of habit.
-_RIGHT, _WRONG = 8.0, 2.0
+RIGHT, WRONG = 8.0, 2.0
 
 
 class Workers(NamedTuple):
@@ -36,11 +37,14 @@ class Workers(NamedTuple):
         Codes of the workers who are always right.
     prior_strength
         Without communities: the prior counts as ten times as many answers, four in five of them
-        right.
+        right, where classes are inferred, but as ten in tables of the rates.
     truth_or_habit
         Whether each answer is either the class, or out of a habit of the worker
         (``AnswerSources``), instead of a row of a confusion matrix. Workers then count as one each,
         and nobody is trusted.
+    one_rate
+        Whether a worker errs at one rate in all classes, towards all others alike (``OneCoin``).
+        Workers then count as one each, and nobody is trusted.
 
     Examples
     --------
@@ -55,15 +59,18 @@ class Workers(NamedTuple):
     trusted: tuple[int, ...] = ()
     prior_strength: float = 1.0
     truth_or_habit: bool = False
+    one_rate: bool = False
 
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes
         if self.truth_or_habit:
             return AnswerSources([Truth(*size), Habit(*size)])
-        right, wrong = self.prior_strength * _RIGHT, self.prior_strength * _WRONG
+        if self.one_rate:
+            return OneCoin(*size, (RIGHT, WRONG))
+        right, wrong = self.prior_strength * RIGHT, self.prior_strength * WRONG
         found: ClassAnnotators = ConfusionMatrices(
-            *size, right, wrong, worker_weights=self.worker_weights
+            *size, right, wrong, self.worker_weights, prior_share=1 / self.prior_strength
         )
         if self.num_communities:
             found = CommunityConfusion(

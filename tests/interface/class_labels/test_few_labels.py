@@ -126,3 +126,42 @@ def test_classes_that_hardly_anybody_names_may_be_lost():
         None, labels={"item": range(20), "worker": ["w"] * 20, "label": ["a"] * 16 + ["b"] * 4}
     )
     assert keeping_classes([merged, fit_with(vote)]) is merged
+
+
+@pytest.mark.long
+def test_answers_that_keep_a_class_are_no_knowledge_of_the_workers():
+    """A prior of 40 or 160 answers at .8 had intervals of .10, which held .27 of the rates."""
+    rng = np.random.default_rng(1)
+    truth, accuracy = (
+        rng.choice(5, 600, p=np.array([50, 10, 5, 2, 1]) / 68),
+        rng.uniform(0.6, 0.9, 12),
+    )
+    rows = [(item, who) for item in range(600) for who in rng.choice(12, 3, replace=False)]
+    frame = pd.DataFrame(rows, columns=["item", "worker"])
+    true, right = truth[frame["item"]], rng.random(len(frame)) < accuracy[frame["worker"]]
+    wrong = (true + rng.integers(1, 5, size=len(frame))) % 5
+    frame["label"] = np.where(right, true, wrong)
+    result = infer_classes(CrowdData(None, labels=frame))
+    assert result.model.annotators.prior_share < 1
+    table = result.confusion.reset_index()
+    table = table[table["class"] == table["label"]]
+    rate = accuracy[table["worker"].astype(int)]
+    inside = (table["lower"] <= rate) & (rate <= table["upper"])
+    assert inside.mean() > 0.85
+    assert inside[table["class"] == 0].mean() > 0.7
+    assert (table["upper"] - table["lower"])[table["class"] == 0].mean() < 0.25
+
+
+@pytest.mark.long
+def test_intervals_of_workers_of_two_answers_hold_their_rates():
+    """A mean field expects them to be alike, and so did draws: .60 of the rates, width .33."""
+    rng = np.random.default_rng(0)
+    truth, accuracy = rng.integers(4, size=300), rng.beta(4, 2, 600)
+    item, worker = rng.permutation(np.repeat(np.arange(300), 4)), np.repeat(np.arange(600), 2)
+    wrong = (truth[item] + rng.integers(1, 4, size=1200)) % 4
+    label = np.where(rng.random(1200) < accuracy[worker], truth[item], wrong)
+    frame = pd.DataFrame({"item": item, "worker": worker, "label": label})
+    table = infer_classes(CrowdData(None, labels=frame)).confusion.reset_index()
+    table = table[table["class"] == table["label"]]
+    rate = accuracy[table["worker"].astype(int)]
+    assert ((table["lower"] <= rate) & (rate <= table["upper"])).mean() > 0.85

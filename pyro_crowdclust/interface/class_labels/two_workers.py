@@ -1,0 +1,54 @@
+"""Two workers, of whom the labels tell only how often they agree.
+
+    p(agree)  =  a_1 a_2 + (1 - a_1) (1 - a_2) / (K - 1)
+
+With even errors and classes this is all that two workers show: who of them is right more often is
+not identified, still less what each says of each class. A mean field settles on either anyway,
+whichever chance prefers, and is sure of it. So items are read with the same rate for both,
+
+    q(y_i = k)  propto  pi_k prod_j a^[l_ij = k] ((1 - a) / (K - 1))^[l_ij != k],
+    a  =  (r + sum_ij q(y_i = l_ij)) / (r + w + n),      pi_k  propto  1 + sum_i q(y_i = k)
+
+under the prior of r right and w wrong answers, and the rate of each is what q makes of its labels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.interface.class_labels.workers import RIGHT, WRONG
+
+_STEPS = 100
+
+
+def at_one_rate(fitted: Fitted) -> Fitted:
+    """A fit of ``OneCoin`` whose workers are given q(y) at one rate for all of them.
+
+    Parameters
+    ----------
+    fitted
+        The fit, whose guide is changed.
+    """
+    classes = torch.from_numpy(_classes_at_one_rate(fitted.data))
+    fitted.guide.start(fitted.data, torch.Generator(), classes)
+    return fitted
+
+
+def _classes_at_one_rate(data: CrowdData) -> Float[np.ndarray, "item class"]:
+    labels, num_classes = data.class_labels, data.num_classes
+    assert labels is not None  # as the callers have checked
+    counts = labels.of_items(torch.arange(data.num_items)).votes().numpy()
+    is_labelled = counts.sum(1) > 0
+    rate, shares = RIGHT / (RIGHT + WRONG), np.full(num_classes, 1 / num_classes)
+    for _ in range(_STEPS):
+        logits = np.log(shares) + counts * np.log(rate * (num_classes - 1) / (1 - rate))
+        q = np.exp(logits - logits.max(1, keepdims=True))
+        q /= q.sum(1, keepdims=True)
+        rate = (RIGHT + (q * counts).sum()) / (RIGHT + WRONG + counts.sum())
+        shares = 1 + q[is_labelled].sum(0)
+        shares /= shares.sum()
+    return q
