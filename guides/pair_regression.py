@@ -232,7 +232,8 @@ class PairRegressionGuide(ConjugateGuide):
         features in which items with the answer "different" differ most, by all such directions and
         by the clearest one. The partition with the highest bound after some steps is chosen: groups
         are best if few items have many answers each, directions if many items have few. A
-        regression without coordinates has only the draws and the known labels.
+        regression without coordinates has only the draws and the known labels. Without answers
+        there are only the known labels.
 
         Parameters
         ----------
@@ -246,13 +247,15 @@ class PairRegressionGuide(ConjugateGuide):
             return
         batch = batch.to(None, torch.float64)
         number = self.model.num_clusters
-        if drawn is None:
+        if drawn is None and data.has_answers:
             seed = int(torch.randint(2**31, (), generator=generator))
             drawn = drawn_groups(data, number, seed=seed)
-        partitions = [*torch.where(drawn < number, drawn, -1)[:, batch.items]]
+        partitions = []
+        if drawn is not None:
+            partitions += [*torch.where(drawn < number, drawn, -1)[:, batch.items]]
         if batch.known is not None:
             partitions.append(torch.where(batch.known < number, batch.known, -1))
-        if self.model.regression.num_features:
+        if self.model.regression.num_features and data.has_answers:
             partitions += self._feature_partitions(data, batch, generator)
         prior = copy.deepcopy(self.state_dict())
         found = []

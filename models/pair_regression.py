@@ -46,7 +46,7 @@ class PairRegression(nn.Module):
     regression
         ``p(z | x)``: a ``SoftmaxRegression``.
     annotators
-        Model of the workers, e.g. ``TwoCoin`` or ``SortedPages``.
+        Model of the workers, e.g. ``TwoCoin`` or ``SortedPages``; None for known labels alone.
     emission
         The coordinates x of the features, e.g. ``Standardized``; by default the features.
     supervision
@@ -69,7 +69,7 @@ class PairRegression(nn.Module):
     def __init__(
         self,
         regression: SoftmaxRegression,
-        annotators: PairAnnotators,
+        annotators: PairAnnotators | None,
         emission: Identity | None = None,
         supervision: Supervision | None = None,
     ) -> None:
@@ -101,7 +101,8 @@ class PairRegression(nn.Module):
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
-        of_workers, of_labels = self.annotators.priors(), self.supervision.priors()
+        of_workers = {} if self.annotators is None else self.annotators.priors()
+        of_labels = self.supervision.priors()
         return {"coefficients": self.regression.prior, **of_workers, **of_labels}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:

@@ -102,12 +102,13 @@ def updated(
     data = extended(result.data, items=items, likeness=likeness, **answers)
     train_on = result.train_on
     kept = {"progress": False, "seed": result.seed, "device": result.device}
+    are_first = data.has_answers and not result.data.has_answers
+    if are_first and isinstance(train_on, SupportsFirstAnswers):
+        own = {"progress": False, "device": result.device} | options
+        if own.get("initialize") is None:  # an update goes on, but a choice begins anew
+            own.pop("initialize", None)
+        return train_on.from_first_answers(data, **own)
     if data.has_answers and lacks_annotators(result.model, result.guide):
-        if isinstance(train_on, SupportsFirstAnswers):
-            own = {"progress": False, "device": result.device} | options
-            if own.get("initialize") is None:  # an update goes on, but a choice begins anew
-                own.pop("initialize", None)
-            return train_on.from_first_answers(data, **own)
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)
     else:

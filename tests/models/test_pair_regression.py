@@ -359,6 +359,20 @@ def test_moderated_predictions_are_near_the_average_of_draws(fitted):
     assert (ours - drawn).abs().max() < 0.05
 
 
+def test_known_labels_alone_teach(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    side = (x.sum(1) > 0).astype(int)
+    data = CrowdData(x, known=[*side[:20], *[None] * 60])
+    model = PairRegression(SoftmaxRegression(2, 2), None, supervision=ClassTable.of(data, 2))
+    guide = PairRegressionGuide(model, num_items=80)
+    result = fit(model, guide, data, epochs=30, batch_size=None, step_size=0.5, progress=False)
+    assert (known_class_probabilities(result).argmax(1) == side).mean() > 0.9
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities)
+
+
 def test_sizes_are_checked():
     data = tiny()
     model = PairRegression(SoftmaxRegression(2, 3), TwoCoin(1))

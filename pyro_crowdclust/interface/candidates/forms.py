@@ -148,10 +148,22 @@ def forms_for(data: CrowdData) -> tuple[Form, ...]:
     many columns, as what suits them better. Numbers far from all others of their column count as
     missing, or, if there are many columns, are clipped.
     """
+    return _within_bounds(data, _forms)
+
+
+def regressions_for(data: CrowdData) -> tuple[Form, ...]:
+    """The regressions among the forms, whether or not there are answers."""
+    return _within_bounds(data, _regressions_of)
+
+
+def _within_bounds(
+    data: CrowdData, make: Callable[[CrowdData], tuple[Form, ...]]
+) -> tuple[Form, ...]:
+    """Forms made for the data without the numbers that deviate."""
     bounds = None if _are_many(counts_as_numbers(data)) else deviation_bounds(data)
     if bounds is None:
-        return _forms(data)
-    forms = _forms(without_deviating(data, *bounds))
+        return make(data)
+    forms = make(without_deviating(data, *bounds))
     return tuple(
         replace(form, make_coordinates=partial(within, form.make_coordinates, bounds))
         for form in forms
@@ -163,14 +175,21 @@ def _forms(data: CrowdData) -> tuple[Form, ...]:
     numbers = counts_as_numbers(data)
     are_many = _are_many(numbers)
     equal_length = _of_equal_length(numbers)
-    regressions = _regressions(numbers, equal_length) if data.has_answers else ()
+    regressions = _regressions_of(data) if data.has_answers else ()
     if not has_counts(data):
         return _mixtures(data, equal_length) + regressions
     as_numbers_too = not are_many or look_normal(data)
     as_counts = not (are_many and as_numbers_too)
     forms = _mixtures(data, _of_equal_length(data)) if as_counts else ()
     of_numbers = _mixtures(numbers, equal_length) if as_numbers_too else ()
-    return forms + tuple(map(_of_numbers, of_numbers + regressions))
+    return forms + tuple(map(_of_numbers, of_numbers)) + regressions
+
+
+def _regressions_of(data: CrowdData) -> tuple[Form, ...]:
+    """Regressions on the columns, with counts as numbers."""
+    numbers = counts_as_numbers(data)
+    found = _regressions(numbers, _of_equal_length(numbers))
+    return tuple(map(_of_numbers, found)) if has_counts(data) else found
 
 
 def _are_many(data: CrowdData) -> bool:

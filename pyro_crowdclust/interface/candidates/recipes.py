@@ -167,7 +167,8 @@ def _learned_from_answers(
     data: CrowdData, regression: SoftmaxRegression, emission: Identity
 ) -> Recipe:
     supervision = supervision_of(data, regression.num_classes)
-    model = PairRegression(regression, annotators_on_pages(data), emission, supervision)
+    annotators = annotators_on_pages(data) if data.has_answers else None
+    model = PairRegression(regression, annotators, emission, supervision)
     options = {
         "epochs": 60,
         "stopping": Stopping(tolerance=1e-3),

@@ -10,7 +10,7 @@ features for all candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,11 +31,14 @@ from pyro_crowdclust.interface.choosing.explaining import (
     is_explained_worse,
     with_rates_of_draws,
 )
+from pyro_crowdclust.interface.choosing.label_check import LabelCheck
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     FROM_CANDIDATE,
     FROM_DRAWS,
     FROM_FEATURES,
+    FROM_OTHER_START,
+    FROM_REGRESSION,
     RECORDS,
     UNEXPLAINED,
     about_left_out,
@@ -57,6 +60,7 @@ from pyro_crowdclust.interface.recipe import (
     Recipe,
     as_answered,
     is_supervised,
+    labels_alone,
     seeds_of,
     takes_all,
 )
@@ -163,7 +167,12 @@ class Choice(Plan):
             fitted = recipe.fit(seed=seed, **options)
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         else:
-            fitted = complete_fit(best, recipe, counted, source.part_items, seeds, options)
+            check = LabelCheck(best.feature_weight, seed) if labels_alone(counted) else None
+            fitted = complete_fit(best, recipe, counted, source.part_items, seeds, options, check)
+            if check is not None:
+                best, fitted, chosen = _checked(
+                    check, search.trials, best, fitted, chosen, counted, options
+                )
         of_components = fitted
         with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
             fitted = as_chosen(best, fitted, source.data)
@@ -346,6 +355,32 @@ class Choice(Plan):
     def _source(self, best: Trial) -> Choice:
         """The choice to which the candidate belongs: this one, or the one without answers."""
         return self if best.uses_answers or self.by_features is None else self.by_features
+
+
+def _checked(
+    check: LabelCheck,
+    trials: Sequence[Trial],
+    best: Trial,
+    fitted: Fitted,
+    chosen: Chosen,
+    data: CrowdData,
+    options: dict[str, Any],
+) -> tuple[Trial, Fitted, Chosen]:
+    """The fit, or a regression that predicts the known labels better, and how it was chosen."""
+    if check.prefers_other:
+        chosen = with_reason(chosen, FROM_OTHER_START)
+    try:
+        found = check.regression_instead(fitted, data, options)
+    except KeyboardInterrupt:
+        return best, replace(fitted, stop_reason=INTERRUPTED), chosen
+    if found is None:
+        return best, fitted, chosen
+    trial, regression = found
+    assert check.held is not None  # as a regression was compared with these
+    why = FROM_REGRESSION.format(trial.score, check.held.mean())
+    table = table_of([*trials, trial], trial)
+    instead = Chosen(table, chosen.reason, check.chance(data))
+    return trial, regression, with_reason(instead, why)
 
 
 def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:

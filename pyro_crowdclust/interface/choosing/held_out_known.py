@@ -14,6 +14,9 @@ from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
 
+# With fewer known classes on either side of a split, these say nothing.
+_MIN_KNOWN = 10
+
 
 @dataclass(frozen=True)
 class KnownSplit:
@@ -59,8 +62,31 @@ def known_split(data: CrowdData, share: float, generator: torch.Generator) -> Kn
         return None
     is_known = data.known >= 0
     out = is_known & (torch.rand(data.num_items, generator=generator) < share)
-    if has_fewer(10, out, is_known & ~out):
+    if has_fewer(_MIN_KNOWN, out, is_known & ~out):
         return None
-    kept = data.with_parts(known=data.known.masked_fill(out, -1))
-    items = out.nonzero().squeeze(1)
-    return KnownSplit(kept, items, data.known[items])
+    return _without(data, out.nonzero().squeeze(1))
+
+
+def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> list[KnownSplit]:
+    """Hold out every known class once, in this many folds with about equal shares of the classes.
+
+    The only label of a class is never held out, as nothing could predict it. Empty if fewer than 10
+    labels are left.
+    """
+    known = data.known
+    if known is None:
+        return []
+    order = torch.randperm(data.num_items, generator=generator)
+    order = order[known[order] >= 0]
+    order = order[known[order].argsort(stable=True)]
+    order = order[known[order].bincount()[known[order]] > 1]
+    if len(order) < _MIN_KNOWN:
+        return []
+    fold = torch.arange(len(order)) % number
+    return [_without(data, order[fold == one]) for one in range(number)]
+
+
+def _without(data: CrowdData, items: Int[Tensor, " held"]) -> KnownSplit:
+    assert data.known is not None  # as the callers have seen
+    kept = data.known.index_fill(0, items, -1)
+    return KnownSplit(data.with_parts(known=kept), items, data.known[items])

@@ -28,6 +28,14 @@ FROM_FEATURES = (
     "its clusters explain the answers worse than those of the features alone, by {:.0f} nats, so "
     "these are used"
 )
+FROM_OTHER_START = (
+    "the fit with the largest ELBO predicts held-out labels clearly worse than one from another "
+    "start, which is kept"
+)
+FROM_REGRESSION = (
+    "a regression on the features predicts the labels, each held out once, at {:.3f} nats an item, "
+    "and the mixture at {:.3f}, so the regression is kept"
+)
 UNEXPLAINED = (
     "its clusters explain the answers worse than partitions found from the answers alone, so the "
     "rates of workers are estimated from these partitions"

@@ -9,6 +9,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.starts import other_starts
+from pyro_crowdclust.interface.choosing.label_check import LabelCheck
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
@@ -22,23 +23,30 @@ _COMPONENTS = 1.0, 1.5
 
 
 def best_of_starts(
-    recipe: Recipe, data: CrowdData, seeds: range, changes: dict[str, Any]
+    recipe: Recipe,
+    data: CrowdData,
+    seeds: range,
+    changes: dict[str, Any],
+    check: LabelCheck | None = None,
 ) -> Fitted:
     """The fit with the largest ELBO among several starts from features, and one from answers.
 
-    There may be one more from known labels, or from columns of numbers only (``other_starts``).
+    There may be one more from known labels, or from columns of numbers only (``other_starts``). A
+    check of known labels may prefer another of these fits.
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
         return recipe.fit(seed=seeds[0], **changes)
-    attempt = partial(fit, recipe.model, recipe.guide, recipe.data, **options)
+    attempt = partial(fit, recipe.model, recipe.guide, **options)
     attempts = [partial(attempt, seed=seed) for seed in seeds]
     if "initialize" not in changes:
         others = other_starts(recipe, data)
         if data.answers is not None and data.known is None:
             others.append(_start_from_answers)
         attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
-    return best_first(attempts)[0]
+    if check is not None:
+        return check.best(attempts, recipe.data)
+    return best_first(partial(one, recipe.data) for one in attempts)[0]
 
 
 def _start_from_answers(*arguments: Any) -> None:

@@ -10,6 +10,7 @@ from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
+from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
     SupportsLapses,
     SupportsMixture,
@@ -18,6 +19,7 @@ from pyro_crowdclust.protocols import (
     part_of,
 )
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.cluster_classes import known_or_likeliest
 from pyro_crowdclust.training import Ending
 from pyro_crowdclust.training.settling import still_rises
 
@@ -29,6 +31,9 @@ _CARELESS = 0.9
 _NEARLY_ALL = 0.95
 # Workers who nearly always give the same answer are named if they gave this share of all answers.
 _MIN_SHARE = 0.2
+# A class that has labels should have other items, too, if it has none by chance with less than this
+# probability.
+_UNLIKELY = 0.01
 # So many of them are named.
 _NAMED = 3
 # Features show little of what the crowd sees if the log-probability of held-out answers exceeds
@@ -48,7 +53,8 @@ def advice(result: Fitted) -> list[str]:
     - The crowd guesses: most answers come from workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
-    - Known classes have no cluster of their own: the features show other kinds than the labels.
+    - Known classes have no cluster of their own: the features show other kinds than the labels. Or
+      they have one without any other item.
     - There are no features, and no prior predicts held-out answers clearly better than chance.
     - The features show something else than the crowd sees: the clusters do not explain the answers.
     - The features show little of what the crowd sees: the clusters are those of the answers; or
@@ -78,6 +84,8 @@ def advice(result: Fitted) -> list[str]:
 
 def _about_clusters(result: Fitted) -> list[str]:
     """Advice where the clusters collapsed, or where there may be more of them."""
+    if isinstance(result.model, PairRegression) and not result.data.has_answers:
+        return []  # the clusters are the known classes
     assigned = result.clusters["assigned_items"]
     if _is_disputed(result):
         return [
@@ -95,7 +103,7 @@ def _about_clusters(result: Fitted) -> list[str]:
 
 
 def _about_classes(result: Fitted) -> list[str]:
-    """Advice where labelled items of a class are in clusters of other classes."""
+    """Advice where items of a class are in clusters of other classes, or nowhere."""
     data = result.data
     if data.known is None or data.num_known_classes < 2:
         return []
@@ -105,13 +113,33 @@ def _about_classes(result: Fitted) -> list[str]:
     np.add.at(table, (result.assignments[labelled], known[labelled]), 1)
     homes = {*table[table.any(1)].argmax(1).tolist()}
     homeless = [code for code in np.unique(known[labelled]).tolist() if code not in homes]
-    if not homeless:
-        return []
-    names = listed(list(data.known_ids[homeless]), _NAMED)
-    return [
-        f"the features show other kinds than the labels: no cluster is mainly of class {names}; "
-        "label more items, above all of these classes, or use other features"
-    ]
+    alone = [code for code in _without_others(result) if code not in homeless]
+    what_to_do = "label more items, above all of these classes, or use other features"
+    found = []
+    if homeless:
+        names = listed(list(data.known_ids[homeless]), _NAMED)
+        found.append(
+            "the features show other kinds than the labels: no cluster is mainly of class "
+            f"{names}; {what_to_do}"
+        )
+    if alone:
+        names = listed(list(data.known_ids[alone]), _NAMED)
+        found.append(
+            f"no item without a label is likeliest of class {names}: unless the labelled items are "
+            f"all there are, {what_to_do}"
+        )
+    return found
+
+
+def _without_others(result: Fitted) -> list[int]:
+    """Codes of classes that no item without a label gets, though some should, by their labels."""
+    known = result.data.known
+    assert known is not None  # as the caller has seen
+    labelled = known.numpy() >= 0
+    classes, counts = np.unique(known.numpy()[labelled], return_counts=True)
+    others = known_or_likeliest(result)[~labelled]
+    by_chance = (1 - counts / counts.sum()) ** len(others)
+    return classes[~np.isin(classes, others) & (by_chance < _UNLIKELY)].tolist()
 
 
 def _is_disputed(result: Fitted) -> bool:

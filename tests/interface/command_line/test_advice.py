@@ -198,6 +198,12 @@ def test_classes_that_share_a_cluster_are_named():
     assert "no cluster is mainly of class 'birch';" in sentence
 
 
+def test_classes_without_other_items_are_named():
+    known = dict.fromkeys(range(1, 120, 2), "fir") | {0: "ash", 2: "ash"}
+    (sentence,) = advice(with_labels(known))
+    assert sentence.startswith("no item without a label is likeliest of class 'fir':")
+
+
 @pytest.mark.parametrize(
     "known",
     [

@@ -1,0 +1,185 @@
+"""Fits with known labels as the only supervision, compared by labels that are held out of them.
+
+The ELBO of a mixture is nearly that of the features. Where classes are not kinds of the features,
+a start may lose the classes and have the larger ELBO: its components are alike, and those of the
+labelled items differ in nothing but the label. So the fits themselves, and not only the candidates,
+are repeated without a fold of the labels at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
+from pyro_crowdclust.interface.candidates.weights import weights_for
+from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit, known_folds
+from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
+from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.pooling.comparison import is_clearly_better
+from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.results.chosen import INTERRUPTED
+from pyro_crowdclust.training import completed, is_interrupted
+
+# Parts of the known labels, each of which is held out once.
+_FOLDS = 4
+# Another fit takes the place of the usual one if it is better by more than this many errors.
+_ERRORS = 1.0
+# A mixture with more than this share of the items in clusters without a label found new kinds.
+_MAX_NEW = 0.05
+
+
+class LabelCheck:
+    """Compares fits to data with known labels by these labels.
+
+    Parameters
+    ----------
+    feature_weight
+        The weight of the features at which the chosen candidate is read.
+    seed
+        Of the folds.
+
+    Attributes
+    ----------
+    held
+        Log-probabilities of the known labels by the fit that was kept; None if none are held out.
+    prefers_other
+        Whether another fit than that with the largest ELBO was kept.
+    """
+
+    def __init__(self, feature_weight: float, seed: int) -> None:
+        self.feature_weight, self.seed = feature_weight, seed
+        self.held: Float[np.ndarray, " label"] | None = None
+        self.prefers_other = False
+
+    def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> Fitted:
+        """The fit with the largest ELBO, or the one that predicts held-out labels clearly better.
+
+        Parameters
+        ----------
+        attempts
+            Functions that fit a candidate to data, each from its own start.
+        data
+            The data, with known labels.
+        """
+        fits: list[Fitted] = []
+
+        def noted(attempt: Callable[[CrowdData], Fitted]) -> Fitted:
+            fits.append(attempt(data))
+            return fits[-1]
+
+        usual = best_first(partial(noted, attempt) for attempt in attempts)[0]
+        folds = self._folds(data)
+        if is_interrupted(usual) or not folds:
+            return usual
+        weights = (self.feature_weight,)
+        try:
+            held = [_held_out(attempt, folds, weights)[0] for attempt in attempts]
+        except KeyboardInterrupt:  # the fits are there, though nothing has compared them
+            return replace(usual, stop_reason=INTERRUPTED)
+        place = next(number for number, one in enumerate(fits) if one is usual)
+        best = int(np.argmax([one.mean() for one in held]))
+        self.prefers_other = is_clearly_better(held[best], held[place], _ERRORS)
+        kept = best if self.prefers_other else place
+        self.held = held[kept]
+        return fits[kept]
+
+    def regression_instead(
+        self, fitted: Fitted, data: CrowdData, options: dict[str, Any]
+    ) -> tuple[Trial, Fitted] | None:
+        """A regression of the classes on the features, if it predicts held-out labels better.
+
+        Its clusters are the classes, so that it has none for new kinds: a mixture that found some
+        is kept.
+
+        Parameters
+        ----------
+        fitted
+            The mixture.
+        data
+            The data, with known labels.
+        options
+            Options of the fit.
+
+        Returns
+        -------
+        A trial of the regression with its fit; None to keep the mixture.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        folds = self._folds(data)
+        # The mixture was checked on a part of very many items only.
+        is_same = self.held is not None and len(self.held) == sum(map(_size, folds))
+        if self.held is None or not is_same or "initialize" in options:
+            return None
+        if _share_of_new_kinds(fitted) > _MAX_NEW:
+            return None
+        trials = [self._trial(form, data, folds, options) for form in regressions_for(data)]
+        best = max(trials, key=lambda trial: trial.score)
+        if not is_clearly_better(best.answers, self.held, _ERRORS):
+            return None
+        recipe = best.form.recipe(data, best.num_components)
+        return best, completed(recipe.fit(seed=self.seed, **options))
+
+    def chance(self, data: CrowdData) -> float:
+        """Mean log-probability of the held-out labels by the shares of the classes."""
+        folds = self._folds(data)
+        return float(np.average([one.chance for one in folds], weights=[*map(_size, folds)]))
+
+    def _folds(self, data: CrowdData) -> list[KnownSplit]:
+        return known_folds(data, _FOLDS, torch.Generator().manual_seed(self.seed))
+
+    def _trial(
+        self, form: Form, data: CrowdData, folds: list[KnownSplit], options: dict[str, Any]
+    ) -> Trial:
+        started = time.perf_counter()
+        number = data.num_known_classes
+        coordinates = form.make_coordinates(data)
+
+        def attempt(part: CrowdData) -> Fitted:
+            recipe = form.recipe(part, number, coordinates)
+            return recipe.fit(seed=self.seed, **options | {"progress": False})
+
+        by_weight = _held_out(attempt, folds, weights_for(form))
+        return Trial(form, number, np.nan, by_weight, number, time.perf_counter() - started)
+
+
+def _share_of_new_kinds(fitted: Fitted) -> float:
+    """The share of the items in clusters in which no item has a known label."""
+    assert fitted.data.known is not None  # as labels are held out
+    is_new = np.ones(fitted.assignments.max() + 1, dtype=bool)
+    is_new[fitted.assignments[fitted.data.known.numpy() >= 0]] = False
+    return float(is_new[fitted.assignments].mean())
+
+
+def _size(one: KnownSplit) -> int:
+    return len(one.block)
+
+
+def _held_out(
+    attempt: Callable[[CrowdData], Fitted], folds: list[KnownSplit], weights: Sequence[float]
+) -> Float[np.ndarray, "weight label"]:
+    """Log-probabilities of the labels of all folds, each by a fit without it, at each weight.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C.
+    """
+    found = []
+    for one in folds:
+        fitted = completed(attempt(one.data))
+        each = (with_feature_weight(fitted, weight) for weight in weights)
+        found.append(np.stack([one.log_probability(of_weight) for of_weight in each]))
+    return np.concatenate(found, 1)

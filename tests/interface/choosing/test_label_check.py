@@ -1,0 +1,190 @@
+"""Fits with known labels are what held-out labels judged, not only what the ELBO prefers."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import advice
+from pyro_crowdclust.interface.choosing import choice, label_check
+from pyro_crowdclust.interface.choosing.held_out_known import known_folds
+from pyro_crowdclust.interface.choosing.label_check import LabelCheck
+from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
+from pyro_crowdclust.results import known_class_probabilities
+from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.starts import LabeledStart, PartitionStart
+from pyro_crowdclust.training import is_interrupted
+
+from ..small_choices import small, wide_clusters
+
+NUM_ITEMS = 240
+
+
+def sliced(number=60):
+    """One normal distribution, cut into three classes along a line, with some known labels."""
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(NUM_ITEMS, 4))
+    classes = np.digitize(features.sum(1) / 2, [-0.43, 0.43])
+    return CrowdData(features, known=[*classes[:number], *[None] * (NUM_ITEMS - number)]), classes
+
+
+def right(result, classes):
+    others = result.data.known.numpy() < 0
+    return (known_class_probabilities(result).argmax(1) == classes)[others].mean()
+
+
+@pytest.fixture(scope="module")
+def of_slices():
+    data, classes = sliced()
+    return small(data, 3, forms=1).fit(progress=False, num_starts=1), classes
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """A start whose components end alike, which the ELBO is taken to prefer, and one at labels."""
+    monkeypatch.setattr(label_check, "best_first", lambda made: [one() for one in made])
+    data, _ = sliced()
+    recipe = small(data, 3, forms=1).forms[0].recipe(data, 3)
+    alike = PartitionStart(np.full((NUM_ITEMS, 3), 1 / 3))
+
+    def attempt(part, start):
+        of_part = dataclasses.replace(recipe, data=part)
+        return of_part.fit(initialize=start, epochs=5, progress=False)
+
+    starts = alike, LabeledStart(unlabeled_weight=1.0)
+    return recipe.data, [partial(attempt, start=start) for start in starts]
+
+
+def test_the_start_that_predicts_labels_is_kept(attempts):
+    data, both = attempts
+    _, classes = sliced()
+    check = LabelCheck(1.0, 0)
+    kept = check.best(both, data)
+    assert check.prefers_other
+    assert right(kept, classes) > right(both[0](data), classes) + 0.2
+    assert len(check.held) == 60
+    assert check.held.mean() > check.chance(data) + 0.2
+
+
+@pytest.mark.long
+def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
+    data, both = attempts
+    check = LabelCheck(1.0, 0)
+    usual = both[1]
+    kept = check.best([usual, usual, both[0]], data)
+    assert not check.prefers_other
+    np.testing.assert_allclose(kept.probabilities, usual(data).probabilities)
+    check = LabelCheck(1.0, 0)
+    check.best(both, data.with_parts(known=data.known.index_fill(0, torch.arange(9, 60), -1)))
+    assert not check.prefers_other
+    assert check.held is None
+    assert check.regression_instead(kept, data, {}) is None
+
+
+def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monkeypatch):
+    data, both = attempts
+    fits = []
+
+    def then_interrupted(part):
+        fits.append(part)
+        if len(fits) > 1:
+            raise KeyboardInterrupt
+        return both[0](part)
+
+    check = LabelCheck(1.0, 0)
+    kept = check.best([then_interrupted, both[1]], data)
+    assert is_interrupted(kept)
+    assert check.held is None
+    assert not check.prefers_other
+
+
+def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
+    known = ["a"] * 7 + ["b"] * 6 + ["c"] + [None] * 5
+    data = CrowdData(np.arange(19.0)[:, None], known=known)
+    folds = known_folds(data, 4, torch.Generator().manual_seed(0))
+    held = torch.cat([one.block for one in folds])
+    assert sorted(held.tolist()) == [*range(13)]
+    for one in folds:
+        assert one.classes.tolist() == data.known[one.block].tolist()
+        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.block.sort().values)
+        assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
+        assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
+
+
+@pytest.mark.parametrize("known", [None, ["a"] * 9 + ["b"] + [None] * 2], ids=["none", "few"])
+def test_too_few_labels_have_no_folds(known):
+    assert known_folds(CrowdData(np.eye(12), known=known), 4, torch.Generator()) == []
+
+
+@pytest.mark.long
+def test_a_regression_is_kept_where_classes_are_no_kinds(of_slices, tmp_path):
+    result, classes = of_slices
+    assert isinstance(result.model, PairRegression)
+    assert right(result, classes) > 0.75
+    assert "so the regression is kept" in result.chosen.reason
+    table = result.chosen.table
+    assert table["chosen"].tolist() == [False] * (len(table) - 1) + [True]
+    assert result.chosen.held_out > result.chosen.chance
+    assert len(np.unique(result.assignments)) == 3
+    assert advice(result) == []
+    result.save(tmp_path / "fit")
+    again = load(tmp_path / "fit", data=result.data)
+    np.testing.assert_allclose(again.probabilities, result.probabilities)
+    known = known_class_probabilities(again)
+    np.testing.assert_allclose(known, known_class_probabilities(result))
+    below, above = again.predict(np.array([[-2.0] * 4, [2.0] * 4]))
+    assert below != above
+
+
+@pytest.mark.long
+def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts):
+    data, both = attempts
+    check = LabelCheck(1.0, 0)
+    kept = check.best(both[:1], data)
+    check.held = np.full_like(check.held, -9.0)  # any regression is better
+    found = check.regression_instead(kept, data, {"epochs": 2, "batch_size": None})
+    assert isinstance(found[1].model, PairRegression)
+    is_largest = torch.tensor(kept.assignments == 0)
+    without = data.with_parts(known=torch.where(is_largest, -1, data.known))
+    of_new = dataclasses.replace(kept, data=without)
+    assert check.regression_instead(of_new, data, {}) is None
+
+
+@pytest.mark.long
+def test_the_first_answers_choose_again(of_slices, monkeypatch):
+    result, classes = of_slices
+    answers = simulate_pairs(classes, [0.9] * 3, [0.9] * 3, pairs_per_worker=100, seed=0)
+    seen = []
+    monkeypatch.setattr(choice.Choice, "fit", lambda self, **_: seen.append(self.data) or result)
+    result.update(answers)
+    (data,) = seen
+    assert data.num_workers == 3
+    assert torch.equal(data.known, result.data.known)
+
+
+@pytest.mark.long
+def test_a_mixture_is_kept_where_classes_are_kinds():
+    features, kinds = wide_clusters()
+    data = CrowdData(features, known=[*kinds[:30], *[None] * 60])
+    result = small(data, 4, forms=1).fit(progress=False, num_starts=1)
+    assert isinstance(result.model, SemiCrowdsourcedMixture)
+    assert right(result, kinds) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [{"initialize": LabeledStart()}, {"num_starts": 2}])
+def test_ctrl_c_among_the_regressions_keeps_the_mixture(options, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(label_check, "regressions_for", interrupted)
+    data, _ = sliced()
+    result = small(data, 3, forms=1).fit(progress=False, epochs=3, **options)
+    assert isinstance(result.model, SemiCrowdsourcedMixture)
+    # A start of the user's is for mixtures, so that no regression is tried.
+    assert is_interrupted(result) == ("initialize" not in options)
