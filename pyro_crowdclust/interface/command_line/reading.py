@@ -6,7 +6,7 @@ import csv
 import itertools
 import tokenize
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
+from pyro_crowdclust.files.csv_files import stated_separator
 from pyro_crowdclust.files.opening import opened
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -232,7 +233,7 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         return table
     options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
-    options |= _opened(path, lambda: _layout(path, options["sep"]))
+    options |= _opened(path, lambda: _layout(path, options))
     if text:
         # The id "NA" is not a missing value, and "007" is not the number 7.
         columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
@@ -242,16 +243,22 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
     return _opened(path, lambda: pd.read_csv(path, **options))
 
 
-def _layout(path: Path, separator: str) -> dict[str, Any]:
+def _cells(path: Path, options: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The rows of a table that are not empty, column names first; with these options."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = itertools.islice(file, options.get("skiprows", 0), None)
+        reader = csv.reader(lines, delimiter=options["sep"], skipinitialspace=True)
+        yield from filter(None, reader)
+
+
+def _layout(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``pandas.read_csv`` where rows hold more values than there are names.
 
     Either the first column has no name, as in files that R writes, or every row ends in separators.
     In both cases pandas would silently take the first column for an index.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-            names, *rows = itertools.islice(filter(None, reader), _SAMPLE_ROWS)
+        names, *rows = itertools.islice(_cells(path, options), _SAMPLE_ROWS)
     except csv.Error:  # a cell that is too long for this reader
         return {}
     names = [name.strip() for name in names]
@@ -261,7 +268,7 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     if not rows or len(rows[0]) <= number:
         return {}
     if not any("".join(row[number:]).strip() for row in rows):
-        _refuse_further(path, separator, number)
+        _refuse_further(path, options, number)
         return {"index_col": False, "usecols": range(number)}
     if number > 1 and all(len(row) == number + 1 for row in rows):
         return {"header": 0, "names": [f"{_UNNAMED}0", *names]}
@@ -271,15 +278,14 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     )
 
 
-def _refuse_further(path: Path, separator: str, number: int) -> None:
+def _refuse_further(path: Path, options: Mapping[str, Any], number: int) -> None:
     """Raise a ``ValueError`` if any row of the file has values in columns without names."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.reader(file, delimiter=separator, skipinitialspace=True):
-            if more := "".join(row[number:]).strip():
-                raise ValueError(
-                    f"{path} names {count(number, 'column')} in its first line, but a row has "
-                    f"{show(more)} in a column beyond these: name that column, or empty it"
-                )
+    for row in _cells(path, options):
+        if more := "".join(row[number:]).strip():
+            raise ValueError(
+                f"{path} names {count(number, 'column')} in its first line, but a row has "
+                f"{show(more)} in a column beyond these: name that column, or empty it"
+            )
 
 
 def _refuse_empty(path: Path, rows: Any) -> None:
@@ -316,14 +322,26 @@ def _dialect(path: Path, separator: str) -> dict[str, Any]:
     """Separator and decimal mark of a table: some programs write semicolons or tabs into .csv.
 
     Such files may have decimal commas: of both marks, the one under which more columns are numeric
-    is taken.
+    is taken. Excel takes a first line such as ``sep=;`` for the separator, and so is it here.
     """
+    with path.open(encoding="utf-8-sig") as file:
+        stated = stated_separator(next(file, ""))
+    if stated is not None:
+        return _likeliest(path, [stated], skiprows=1)
     header = pd.read_csv(path, sep=separator, nrows=0).columns
     others = [other for other in ";\t" if other in "".join(header)]
     if len(header) > 1 or not others:
         return {"sep": separator}
-    dialects: list[dict[str, Any]] = [
-        {"sep": other, "decimal": mark} for other in others for mark in ".,"
+    return _likeliest(path, others)
+
+
+def _likeliest(path: Path, separators: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Of these separators, and of both decimal marks, those under which most is numeric."""
+    dialects = [
+        {"sep": one, "decimal": mark, **options}
+        for one in separators
+        for mark in ".,"
+        if mark != one
     ]
     return max(dialects, key=lambda dialect: _num_numeric(pd.read_csv(path, nrows=50, **dialect)))
 

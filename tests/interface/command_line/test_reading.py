@@ -196,6 +196,16 @@ def test_other_separators_with_either_decimal_mark(tmp_path, separator, decimal)
     np.testing.assert_array_equal(table.values, frame[["a", "b"]])
 
 
+@pytest.mark.parametrize("line", ["sep=;\n", '\ufeff"sep=;"\r\n'])
+def test_a_line_that_states_the_separator_is_no_row(tmp_path, line):
+    """As Excel writes it."""
+    table = read_feature_file(write(tmp_path / "x.csv", f"{line}item;a\n01;1,5\n02;2\n"))
+    assert (table.ids.tolist(), table.columns) == (["01", "02"], ["a"])
+    assert table.values["a"].tolist() == [1.5, 2.0]
+    said = f"{line}left;right;worker;label\n01;02;w;1\n"
+    assert read_answer_file(write(tmp_path / "p.csv", said), PAIRS)["label"].tolist() == [1]
+
+
 def test_a_line_above_the_table_is_told_of(tmp_path):
     (tmp_path / "x.csv").write_text("# made by hand\nitem,a\nu,1.5\nv,2.0\n")
     with pytest.raises(ValueError, match="names 1 column in its first line, .* hold 2 values"):
