@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
+from pyro_crowdclust.data.tables import ID_NAMES, LINE, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
@@ -125,12 +125,14 @@ def read_feature_file(
 def read_answer_file(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     """A table of answers from ``.csv``, ``.tsv`` or ``.parquet``, with these columns as text.
 
+    The index of a table of text says on which line of the file each row begins.
+
     Raises
     ------
     ValueError
         If the file cannot be read.
     """
-    table = _read(path, text=id_columns)
+    table = _read(path, text=id_columns, with_lines=True)
     for name in id_columns:
         if name in table:
             table[name] = _as_text(table[name])
@@ -224,7 +226,9 @@ def _kind(path: Path, known: Sequence[str]) -> str:
     return suffix
 
 
-def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> pd.DataFrame:
+def _read(
+    path: Path, *, rows: int | None = None, text: Sequence[str] = (), with_lines: bool = False
+) -> pd.DataFrame:
     """A table; columns in ``text`` stay as they are written, only empty cells are missing."""
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
@@ -240,15 +244,34 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         options["dtype"] = dict.fromkeys(text, str)
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
         options["keep_default_na"] = False
-    return _opened(path, lambda: pd.read_csv(path, **options))
+    table = _opened(path, lambda: pd.read_csv(path, **options))
+    return table.set_axis(_lines(path, options, table.index)) if with_lines else table
 
 
-def _cells(path: Path, options: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The rows of a table that are not empty, column names first; with these options."""
+def _lines(path: Path, options: Mapping[str, Any], rows: pd.Index) -> pd.Index:
+    """The line of the file on which each row begins; ``rows`` if it is not known."""
+    first = options.get("skiprows", 0) + 2
+    with path.open("rb") as file:
+        if sum(1 for _ in file) == first - 1 + len(rows):  # no row is empty or has several lines
+            return pd.RangeIndex(first, first + len(rows), name=LINE)
+    try:
+        _, *lines = (line for line, _ in _cells(path, options))
+    except csv.Error:  # a cell that is too long for this reader
+        return rows
+    return pd.Index(lines, name=LINE) if len(lines) == len(rows) else rows
+
+
+def _cells(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, column names first, and the lines they begin on."""
+    skipped = options.get("skiprows", 0)
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = itertools.islice(file, options.get("skiprows", 0), None)
+        lines = itertools.islice(file, skipped, None)
         reader = csv.reader(lines, delimiter=options["sep"], skipinitialspace=True)
-        yield from filter(None, reader)
+        line = skipped + 1
+        for row in reader:
+            if row:
+                yield line, row
+            line = skipped + reader.line_num + 1
 
 
 def _layout(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,7 +281,8 @@ def _layout(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     In both cases pandas would silently take the first column for an index.
     """
     try:
-        names, *rows = itertools.islice(_cells(path, options), _SAMPLE_ROWS)
+        cells = (row for _, row in _cells(path, options))
+        names, *rows = itertools.islice(cells, _SAMPLE_ROWS)
     except csv.Error:  # a cell that is too long for this reader
         return {}
     names = [name.strip() for name in names]
@@ -280,10 +304,10 @@ def _layout(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_further(path: Path, options: Mapping[str, Any], number: int) -> None:
     """Raise a ``ValueError`` if any row of the file has values in columns without names."""
-    for row in _cells(path, options):
+    for line, row in _cells(path, options):
         if more := "".join(row[number:]).strip():
             raise ValueError(
-                f"{path} names {count(number, 'column')} in its first line, but a row has "
+                f"{path} names {count(number, 'column')} in its first line, but line {line} has "
                 f"{show(more)} in a column beyond these: name that column, or empty it"
             )
 
