@@ -99,6 +99,8 @@ def read_table(
             remedy += f"; {GRADES_REMEDY}"
         elif (name, column) == ("pairs", "page"):
             remedy = "give every such answer a page of its own"
+        elif (name, column) == ("placements", "group"):  # an item that somebody could not place
+            remedy += ", or read the file by exchange.read_answers, which leaves such rows out"
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]

@@ -19,6 +19,7 @@ from pyro_crowdclust.interface.command_line.portraits import (
     what_sets_apart,
 )
 from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
+from pyro_crowdclust.interface.command_line.wording import in_options
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.plots.style import color_of, is_large
 from pyro_crowdclust.results import Fitted
@@ -114,7 +115,8 @@ def _summary(result: Fitted) -> str:
         f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in rows.items()
     )
-    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in advice(result))
+    advised = (html.escape(in_options(sentence)) for sentence in advice(result))
+    notes = "".join(f"<li>{sentence}</li>" for sentence in advised)
     notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
     return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
 
