@@ -7,6 +7,7 @@ import warnings
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ def ask(options: Namespace) -> int:
                 f"the answers are grades, which --format {name} does not support: leave it out, "
                 "and let people fill in the column 'label'"
             )
-        shown = _shown(options.items, settings)
+        shown = _shown(options.items, settings, questions)
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
             if not len(result.data.class_ids):
                 raise ValueError(
@@ -121,10 +122,13 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(reals.dtypes.to_dict()).round(decimals)
 
 
-def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
+def _shown(
+    path: Path | None, settings: dict[str, Any], questions: pd.DataFrame
+) -> pd.DataFrame | None:
     """What people see of the items: rows or pictures of a file, or else those of the features."""
     if path is not None:
-        return read_shown(path)
+        ends = questions.columns.intersection(["left", "right", "item"])
+        return read_shown(path, map(str, questions[ends].to_numpy().ravel()))
     if settings["features"] is None:
         return None
     table = read_feature_file(

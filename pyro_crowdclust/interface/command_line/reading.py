@@ -6,7 +6,7 @@ import csv
 import itertools
 import tokenize
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def read_answer_file(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def read_shown(path: Path) -> pd.DataFrame:
+def read_shown(path: Path, asked: Iterable[str] = ()) -> pd.DataFrame:
     """What people see of the items: pictures in an array, or the cells of a table as text.
 
     Parameters
@@ -148,24 +148,42 @@ def read_shown(path: Path) -> pd.DataFrame:
         ``.npy`` of shape ``[item, height, width]``, perhaps with a last axis of 3 colours; or a
         table, whose ids are found as in ``read_feature_file``. Its column ``image`` holds URLs, or
         names of files in the folder of the table.
+    asked
+        Ids of items that are asked about.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or holds no pictures.
+        If the file cannot be read or holds no pictures, or if its rows are numbered, as it has no
+        ids, but the items that are asked about have other ids.
     """
     if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
         pictures = read_feature_file(path)
+        _check_numbered(path, pictures.ids, asked, "save a table with a column 'item'")
         return _naming(path, lambda: picture_frame(np.asarray(pictures.values), pictures.ids))
     head = _read(path, rows=50)
     table = _read(path, text=list(head.columns)).astype(object)
     name = _find_ids(path, head)
-    table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
+    if name is None:
+        table.index = _row_numbers(len(table))
+        _check_numbered(path, table.index, asked, "call the column with the ids 'item'")
+    else:
+        table.index = pd.Index(_as_text(table.pop(name)))
     if "image" in table:
         is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
         in_folder = [str(path.parent / image) for image in table.loc[is_file, "image"]]
         table.loc[is_file, "image"] = in_folder
     return table
+
+
+def _check_numbered(path: Path, rows: pd.Index, asked: Iterable[str], remedy: str) -> None:
+    """Raise a ``ValueError`` about an item that is no number of a row."""
+    others = [item for item in asked if item not in rows]
+    if others:
+        raise ValueError(
+            f"{path} has no ids, so that its rows are numbered from 0 to {len(rows) - 1}, but a "
+            f"question is about the item {show(others[0])}: {remedy}"
+        )
 
 
 def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
