@@ -89,6 +89,10 @@ ROOT = Path(__file__).resolve().parents[3]
             "--pairs and --placements are both given: name both files by --answers",
         ),
         (
+            ["fit", "--answers", "dedupe.json", "--out", "new"],
+            r"if another tool wrote it, give the format \(--answers-format\)",
+        ),
+        (
             ["fit", "--placements", "page.csv", "--out", "new"],
             "line 3: group is nan, .* or read the file by --answers, which leaves such rows out",
         ),
@@ -115,6 +119,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         "shares.csv": "left,right,worker,label\nw,v,x,0.9\nw,u,x,0.1\n",
         "grades.csv": "left,right,worker,label\nw,v,x,5\nw,u,x,3\nu,v,x,1\n",
         "page.csv": "page,item,worker,group\n1,u,x,a\n1,v,x,\n",
+        "dedupe.json": '{"match": [], "distinct": []}',
         "abc.csv": "item,a\nu,1\nv,2\nw,4\n",
         "alike.csv": "left,right,cosine\nw,v,0.5\n",
     }
