@@ -26,6 +26,8 @@ _NAMED = re.compile(rf"\bas ({_OPTION}) and ({_OPTION})\b")
 _PHRASES = {
     "pass None as features": "leave out --features",
     "num_clusters is": "--clusters is",
+    "drop it, or make it the ids of the items": "--ignore it, or make it the --id-column",
+    "pass no features, but": "leave out --features, and pass",
     "exchange.read_answers": "--answers",
     "(form=)": "(--answers-format)",
 }

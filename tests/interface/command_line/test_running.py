@@ -58,6 +58,11 @@ ROOT = Path(__file__).resolve().parents[3]
         (["fit", "--features", "text.csv", "--out", "new"], "column 'b' holds numbers written as"),
         (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates"),
         (
+            ["fit", "--features", "names.csv", "--out", "new"],
+            "looks like names: --ignore it, or make it the --id-column; for records, .*, leave out "
+            "--features, and pass how alike the texts of pairs are as --likeness$",
+        ),
+        (
             ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
             r"--categories names the column 'c', but full/x.csv has the features \['a'",
         ),
@@ -112,6 +117,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
         "text.csv": "item,a,b\nu,1,2\nv,1,3\nw,2,unknown\n",
         "dates.csv": "item,a,b\nu,1,2020-03-01\nv,2,2021-11-30\n",
+        "names.csv": "item,b\n" + "".join(f"i{n},product no {n}\n" for n in range(12)),
         "full/settings.json": "[]",
         "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
         "pairs.csv": "left,right,worker,label\nw,v,x,1\n",
