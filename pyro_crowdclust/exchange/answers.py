@@ -234,6 +234,7 @@ def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     pairs = tables["pairs"].reset_index(drop=True)
     if "placements" in tables:
         of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
+        assert of_pages is not None  # as there are pages
         # As objects, page ids that are integers stay so beside missing ones.
         of_pages = of_pages.astype({"page": object})
         pairs = pd.concat([pairs, of_pages], ignore_index=True)
