@@ -35,7 +35,8 @@ def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **optio
     if pairs is not None and placements is not None:
         raise ValueError(
             "pairs and placements cannot be combined; pass only placements, or all answers as "
-            "pairs (CrowdData(None, placements=...).as_pairs().pairs are those of placements)"
+            "pairs, which exchange.CrowdAnswers.of_tables(pairs=..., placements=...).tables() "
+            "makes of them"
         )
 
 

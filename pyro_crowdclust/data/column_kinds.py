@@ -133,7 +133,9 @@ def _refuse_numbers_and_names(label: str, levels: pd.Index, texts: pd.Series) ->
             )
         raise ValueError(
             f"feature column {label} holds {len(levels)} different texts in {len(texts)} cells, "
-            "which looks like names: drop it, or make it the ids of the items"
+            "which looks like names: drop it, or make it the ids of the items; for records, of "
+            "which several may name one thing, pass no features, but how alike the texts of pairs "
+            "are as likeness="
         )
 
 

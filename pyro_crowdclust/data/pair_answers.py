@@ -35,9 +35,10 @@ _GRADES_ADVICE = (
     "grades=[1, 2, 3, 4, 5]"
 )
 _NO_GRADES = pd.Index([], dtype=object)
-# "Yes" and "true" answer the question whether two items are the same.
-_WORDS = {"same": 1.0, "1": 1.0, "1.0": 1.0, "true": 1.0, "yes": 1.0}
-_WORDS |= {"different": 0.0, "0": 0.0, "0.0": 0.0, "false": 0.0, "no": 0.0}
+# "Yes" and "true" answer the question whether two items are the same; "match" and "distinct" are
+# the words of record linkage.
+_WORDS = dict.fromkeys(("same", "1", "1.0", "true", "yes", "y", "match"), 1.0)
+_WORDS |= dict.fromkeys(("different", "0", "0.0", "false", "no", "n", "distinct"), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,8 @@ from pyro_crowdclust.errors import did_you_mean
 
 # Columns with these names hold the ids of the items unless the user names another column.
 ID_NAMES = ("item", "id", "item_id")
+# Name of an index that says on which line of its file a row stands.
+LINE = "line of the file"
 _MAX_COMPARED = 10_000
 # Texts that mean "can't tell", in lower case.
 _CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
@@ -97,6 +99,8 @@ def read_table(
             remedy += f"; {GRADES_REMEDY}"
         elif (name, column) == ("pairs", "page"):
             remedy = "give every such answer a page of its own"
+        elif (name, column) == ("placements", "group"):  # an item that somebody could not place
+            remedy += ", or read the file by exchange.read_answers, which leaves such rows out"
         missing = frame[column].isna() | are_blank(frame[column])
         reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
     return frame[columns]
@@ -196,10 +200,20 @@ def reject_self_pairs(name: str, left: pd.Series, is_one_item: ArrayLike) -> Non
 
 
 def where(name: str, index: pd.Index, bad: np.ndarray) -> str:
-    """The beginning of a message: the first of the ``bad`` rows, and how many there are."""
+    """The beginning of a message: the first of the ``bad`` rows, and how many there are.
+
+    Examples
+    --------
+    >>> where("pairs", pd.Index(["a", "b", "c"]), np.array([False, True, True]))
+    "pairs row 1 (index 'b', 2 such rows)"
+    >>> where("pairs", pd.Index([2, 3, 5], name=LINE), np.array([False, False, True]))
+    'pairs line 5'
+    """
     row, number = int(bad.argmax()), int(bad.sum())
-    more = f", {number} such rows" if number > 1 else ""
-    return f"{name} row {row} (index {show(index[row])}{more})"
+    many = [f"{number} such rows"] if number > 1 else []
+    if index.name == LINE:
+        return f"{name} line {index[row]}" + "".join(f" ({one})" for one in many)
+    return f"{name} row {row} ({', '.join([f'index {show(index[row])}', *many])})"
 
 
 def item_positions(name: str, column: pd.Series, item_ids: pd.Index) -> Int[Tensor, " row"]:

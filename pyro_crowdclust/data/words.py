@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -48,9 +49,21 @@ def answers_in_words(
     else:
         number, items = count(answers.num_pairs, "answer"), answers.items
         kind = " sorted into groups" if is_sorted else ""
-    pages = f" in {count(num_pages, 'page')}" if num_pages else ""
-    on = count(len(items.unique()), "item")
-    return f"{number} by {count(num_workers, 'worker')} on {on}{pages}{kind}"
+    single = _single_pairs(answers)
+    pages = f" in {count(num_pages - single, 'page')}{kind}" if num_pages else ""
+    pages += f" and {count(single, 'single pair')}" if single else ""
+    return (
+        f"{number} by {count(num_workers, 'worker')} on {count(len(items.unique()), 'item')}{pages}"
+    )
+
+
+def _single_pairs(answers: Answers | Placements) -> int:
+    """How many pages have one pair each, where others have more."""
+    if isinstance(answers, Placements) or answers.page is None:
+        return 0
+    sizes = torch.bincount(answers.page)
+    single = int((sizes == 1).sum())
+    return single if single < int((sizes > 0).sum()) else 0
 
 
 def known_in_words(known: Int[Tensor, " item"], known_ids: pd.Index) -> str:

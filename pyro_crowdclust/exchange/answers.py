@@ -12,6 +12,7 @@ import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
+from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.tables import reject, show
 from pyro_crowdclust.exchange.questions import Question
 
@@ -196,14 +197,53 @@ class CrowdAnswers:
         return CrowdAnswers(**changed)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The tables with answers, under the names of the arguments of ``CrowdData``."""
+        """The tables with answers, under the names of the arguments of ``CrowdData``.
+
+        It takes pairs or placements. Where there are both, the pages become answers about their
+        pairs, and each pair that is on no page gets one of its own.
+
+        Examples
+        --------
+        >>> pages = pd.DataFrame({"page": 1, "item": ["a", "b"], "worker": "ann", "group": 1})
+        >>> pairs = pd.DataFrame({"left": ["a"], "right": ["c"], "worker": ["ben"], "label": [0]})
+        >>> found = CrowdAnswers.of_tables(pairs=pairs, placements=pages).tables()
+        >>> found["pairs"].to_numpy().tolist()
+        [['a', 'c', 'ben', 0, 'pair 0'], ['a', 'b', 'ann', 1, 1]]
+        """
+        return _as_one_table(self._given)
+
+    @property
+    def _given(self) -> dict[str, pd.DataFrame]:
+        """The tables with answers."""
         names = [field.name for field in fields(self) if field.name != "unanswered"]
         return {name: getattr(self, name) for name in names if len(getattr(self, name))}
 
     def __repr__(self) -> str:
-        counts = {name.removesuffix("s"): len(table) for name, table in self.tables().items()}
+        counts = {name.removesuffix("s"): len(table) for name, table in self._given.items()}
         words = [f"{number} {noun}{'s' * (number != 1)}" for noun, number in counts.items()]
         return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
+
+
+def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+    """Where there are both pages and single pairs, pages become answers about their pairs.
+
+    Each single pair is then a page of its own.
+    """
+    if "pairs" not in tables:
+        return tables
+    pairs = tables["pairs"].reset_index(drop=True)
+    if "placements" in tables:
+        of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
+        assert of_pages is not None  # as there are pages
+        # As objects, page ids that are integers stay so beside missing ones.
+        of_pages = of_pages.astype({"page": object})
+        pairs = pd.concat([pairs, of_pages], ignore_index=True)
+    if "page" in pairs:
+        taken, single = {*pairs["page"]}, pairs["page"].isna()
+        pairs["page"] = pairs["page"].astype(object)
+        pairs.loc[single, "page"] = pages_of_single_pairs(int(single.sum()), taken)
+    others = {name: table for name, table in tables.items() if name != "placements"}
+    return others | {"pairs": pairs}
 
 
 def check_graded(pairs: pd.DataFrame, grades: pd.Index) -> None:

@@ -53,6 +53,8 @@ FORMATS: dict[str, Format] = {
 }
 # The format of a file by its suffix, if none is given.
 _BY_SUFFIX = {".csv": "csv", ".tsv": "csv", ".json": "label-studio", ".jsonl": "prodigy"}
+# Files with these suffixes may be of other tools, too.
+_OF_SEVERAL = (".json", ".jsonl")
 
 
 def write_tasks(
@@ -117,15 +119,22 @@ def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers
 
 
 def _read(path: Path, form: Format | None) -> CrowdAnswers:
+    hint = ""
     if form is None:
-        if path.suffix.lower() not in _BY_SUFFIX:
+        suffix = path.suffix.lower()
+        if suffix not in _BY_SUFFIX:
             raise ValueError(
                 f"the format of {path} is unknown, since it does not end in "
-                f"{', '.join(_BY_SUFFIX)}: give its format"
+                f"{', '.join(_BY_SUFFIX)}: give its format (form=)"
             )
-        form = FORMATS[_BY_SUFFIX[path.suffix.lower()]]
+        form = FORMATS[_BY_SUFFIX[suffix]]
+        if suffix in _OF_SEVERAL:
+            hint = (
+                f"; it is read as {type(form).__name__}, since it ends in {suffix}: if another "
+                "tool wrote it, give the format (form=)"
+            )
     text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))
     try:
         return form.answers(form.parse(text))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{path}: {error}{hint}") from error

@@ -26,7 +26,7 @@ from pyro_crowdclust.exchange.questions import (
     is_no_answer,
     read_questions,
 )
-from pyro_crowdclust.files.csv_files import as_written, write_csv
+from pyro_crowdclust.files.csv_files import as_written, stated_separator, write_csv
 
 # The columns of the question, the column to fill in, and the table of the answers.
 _KINDS = (
@@ -101,7 +101,10 @@ class PlainCsv:
             If the text is not a table, a column name is repeated, or a row has more values than
             there are columns.
         """
-        separator = max(",;\t", key=text.lstrip().partition("\n")[0].count)
+        first, _, rest = text.lstrip().partition("\n")
+        stated = stated_separator(first)
+        text = text if stated is None else rest
+        separator = stated or max(",;\t", key=first.count)
         names, *rows = _filled_rows(text, separator)
         refuse_doubled("the table has", filter(None, names))
         for number, row in enumerate(rows, 1):

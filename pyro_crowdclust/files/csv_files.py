@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -9,6 +10,18 @@ import pandas as pd
 
 # A cell that begins with one of these may be run as a formula by a spreadsheet.
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def stated_separator(line: str) -> str | None:
+    """The separator that a first line such as ``sep=;`` states, which Excel writes and hides.
+
+    Examples
+    --------
+    >>> stated_separator("sep=;"), stated_separator('"sep=,"'), stated_separator("item;a")
+    (';', ',', None)
+    """
+    found = re.fullmatch(r'"?sep=(.)"?', line.strip("\ufeff\r\n "), re.IGNORECASE)
+    return found and found[1]
 
 
 def write_csv(frame: pd.DataFrame, file: Path | TextIO, *, index: bool = True) -> None:

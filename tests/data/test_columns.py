@@ -93,7 +93,11 @@ def test_what_a_column_holds_can_be_said():
         (["2020-01-01", "2021-05-06 10:00"], {}, "column 'x' holds dates"),
         (["3/4/99", "12/11/01"], {}, "column 'x' holds dates"),
         ([datetime.date(2020, 1, 1), None], {}, r"column 'x' holds date \(dtype object\)"),
-        ([f"name {i}" for i in range(30)], {}, "30 different texts in 30 cells, which looks like"),
+        (
+            [f"name {i}" for i in range(30)],
+            {},
+            "30 different texts in 30 cells, which looks like .* alike the texts of pairs are",
+        ),
         (["1.5", "2", "unknown"], {}, "numbers written as texts, and 'unknown' among them"),
         (["1,5", "2,25"], {}, "numbers written as texts, and '1,5' among them: convert them to"),
         (["10%", "20%", "10%"], {}, "numbers written as texts, and '10%' among them: convert"),

@@ -193,8 +193,10 @@ def test_data_is_immutable():
 
 def test_repr():
     assert repr(crowd(page=[1, 1, 2])) == (
-        "CrowdData(4 items, features float64 [2], 3 answers by 2 workers on 4 items in 2 pages)"
+        "CrowdData(4 items, features float64 [2], 3 answers by 2 workers on 4 items in 1 page and "
+        "1 single pair)"
     )
+    assert "on 4 items in 3 pages" in repr(crowd(page=[1, 2, 3]))
     assert (
         repr(CrowdData(torch.ones(1, 2, 3, dtype=torch.float32)))
         == "CrowdData(1 item, features float32 [2, 3], no answers)"

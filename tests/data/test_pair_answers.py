@@ -57,6 +57,8 @@ def test_a_label_that_is_neither_0_nor_1(label):
         ["1.0", "0.0", "1"],
         ["true", "False", True],
         ["Yes", "no", "YES"],
+        ["y", "N", "Y"],
+        ["match", "distinct", "Match"],
     ],
     ids=str,
 )

@@ -107,7 +107,9 @@ def test_bad_placements_are_refused_with_their_row(row, values, reason):
 
 def test_pairs_and_placements_together_are_refused():
     pairs = {"left": ["ant"], "right": ["bee"], "worker": ["eve"], "label": [1]}
-    with pytest.raises(ValueError, match="pairs and placements cannot be combined"):
+    with pytest.raises(
+        ValueError, match=r"pairs and placements cannot be combined; .*CrowdAnswers.of_tables\("
+    ):
         CrowdData(None, pairs, placements=TABLE)
 
 

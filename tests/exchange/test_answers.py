@@ -99,6 +99,23 @@ def test_a_pair_in_the_other_order_is_the_same_question():
     assert Argilla().answers(records).tables() == {}
 
 
+def test_pages_and_single_pairs_are_pairs_together():
+    """As ``CrowdData`` takes them; ``update`` of a fit of sorted pages makes these pages again."""
+    pages = pd.DataFrame(
+        {"page": "p", "item": list("abcd"), "worker": "ann", "group": [1, 1, 2, 3]}
+    )
+    single = expected_pairs()
+    answers = CrowdAnswers.of_tables(pairs=single, placements=pages)
+    assert repr(answers) == f"CrowdAnswers({len(single)} pairs, 4 placements, 0 unanswered)"
+    data = CrowdData(None, **answers.tables())
+    assert data.num_pairs == 6 + len(single)
+    assert f"in 1 page sorted into groups and {len(single)} single pairs" in repr(data)
+    of_page = data.pairs.query("page == 'p'")
+    assert of_page["label"].tolist() == [1, 0, 0, 0, 0, 0]
+    labelled = CrowdAnswers.of_tables(pairs=single, labels=pd.DataFrame({"item": ["a"]}))
+    assert labelled.tables().keys() == {"pairs", "labels"}
+
+
 def test_a_page_in_two_files_of_one_worker(tmp_path):
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text("page,item,worker,group\n1,a,ann,1\n", encoding="utf-8")

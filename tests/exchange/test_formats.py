@@ -234,6 +234,18 @@ def test_errors_say_file_record_and_field(name, text, message, tmp_path):
         read_answers(tmp_path / name)
 
 
+def test_a_file_of_another_tool_is_told_of_formats(tmp_path):
+    path = tmp_path / "pairs.json"
+    path.write_text('{"match": [], "distinct": []}', encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"a list of tasks; it is read as LabelStudio, .* \(form=\)"
+    ):
+        read_answers(path)
+    with pytest.raises(ValueError, match=r"must be a list of tasks$"):
+        read_answers(path, form=LabelStudio())
+    assert len(read_answers(path, form=Dedupe()).pairs) == 0
+
+
 @pytest.mark.parametrize("name", ["nothing.csv", "answers.txt"])
 def test_files_that_cannot_be_read(name, tmp_path):
     message = "there is no file" if name == "nothing.csv" else "does not end in .csv, .tsv, .json"

@@ -39,8 +39,16 @@ def test_a_table_for_every_worker_comes_back_from_files(tmp_path):
         ",,,\nleft,right,worker,label\n\na,b,ann,same\n,,,\na,c,ben,different\n,,,\n",
         ",left,right,worker,label\n0,a,b,ann,same\n1,a,c,ben,different\n",
         'left;right;worker;label\r\na;b; "ann";same\r\na;"c";ben;different\r\n',
+        "sep=;\r\nleft;right;worker;label\r\na;b;ann;same\r\na;c;ben;different\r\n",
     ],
-    ids=["rows end in commas", "all end in commas", "blank rows", "row numbers", "semicolons"],
+    ids=[
+        "rows end in commas",
+        "all end in commas",
+        "blank rows",
+        "row numbers",
+        "semicolons",
+        "sep=",
+    ],
 )
 def test_tables_as_spreadsheets_save_them(text):
     table = PlainCsv().parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data.tables import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.kinds import (
     EPOCHS,
@@ -36,6 +38,7 @@ from pyro_crowdclust.training.option_checks import check_values
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
 _MAX_PARTS = 5
+_OF_RECORDS = "many small clusters"
 # A prior with more clusters may agree with this much fewer answers. With random pairs, clusters
 # that are too many contradict .05 of the answers or more, records .02 at most. Pairs that look
 # similar favour many clusters, unless more answers contradict these.
@@ -189,6 +192,7 @@ class AnswersAlone:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
+            _warn_of_untried(self.data, tried, chosen)
             return _Comparison(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
 
     def _try_priors(
@@ -212,8 +216,12 @@ class AnswersAlone:
                 raise KeyboardInterrupt
             return trial
 
-        for prior in answers.priors:
+        # Where people were asked about similar pairs, as for records, there are mostly many small
+        # clusters: that prior is tried first, for the case of Ctrl-C.
+        first = _OF_RECORDS if answers.look_alike else next(iter(answers.priors))
+        for prior in sorted(answers.priors, key=lambda prior: prior != first):
             attempt(prior, answers)
+        tried.sort(key=lambda trial: [*answers.priors].index(trial.prior))
         # If likeness does not depend on the cluster, it may predict answers though no items are
         # joined: such a prior finds no clusters.
         informative = [trial for trial in tried if trial.is_informative] or tried
@@ -273,6 +281,20 @@ class AnswersAlone:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         again = SearchTraining(self.share, num_starts, changes)
         return replace(fitted, train_on=again)
+
+
+def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTrial) -> None:
+    """Warn of the priors that Ctrl-C left untried."""
+    priors = kind_of_answers(data).priors
+    missed = [prior for prior in priors if prior not in {trial.prior for trial in tried}]
+    if missed:
+        warnings.warn(
+            f"the search was interrupted before these priors were tried: {listed(missed)}. One of "
+            f"them may find much better clusters than {show(chosen.prior)}, which is used: fit "
+            "again, to the end",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) -> str:

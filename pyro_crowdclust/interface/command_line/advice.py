@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.annotators import informative_workers
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
@@ -34,6 +34,9 @@ _MIN_SHARE = 0.2
 # A class that has labels should have other items, too, if it has none by chance with less than this
 # probability.
 _UNLIKELY = 0.01
+# Without features: where at least this share of the items could not be placed, which are then in
+# clusters of at most so many items.
+_MIN_UNPLACED, _SMALL = 0.1, 2
 # So many of them are named.
 _NAMED = 3
 # Features show little of what the crowd sees if the log-probability of held-out answers exceeds
@@ -55,7 +58,8 @@ def advice(result: Fitted) -> list[str]:
       the same label, or they are not predicted clearly better than by chance.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
       they have one without any other item.
-    - There are no features, and no prior predicts held-out answers clearly better than chance.
+    - There are no features, and no prior predicts held-out answers clearly better than chance; or
+      many items could not be placed, so that there seem to be far more clusters than there are.
     - The features show something else than the crowd sees: the clusters do not explain the answers.
     - The features show little of what the crowd sees: the clusters are those of the answers; or
       they are learned from the answers, too, but answers about other items are predicted hardly
@@ -212,7 +216,7 @@ def _about_answers(result: Fitted) -> list[str]:
             "other nor with any other evidence: check the question that they were asked"
         ]
     if isinstance(result.guide, SupportsPartition):  # there are no features
-        found = _about_unclear(result)
+        found = _about_unclear(result) + _about_unplaced(result)
         if _is_disputed(result):
             said = 'all items are in one cluster, though the crowd often said "different"'
             found.append(f"{said}: {_check_order(result)}")
@@ -244,6 +248,27 @@ def _about_unclear(result: Fitted) -> list[str]:
     """The reason of the choice, where answers without features did not decide it."""
     chosen, is_alone = result.chosen, isinstance(result.guide, SupportsPartition)
     return [chosen.reason] if is_alone and chosen is not None and not chosen.is_clear else []
+
+
+def _about_unplaced(result: Fitted) -> list[str]:
+    """Advice where most clusters are items of which the answers do not show where they belong.
+
+    An item that is with others in some draws, but in most draws with none of them, has a cluster of
+    its own in the consensus.
+    """
+    assigned, items = result.assignments, result.data.annotated_items.numpy()
+    sizes = np.bincount(assigned)
+    is_small = sizes <= _SMALL
+    unplaced = is_small[assigned[items]] & (result.assignment_probabilities[items] < 0.5)
+    if unplaced.mean() < _MIN_UNPLACED:
+        return []
+    larger = sizes[~is_small]
+    return [
+        f"{unplaced.sum()} of {count(len(items), 'item')} could not be placed: each is in a "
+        f"cluster of one or two items, and even there with a probability below one half; so the "
+        f"number of clusters, {len(sizes)}, says little ({len(larger)} of them are larger, and "
+        f"hold {count(int(larger.sum()), 'item')}); {_ask_more(result)}"
+    ]
 
 
 def _uninformative(result: Fitted) -> pd.Index:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
+from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
@@ -30,6 +33,8 @@ from pyro_crowdclust.interface.command_line.summary import has_clusters
 _PAGES = 20
 # Nobody reads more columns than this.
 _MAX_COLUMNS = 20
+# Items whose cluster is less probable than this are in doubt.
+_SURE = 0.9
 # Formats that list the classes to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
@@ -47,7 +52,7 @@ def ask(options: Namespace) -> int:
                 f"the answers are grades, which --format {name} does not support: leave it out, "
                 "and let people fill in the column 'label'"
             )
-        shown = _shown(options.items, settings)
+        shown = _shown(options.items, settings, questions)
         if list(questions.columns[:1]) == ["item"] and name in _WITH_CLASSES:
             if not len(result.data.class_ids):
                 raise ValueError(
@@ -58,7 +63,22 @@ def ask(options: Namespace) -> int:
         paths = write_tasks(options.out, form, questions, shown)
     if not options.quiet:
         print(f"{options.out}: {', '.join(path.name for path in paths)}\n{found}")
+        print(_is_it_enough(result, found))
     return 0
+
+
+def _is_it_enough(result: Fitted, found: Suggestions) -> str:
+    """What the answers may change, and what is in doubt: the scale of the gain in nats.
+
+    An item that moves to another cluster is worth about a bit.
+    """
+    moved, items = found.expected_gain / math.log(2), counted(result.data.num_items, "item")
+    doubt = int((result.assignment_probabilities < _SURE).sum())
+    whole = "cluster" if has_clusters(result) else "class"
+    return (
+        f"the answers may move about {moved:.1f} of {items} to another {whole}; the {whole} of "
+        f"{counted(doubt, 'item')} is less than {_SURE:.0%} probable"
+    )
 
 
 def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
@@ -121,10 +141,13 @@ def _readable(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype(reals.dtypes.to_dict()).round(decimals)
 
 
-def _shown(path: Path | None, settings: dict) -> pd.DataFrame | None:
+def _shown(
+    path: Path | None, settings: dict[str, Any], questions: pd.DataFrame
+) -> pd.DataFrame | None:
     """What people see of the items: rows or pictures of a file, or else those of the features."""
     if path is not None:
-        return read_shown(path)
+        ends = questions.columns.intersection(["left", "right", "item"])
+        return read_shown(path, map(str, questions[ends].to_numpy().ravel()))
     if settings["features"] is None:
         return None
     table = read_feature_file(

@@ -16,6 +16,7 @@ from pyro_crowdclust.interface.command_line.fit_folder import FILES, RESULT, SET
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
 from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_feature_file
 from pyro_crowdclust.interface.command_line.summary import TABLES, has_clusters, tables
+from pyro_crowdclust.interface.command_line.wording import in_options
 from pyro_crowdclust.results.text import most_and_least_reliable
 from pyro_crowdclust.training import Ending, is_interrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
@@ -90,6 +91,11 @@ def _check_answers(options: Namespace) -> None:
                 raise ValueError(
                     f"--answers and --{name} are both given: name all files by --answers"
                 )
+    elif options.pairs is not None and options.placements is not None:
+        raise ValueError(
+            "--pairs and --placements are both given: name both files by --answers, which uses "
+            "pages as answers about their pairs then"
+        )
     elif options.grades is not None and options.pairs is None:
         raise ValueError(
             "--grades are labels of pairs, but there are no pairs: name their file by --pairs or "
@@ -139,6 +145,6 @@ def _summary(result: Fitted, folder: Path) -> str:
         lines.append(most_and_least_reliable(tables(result)["workers"]["accuracy"]))
     if result.chosen is not None:
         lines.append(f"model: {result.chosen.winner}; {result.chosen.reason}")
-    lines += [f"advice: {sentence}" for sentence in advice(result)]
+    lines += [f"advice: {in_options(sentence)}" for sentence in advice(result)]
     names = ", ".join(sorted(file.name for file in folder.iterdir() if file.is_file()))
     return "\n".join([*lines, f"{folder}: {names}"])

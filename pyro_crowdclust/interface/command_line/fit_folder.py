@@ -13,7 +13,6 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
-from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.exchange import FORMATS, CrowdAnswers, read_answers
 from pyro_crowdclust.exchange.answers import check_graded
 from pyro_crowdclust.files.writing import check_room
@@ -83,7 +82,7 @@ def read_data(
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         wanted = ("pairs", "placements") if grades is None else ("pairs",)
-        exported = _as_one_table(read_exported(files, ids, wanted))
+        exported = read_exported(files, ids, wanted)
         if grades is not None and len(grades) > 1:
             check_graded(exported["pairs"], pd.Index(grades))
         tables |= exported
@@ -151,24 +150,6 @@ def exported_tables(
     """The answers about these items (None: all) that a tool exported, as tables by their kinds."""
     answers = _read(files["answers"], files)
     return (answers if item_ids is None else answers.for_items(item_ids)).tables()
-
-
-def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Where there are both pages and single pairs, pages become answers about their pairs.
-
-    Each single pair is then a page of its own.
-    """
-    if "pairs" not in tables:
-        return tables
-    pairs = tables["pairs"].reset_index(drop=True)
-    if "placements" in tables:
-        of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
-        pairs = pd.concat([pairs, of_pages], ignore_index=True)
-    if "page" in pairs:
-        taken, single = {*pairs["page"]}, pairs["page"].isna()
-        pairs["page"] = pairs["page"].astype(object)
-        pairs.loc[single, "page"] = pages_of_single_pairs(int(single.sum()), taken)
-    return {"pairs": pairs}
 
 
 def _read(paths: Sequence[Path], files: Mapping[str, Any]) -> CrowdAnswers:

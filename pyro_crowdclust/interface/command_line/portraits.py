@@ -81,21 +81,26 @@ def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
 
 
 def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
-    """The items whose cluster is least certain, with the two most probable clusters of each."""
+    """The items whose cluster is least certain, with another cluster that is probable.
+
+    There is none (an empty text) where an item is in none of the others, as in some partitions
+    that were drawn.
+    """
     surest = result.assignment_probabilities
     doubt = np.argsort(surest, kind="stable")[:count]
     doubt = doubt[surest[doubt] < 0.99]
     if len(result.clusters) < 2 or not len(doubt):
         return pd.DataFrame()
-    probabilities = result.cluster_probabilities(result.data.item_ids[doubt])
-    order = np.argsort(-probabilities, axis=1)[:, :2]
-    first, second = np.take_along_axis(probabilities, order, 1).T
+    probabilities = result.cluster_probabilities(result.data.item_ids[doubt]).copy()
+    own = result.assignments[doubt]
+    np.put_along_axis(probabilities, own[:, None], 0.0, axis=1)
+    other, its = probabilities.argmax(1), probabilities.max(1)
     return pd.DataFrame(
         {
-            "cluster": order[:, 0],
-            "probability": first,
-            "or cluster": order[:, 1],
-            "its probability": second,
+            "cluster": own,
+            "probability": surest[doubt],
+            "or cluster": np.where(its > 0, other.astype(object), ""),
+            "its probability": its,
         },
         index=result.data.item_ids[doubt].rename("item"),
     )

@@ -6,7 +6,7 @@ import csv
 import itertools
 import tokenize
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, count, refuse_doubled, show
+from pyro_crowdclust.data.tables import ID_NAMES, LINE, count, refuse_doubled, show
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
+from pyro_crowdclust.files.csv_files import stated_separator
 from pyro_crowdclust.files.opening import opened
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -124,19 +125,21 @@ def read_feature_file(
 def read_answer_file(path: Path, id_columns: Sequence[str]) -> pd.DataFrame:
     """A table of answers from ``.csv``, ``.tsv`` or ``.parquet``, with these columns as text.
 
+    The index of a table of text says on which line of the file each row begins.
+
     Raises
     ------
     ValueError
         If the file cannot be read.
     """
-    table = _read(path, text=id_columns)
+    table = _read(path, text=id_columns, with_lines=True)
     for name in id_columns:
         if name in table:
             table[name] = _as_text(table[name])
     return table
 
 
-def read_shown(path: Path) -> pd.DataFrame:
+def read_shown(path: Path, asked: Iterable[str] = ()) -> pd.DataFrame:
     """What people see of the items: pictures in an array, or the cells of a table as text.
 
     Parameters
@@ -145,24 +148,42 @@ def read_shown(path: Path) -> pd.DataFrame:
         ``.npy`` of shape ``[item, height, width]``, perhaps with a last axis of 3 colours; or a
         table, whose ids are found as in ``read_feature_file``. Its column ``image`` holds URLs, or
         names of files in the folder of the table.
+    asked
+        Ids of items that are asked about.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or holds no pictures.
+        If the file cannot be read or holds no pictures, or if its rows are numbered, as it has no
+        ids, but the items that are asked about have other ids.
     """
     if _kind(path, [".npy", *_SEPARATORS, ".parquet"]) == ".npy":
         pictures = read_feature_file(path)
+        _check_numbered(path, pictures.ids, asked, "save a table with a column 'item'")
         return _naming(path, lambda: picture_frame(np.asarray(pictures.values), pictures.ids))
     head = _read(path, rows=50)
     table = _read(path, text=list(head.columns)).astype(object)
     name = _find_ids(path, head)
-    table.index = _row_numbers(len(table)) if name is None else pd.Index(_as_text(table.pop(name)))
+    if name is None:
+        table.index = _row_numbers(len(table))
+        _check_numbered(path, table.index, asked, "call the column with the ids 'item'")
+    else:
+        table.index = pd.Index(_as_text(table.pop(name)))
     if "image" in table:
         is_file = table["image"].notna() & ~table["image"].astype(str).str.match(r"\w+:")
         in_folder = [str(path.parent / image) for image in table.loc[is_file, "image"]]
         table.loc[is_file, "image"] = in_folder
     return table
+
+
+def _check_numbered(path: Path, rows: pd.Index, asked: Iterable[str], remedy: str) -> None:
+    """Raise a ``ValueError`` about an item that is no number of a row."""
+    others = [item for item in asked if item not in rows]
+    if others:
+        raise ValueError(
+            f"{path} has no ids, so that its rows are numbered from 0 to {len(rows) - 1}, but a "
+            f"question is about the item {show(others[0])}: {remedy}"
+        )
 
 
 def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
@@ -223,7 +244,9 @@ def _kind(path: Path, known: Sequence[str]) -> str:
     return suffix
 
 
-def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> pd.DataFrame:
+def _read(
+    path: Path, *, rows: int | None = None, text: Sequence[str] = (), with_lines: bool = False
+) -> pd.DataFrame:
     """A table; columns in ``text`` stay as they are written, only empty cells are missing."""
     kind = _kind(path, [*_SEPARATORS, ".parquet"])
     if kind == ".parquet":
@@ -232,26 +255,52 @@ def _read(path: Path, *, rows: int | None = None, text: Sequence[str] = ()) -> p
         return table
     options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
     options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
-    options |= _opened(path, lambda: _layout(path, options["sep"]))
+    options |= _opened(path, lambda: _layout(path, options))
     if text:
         # The id "NA" is not a missing value, and "007" is not the number 7.
         columns = _opened(path, lambda: pd.read_csv(path, **options | {"nrows": 0})).columns
         options["dtype"] = dict.fromkeys(text, str)
         options["na_values"] = {name: [""] if name in text else _MISSING for name in columns}
         options["keep_default_na"] = False
-    return _opened(path, lambda: pd.read_csv(path, **options))
+    table = _opened(path, lambda: pd.read_csv(path, **options))
+    return table.set_axis(_lines(path, options, table.index)) if with_lines else table
 
 
-def _layout(path: Path, separator: str) -> dict[str, Any]:
+def _lines(path: Path, options: Mapping[str, Any], rows: pd.Index) -> pd.Index:
+    """The line of the file on which each row begins; ``rows`` if it is not known."""
+    first = options.get("skiprows", 0) + 2
+    with path.open("rb") as file:
+        if sum(1 for _ in file) == first - 1 + len(rows):  # no row is empty or has several lines
+            return pd.RangeIndex(first, first + len(rows), name=LINE)
+    try:
+        _, *lines = (line for line, _ in _cells(path, options))
+    except csv.Error:  # a cell that is too long for this reader
+        return rows
+    return pd.Index(lines, name=LINE) if len(lines) == len(rows) else rows
+
+
+def _cells(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, column names first, and the lines they begin on."""
+    skipped = options.get("skiprows", 0)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = itertools.islice(file, skipped, None)
+        reader = csv.reader(lines, delimiter=options["sep"], skipinitialspace=True)
+        line = skipped + 1
+        for row in reader:
+            if row:
+                yield line, row
+            line = skipped + reader.line_num + 1
+
+
+def _layout(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of ``pandas.read_csv`` where rows hold more values than there are names.
 
     Either the first column has no name, as in files that R writes, or every row ends in separators.
     In both cases pandas would silently take the first column for an index.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
-            names, *rows = itertools.islice(filter(None, reader), _SAMPLE_ROWS)
+        cells = (row for _, row in _cells(path, options))
+        names, *rows = itertools.islice(cells, _SAMPLE_ROWS)
     except csv.Error:  # a cell that is too long for this reader
         return {}
     names = [name.strip() for name in names]
@@ -261,7 +310,7 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     if not rows or len(rows[0]) <= number:
         return {}
     if not any("".join(row[number:]).strip() for row in rows):
-        _refuse_further(path, separator, number)
+        _refuse_further(path, options, number)
         return {"index_col": False, "usecols": range(number)}
     if number > 1 and all(len(row) == number + 1 for row in rows):
         return {"header": 0, "names": [f"{_UNNAMED}0", *names]}
@@ -271,15 +320,14 @@ def _layout(path: Path, separator: str) -> dict[str, Any]:
     )
 
 
-def _refuse_further(path: Path, separator: str, number: int) -> None:
+def _refuse_further(path: Path, options: Mapping[str, Any], number: int) -> None:
     """Raise a ``ValueError`` if any row of the file has values in columns without names."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        for row in csv.reader(file, delimiter=separator, skipinitialspace=True):
-            if more := "".join(row[number:]).strip():
-                raise ValueError(
-                    f"{path} names {count(number, 'column')} in its first line, but a row has "
-                    f"{show(more)} in a column beyond these: name that column, or empty it"
-                )
+    for line, row in _cells(path, options):
+        if more := "".join(row[number:]).strip():
+            raise ValueError(
+                f"{path} names {count(number, 'column')} in its first line, but line {line} has "
+                f"{show(more)} in a column beyond these: name that column, or empty it"
+            )
 
 
 def _refuse_empty(path: Path, rows: Any) -> None:
@@ -316,14 +364,26 @@ def _dialect(path: Path, separator: str) -> dict[str, Any]:
     """Separator and decimal mark of a table: some programs write semicolons or tabs into .csv.
 
     Such files may have decimal commas: of both marks, the one under which more columns are numeric
-    is taken.
+    is taken. Excel takes a first line such as ``sep=;`` for the separator, and so is it here.
     """
+    with path.open(encoding="utf-8-sig") as file:
+        stated = stated_separator(next(file, ""))
+    if stated is not None:
+        return _likeliest(path, [stated], skiprows=1)
     header = pd.read_csv(path, sep=separator, nrows=0).columns
     others = [other for other in ";\t" if other in "".join(header)]
     if len(header) > 1 or not others:
         return {"sep": separator}
-    dialects: list[dict[str, Any]] = [
-        {"sep": other, "decimal": mark} for other in others for mark in ".,"
+    return _likeliest(path, others)
+
+
+def _likeliest(path: Path, separators: Sequence[str], **options: Any) -> dict[str, Any]:
+    """Of these separators, and of both decimal marks, those under which most is numeric."""
+    dialects = [
+        {"sep": one, "decimal": mark, **options}
+        for one in separators
+        for mark in ".,"
+        if mark != one
     ]
     return max(dialects, key=lambda dialect: _num_numeric(pd.read_csv(path, nrows=50, **dialect)))
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust._version import __version__
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.portraits import (
     items_in_doubt,
@@ -19,12 +20,15 @@ from pyro_crowdclust.interface.command_line.portraits import (
     what_sets_apart,
 )
 from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
+from pyro_crowdclust.interface.command_line.wording import in_options
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.plots.style import color_of, is_large
 from pyro_crowdclust.results import Fitted
 
 # Longer tables are cut on the page; the files of the fit have all rows.
 _MAX_ROWS = 50
+# As are those of clusters with their items, where there is nothing else to see of them.
+_MAX_CLUSTERS = 500
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #55606e; --line: #d5dae2;
@@ -114,7 +118,8 @@ def _summary(result: Fitted) -> str:
         f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in rows.items()
     )
-    notes = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in advice(result))
+    advised = (html.escape(in_options(sentence)) for sentence in advice(result))
+    notes = "".join(f"<li>{sentence}</li>" for sentence in advised)
     notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
     return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
 
@@ -127,20 +132,24 @@ def _findings(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
 
 
 def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
-    yield _section(
-        "Clusters",
-        f"Those of the {len(found['clusters'])} clusters that have items, numbered from the "
-        "largest. Expected items are sums of probabilities; the weight is the posterior mean of "
-        "the cluster's share.",
-        _table(found["clusters"].query("assigned_items > 0")),
-    )
-    yield _section(
-        "Items",
-        "Colours show the clusters; a ring marks items with answers.",
-        _picture("items by cluster", lambda: _plot_items(result)),
-        _legend(result),
-    )
-    yield from _portraits(result)
+    yield from _open_questions(result)
+    if result.feature_shape is None and result.latent_means is None:
+        yield _clusters_of_answers(result, found["clusters"])
+    else:
+        yield _section(
+            "Clusters",
+            f"Those of the {len(found['clusters'])} clusters that have items, numbered from the "
+            "largest. Expected items are sums of probabilities; the weight is the posterior mean "
+            "of the cluster's share.",
+            _table(found["clusters"].query("assigned_items > 0")),
+        )
+        yield _section(
+            "Items",
+            "Colours show the clusters; a ring marks items with answers.",
+            _picture("items by cluster", lambda: _plot_items(result)),
+            _legend(result),
+        )
+        yield _portraits(result)
     if "workers" in found:
         yield _section(
             "Workers",
@@ -174,26 +183,46 @@ def _legend(result: Fitted) -> str:
     num_items = result.data.num_items
     colors = [color_of(k, is_large(size, num_items)) for k, size in enumerate(sizes)]
     entries = "".join(
-        f'<li><span style="background:{color}"></span>cluster {k}: {size} items</li>'
+        f'<li><span style="background:{color}"></span>cluster {k}: {count(size, "item")}</li>'
         for k, (color, size) in enumerate(zip(colors, sizes, strict=True))
         if size
     )
     return f'<ul class="legend">{entries}</ul>'
 
 
-def _portraits(result: Fitted) -> Iterable[str]:
-    """Sections about what each cluster is, and about what is still open."""
+def _clusters_of_answers(result: Fitted, clusters: pd.DataFrame) -> str:
+    """What the clusters are where there are only answers: which items they hold.
+
+    Of records there are hundreds, each with a few items.
+    """
+    clusters = clusters.query("assigned_items > 0").drop(columns="weight", errors="ignore")
+    single = int((clusters["assigned_items"] == 1).sum())
+    joined = clusters[clusters["assigned_items"] > 1]
+    alone = f" {count(single, 'more item')}: each a cluster of its own." if single else ""
+    return _section(
+        "Clusters",
+        f"{count(len(joined), 'cluster')} of several items, numbered from the largest, with those "
+        f"items whose cluster is most certain.{alone} Expected items are sums of probabilities.",
+        _table(joined.join(typical_items(result)), _MAX_CLUSTERS),
+    )
+
+
+def _portraits(result: Fitted) -> str:
+    """The section about what each cluster is."""
     parts = ["<h3>Typical items</h3>", _table(typical_items(result))]
     apart = what_sets_apart(result)
+    text = "Typical items lie in the middle of their cluster."
     if apart is not None and len(apart):
         parts += ["<h3>What sets it apart</h3>", _table(apart)]
-    yield _section(
-        "What the clusters are",
-        "Typical items lie in the middle of their cluster. What sets a cluster apart is the "
-        "difference between a column's mean in the cluster and its mean over all other items, in "
-        "standard deviations of the column.",
-        *parts,
-    )
+        text += (
+            " What sets a cluster apart is the difference between a column's mean in the cluster "
+            "and its mean over all other items, in standard deviations of the column."
+        )
+    return _section("What the clusters are", text, *parts)
+
+
+def _open_questions(result: Fitted) -> Iterable[str]:
+    """The section about what is still open, if anything is."""
     doubt, dispute = items_in_doubt(result), pairs_in_dispute(result)
     parts = []
     if len(doubt):
@@ -243,8 +272,8 @@ def _section(title: str, text: str, *parts: str) -> str:
     return f"<h2>{title}</h2>\n<p>{text}</p>\n" + "\n".join(parts)
 
 
-def _table(frame: pd.DataFrame) -> str:
-    shown = frame.head(_MAX_ROWS).reset_index()
+def _table(frame: pd.DataFrame, max_rows: int = _MAX_ROWS) -> str:
+    shown = frame.head(max_rows).reset_index()
     shown.columns = [str(name).replace("_", " ") for name in shown.columns]
     text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
     note = ""

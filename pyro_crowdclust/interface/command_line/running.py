@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 
 from pyro_crowdclust.interface.command_line.arguments import PROGRAM, parser
+from pyro_crowdclust.interface.command_line.wording import in_options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.close()
             return 0
         except (ValueError, OSError) as error:
-            _print_line("error", str(error))
+            _print_line("error", in_options(str(error)))
             return 1
 
 
@@ -48,4 +49,4 @@ def _print_line(kind: str, message: str) -> None:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _print_line("warning", str(message))
+    _print_line("warning", in_options(str(message)))

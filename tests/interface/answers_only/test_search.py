@@ -364,7 +364,10 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
         return trial_of(answers, parts, prior, *others)
 
     monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", press_control_c)
-    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    with pytest.warns(
+        UserWarning, match="before these priors were tried: 'clusters of all sizes'. "
+    ):
+        result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     table = result.chosen.table
     assert table["prior"].tolist() == [
@@ -375,16 +378,23 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     assert table.loc[table["chosen"], "held_out"].item() == table["held_out"].max()
 
 
-def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
+@pytest.mark.parametrize(
+    ("look_alike", "first"), [(False, "few clusters"), (True, "many small clusters")]
+)
+def test_ctrl_c_while_answers_held_out_are_scored(look_alike, first, monkeypatch):
+    """Of records, many small clusters are tried first."""
+    monkeypatch.setattr(PairsOnly, "look_alike", look_alike)
     press_control_c(monkeypatch, PartitionGuide, "log_answer_probabilities", 2)
-    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    with pytest.warns(UserWarning, match=f"much better clusters than '{first}', which is used"):
+        result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
-    assert result.chosen.table["prior"].tolist() == ["few clusters"]
+    assert result.chosen.table["prior"].tolist() == [first]
 
 
 def test_ctrl_c_in_the_first_fit_keeps_the_first_prior(monkeypatch):
     press_in_start(monkeypatch, 1)
-    result = cluster(None, pairs=answers(), epochs=4, progress=False)
+    with pytest.warns(UserWarning, match="the search was interrupted before these priors"):
+        result = cluster(None, pairs=answers(), epochs=4, progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert result.chosen.winner == "few clusters"
     assert len(result.history) == 4

@@ -142,17 +142,22 @@ def test_a_regression_is_kept_where_classes_are_no_kinds(of_slices, tmp_path):
 
 
 @pytest.mark.long
-def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts):
+def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts, monkeypatch):
     data, both = attempts
     check = LabelCheck(1.0, 0)
     kept = check.best(both[:1], data)
     check.held = np.full_like(check.held, -9.0)  # any regression is better
-    found = check.regression_instead(kept, data, {"epochs": 2, "batch_size": None})
-    assert isinstance(found[1].model, PairRegression)
-    is_largest = torch.tensor(kept.assignments == 0)
-    without = data.with_parts(known=torch.where(is_largest, -1, data.known))
-    of_new = dataclasses.replace(kept, data=without)
-    assert check.regression_instead(of_new, data, {}) is None
+    for share, is_replaced in {0.04: True, 0.06: False}.items():
+        monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda _, share=share: share)
+        found = check.regression_instead(kept, data, {"epochs": 2, "batch_size": None})
+        assert (found is not None) == is_replaced
+
+
+def test_new_kinds_are_in_clusters_in_which_no_item_has_a_label():
+    features, kinds = wide_clusters()
+    known = [kind if kind < 2 and row < 30 else None for row, kind in enumerate(kinds)]
+    result = small(CrowdData(features, known=known), 3, forms=1).fit(progress=False, num_starts=1)
+    assert label_check._share_of_new_kinds(result) == pytest.approx(1 / 3)
 
 
 @pytest.mark.long

@@ -110,6 +110,21 @@ def test_swapped_answers_alone():
     )
 
 
+@pytest.mark.parametrize(("per_worker", "accuracy", "are_placed"), [(30, 0.9, 0), (120, 0.95, 1)])
+def test_items_that_could_not_be_placed_are_no_clusters(per_worker, accuracy, are_placed):
+    rates = [accuracy] * 3
+    said = simulate_pairs(np.arange(60) % 4, rates, rates, pairs_per_worker=per_worker, seed=0)
+    result = fit_partition(said, epochs=60)
+    found, sizes = advice(result), np.bincount(result.assignments)
+    assert len(found) == 1 - are_placed
+    for sentence in found:
+        assert f"of {len(result.assignments)} items could not be placed" in sentence
+        larger = sizes[sizes > 2]
+        clusters = f"{len(sizes)}, says little ({len(larger)} of them are larger, and hold"
+        assert f"the number of clusters, {clusters} {larger.sum()} items)" in sentence
+        assert sentence.endswith("; ask about more pairs")
+
+
 LAZY = simulate_pairs(
     FINE % 3, [0.9] * 2 + [1.0] * 4, [0.9] * 2 + [0.0] * 4, pairs_per_worker=100, seed=0
 )

@@ -44,6 +44,11 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
     assert said[0].startswith(f"{tmp_path / 'tasks'}: sort-")
     assert said[1].startswith("Suggestions(4 pages to ask about")
     assert "reliability" in said[3]
+    result, _ = read_result(fitted)
+    gain, doubt = float(said[2].split()[2]), int((result.assignment_probabilities < 0.9).sum())
+    moved = float(re.search(r"may move about (\S+) of 60 items", said[4])[1])
+    assert moved == pytest.approx(gain / np.log(2), abs=0.2)
+    assert said[4].endswith(f"the cluster of {doubt} items is less than 90% probable")
     saved = []
     for path in sorted((tmp_path / "tasks").iterdir()):
         page = path.read_text(encoding="utf-8")
@@ -279,11 +284,19 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
         (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
+        (
+            ["FIT", "--items", "bare.csv"],
+            "bare.csv has no ids, so that its rows are numbered from 0 to 1, but a question is "
+            "about the item 'item-",
+        ),
+        (["FIT", "--items", "bare.npy"], ": save a table with a column 'item'"),
     ],
 )
 def test_what_cannot_be_asked(words, message, fitted, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few.csv").write_text("item,name\nx,y\n", encoding="utf-8")
+    (tmp_path / "bare.csv").write_text("price,name\n1,x\n2,y\n", encoding="utf-8")
+    np.save(tmp_path / "bare.npy", np.zeros((2, 4, 4)))
     words = [str(fitted) if word == "FIT" else word for word in words]
     assert main(["ask", *words, "--out", str(tmp_path / "tasks")]) == 1
     assert message in only_error(capsys)

@@ -106,6 +106,24 @@ def test_an_empty_id_is_missing(tmp_path):
         CrowdData(None, answers)
 
 
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ("a,b,w,1\na,a,w,1\n", 3),
+        ("a,b,w,1\r\na,a,w,1", 3),
+        ("a,b,w,1\n\n\na,a,w,1\n\n", 5),
+        ('a,b,"the\nold",1\na,a,w,1\n', 4),
+    ],
+    ids=["plain", "Windows", "empty lines", "a cell of two lines"],
+)
+@pytest.mark.parametrize("above", ["", "sep=,\n"])
+def test_an_error_names_the_line_of_the_file(tmp_path, rows, line, above):
+    path = tmp_path / "p.csv"
+    path.write_text(f"{above}left,right,worker,label\n{rows}", encoding="utf-8", newline="")
+    with pytest.raises(ValueError, match=f"pairs line {line + bool(above)}: left is 'a', an item"):
+        CrowdData(None, read_answer_file(path, PAIRS))
+
+
 def test_parquet(tmp_path):
     pytest.importorskip("pyarrow", reason="pyarrow is an optional extra, and not installed")
     frame = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index(["u", "v"], name="item"))
@@ -196,6 +214,16 @@ def test_other_separators_with_either_decimal_mark(tmp_path, separator, decimal)
     np.testing.assert_array_equal(table.values, frame[["a", "b"]])
 
 
+@pytest.mark.parametrize("line", ["sep=;\n", '\ufeff"sep=;"\r\n'])
+def test_a_line_that_states_the_separator_is_no_row(tmp_path, line):
+    """As Excel writes it."""
+    table = read_feature_file(write(tmp_path / "x.csv", f"{line}item;a\n01;1,5\n02;2\n"))
+    assert (table.ids.tolist(), table.columns) == (["01", "02"], ["a"])
+    assert table.values["a"].tolist() == [1.5, 2.0]
+    said = f"{line}left;right;worker;label\n01;02;w;1\n"
+    assert read_answer_file(write(tmp_path / "p.csv", said), PAIRS)["label"].tolist() == [1]
+
+
 def test_a_line_above_the_table_is_told_of(tmp_path):
     (tmp_path / "x.csv").write_text("# made by hand\nitem,a\nu,1.5\nv,2.0\n")
     with pytest.raises(ValueError, match="names 1 column in its first line, .* hold 2 values"):
@@ -217,7 +245,7 @@ def test_a_value_in_a_column_without_a_name_is_found_wherever_it_is(tmp_path):
     rows = "".join(f"0{row},{row + 1},\n" for row in range(90))
     path = write(tmp_path / "x.csv", f"item,a\n{rows}091,2,lost,\n")
     with pytest.raises(
-        ValueError, match="in its first line, but a row has 'lost' in a column beyond"
+        ValueError, match="in its first line, but line 92 has 'lost' in a column beyond"
     ):
         read_feature_file(path)
 

@@ -20,7 +20,9 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.guides import EnumeratedGuide
 from pyro_crowdclust.interface import cluster, infer_classes
+from pyro_crowdclust.interface.answers_only.kinds import kind_of_answers
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import TABLES, tables
 from pyro_crowdclust.mixture import GaussianComponents
@@ -72,6 +74,33 @@ def test_the_names_of_tables_are_all_of_them():
     classes = infer_classes(CrowdData(None, labels=said), [0], epochs=1)
     found = tables(cluster(frame, placements=pages, **parts)).keys() | tables(classes).keys()
     assert found | {"choice"} == {*TABLES}
+
+
+def test_a_report_of_answers_alone_lists_the_items_of_clusters():
+    """There never were features to draw a map of, or columns to compare."""
+    kinds = np.repeat(np.arange(70), 2)
+    left, right = np.arange(139), np.arange(1, 140)
+    label = (kinds[left] == kinds[right]).astype(int)
+    said = {"left": left, "right": right, "worker": "ann", "label": label}
+    answers = kind_of_answers(CrowdData(None, said))
+    recipe = answers.recipe(answers.priors["many small clusters"]())
+    result = recipe.fit(epochs=20, progress=False)
+    page = report_page(result)
+    assert "No picture of items" not in page
+    assert "<h2>Items</h2>" not in page
+    assert "What sets" not in page
+    joined = int((result.clusters["assigned_items"] > 1).sum())
+    assert joined > 50
+    assert f"{joined} clusters of several items" in page
+    for number in np.flatnonzero(result.clusters["assigned_items"] == 2):
+        own = ", ".join(map(str, np.flatnonzero(result.assignments == number)))
+        assert f"<td>{own}</td>" in page
+
+
+def test_what_is_open_comes_first(fitted):
+    result, _ = read_result(fitted, with_features=True)
+    page = report_page(result)
+    assert page.index("<h2>What is open</h2>") < page.index("<h2>Clusters</h2>")
 
 
 def test_a_model_without_clusters_has_a_report_of_its_training():

@@ -15,6 +15,7 @@ from pyro_crowdclust.interface.command_line import main
 
 from .command_lines import fit_words, only_error
 
+ALIKE = ["--pairs", "pairs.csv", "--likeness", "alike.csv"]
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -57,6 +58,11 @@ ROOT = Path(__file__).resolve().parents[3]
         (["fit", "--features", "text.csv", "--out", "new"], "column 'b' holds numbers written as"),
         (["fit", "--features", "dates.csv", "--out", "new"], "feature column 'b' holds dates"),
         (
+            ["fit", "--features", "names.csv", "--out", "new"],
+            "looks like names: --ignore it, or make it the --id-column; for records, .*, leave out "
+            "--features, and pass how alike the texts of pairs are as --likeness$",
+        ),
+        (
             ["fit", "--features", "full/x.csv", "--categories", "c", "--out", "new"],
             r"--categories names the column 'c', but full/x.csv has the features \['a'",
         ),
@@ -76,6 +82,33 @@ ROOT = Path(__file__).resolve().parents[3]
             ["fit", "--features", "full/x.csv", "--model", "deep-bernoulli", "--out", "new"],
             r"needs features in \[0, 1\]",
         ),
+        (["fit", "--pairs", "pairs.csv", "--clusters", "5", "--out", "new"], ": --clusters is 5, "),
+        (
+            ["fit", "--pairs", "unsure.csv", "--out", "new"],
+            'from "different" to "same" as --grades',
+        ),
+        (["fit", "--pairs", "shares.csv", "--out", "new"], "are probabilities, pass --grades 5"),
+        (["fit", "--pairs", "grades.csv", "--out", "new"], "such as --grades 1 2 3 4 5"),
+        (
+            ["fit", "--pairs", "pairs.csv", "--placements", "page.csv", "--out", "new"],
+            "--pairs and --placements are both given: name both files by --answers",
+        ),
+        (
+            ["fit", "--answers", "dedupe.json", "--out", "new"],
+            r"if another tool wrote it, give the format \(--answers-format\)",
+        ),
+        (
+            ["fit", "--placements", "page.csv", "--out", "new"],
+            "line 3: group is nan, .* or read the file by --answers, which leaves such rows out",
+        ),
+        (
+            ["fit", "--features", "abc.csv", "--likeness", "alike.csv", "--out", "new"],
+            "pass pairs, or leave --likeness out",
+        ),
+        (
+            ["fit", "--features", "abc.csv", *ALIKE, "--out", "new"],
+            "but features are given: leave out --features, or leave --likeness out",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words, message):
@@ -84,9 +117,17 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         "full/x.csv": "item,a,b\nu,1,2\nv,3,4\n",
         "text.csv": "item,a,b\nu,1,2\nv,1,3\nw,2,unknown\n",
         "dates.csv": "item,a,b\nu,1,2020-03-01\nv,2,2021-11-30\n",
+        "names.csv": "item,b\n" + "".join(f"i{n},product no {n}\n" for n in range(12)),
         "full/settings.json": "[]",
         "hole.csv": "item,a,b\nu,1,2\nv,3,\n",
         "pairs.csv": "left,right,worker,label\nw,v,x,1\n",
+        "unsure.csv": "left,right,worker,label\nw,v,x,1\nw,u,x,unsure\n",
+        "shares.csv": "left,right,worker,label\nw,v,x,0.9\nw,u,x,0.1\n",
+        "grades.csv": "left,right,worker,label\nw,v,x,5\nw,u,x,3\nu,v,x,1\n",
+        "page.csv": "page,item,worker,group\n1,u,x,a\n1,v,x,\n",
+        "dedupe.json": '{"match": [], "distinct": []}',
+        "abc.csv": "item,a\nu,1\nv,2\nw,4\n",
+        "alike.csv": "left,right,cosine\nw,v,0.5\n",
     }
     for name, text in files.items():
         Path(name).parent.mkdir(exist_ok=True)
