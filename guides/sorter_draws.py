@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators import SortedPages
-from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
+from pyro_crowdclust.annotators import PAGE_STATES, SortedPages
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.families import (
@@ -67,7 +66,11 @@ def widened_by_draws(
     }
     right, total = accuracy[..., 0], accuracy.sum(-1)
     rates["accuracy"] = _widened(summary.rates["accuracy"], right, total, interval)
-    return summary._replace(rates=summary.rates | rates)
+    log_odds = (torch.digamma(right) - torch.digamma(total - right)).numpy()
+    variance = (torch.polygamma(1, right) + torch.polygamma(1, total - right)).numpy()
+    variance = (variance + (log_odds - summary.weight) ** 2).mean(0)
+    weight_sd = np.maximum(np.sqrt(variance), summary.weight_sd)
+    return WorkerSummary(summary.rates | rates, summary.weight, weight_sd)
 
 
 def _chains_of(

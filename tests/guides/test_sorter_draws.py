@@ -40,6 +40,7 @@ def test_intervals_are_wider_where_clusters_are_in_doubt():
         for name in ("accuracy", "lumped", "careless"):
             np.testing.assert_allclose(workers[name], own.rates[name].mean)
             assert (workers[f"{name}_sd"] >= own.rates[name].sd - 1e-9).all()
+        assert (workers["weight_sd"] >= own.weight_sd).all()
         assert workers.equals(replace(result).workers)
         wider.append((workers["accuracy_sd"] / own.rates["accuracy"].sd).mean())
     assert 1 <= wider[0] < 1.2

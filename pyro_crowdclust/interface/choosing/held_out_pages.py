@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators.sorted_pages import pair_rates
+from pyro_crowdclust.annotators import pair_rates
 from pyro_crowdclust.data import Placements
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
