@@ -18,11 +18,18 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators import sites_in
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, GaussianAtMean, detached
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    FullPlate,
+    GaussianAtMean,
+    WorkerSummary,
+    detached,
+)
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.mixture import MixtureGuide
+from pyro_crowdclust.guides.sorter_draws import widened_by_draws
 from pyro_crowdclust.inference import (
     AmortizedConditionals,
     Conditionals,
@@ -279,6 +286,19 @@ class MessagePassingGuide(MixtureGuide):
         asked = logits[: coupling.num_items]
         asked.copy_(self.solver.solve(ObservedConditionals(asked), coupling)[1].logits)
         return LocalPosterior(logits, None)
+
+    def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
+        """``workers``; for sorted pages with deviations that count how uncertain the clusters are.
+
+        Parameters
+        ----------
+        data
+            The answers, those of training.
+        interval
+            Mass of the intervals.
+        """
+        summary = self.workers(interval)
+        return None if summary is None else widened_by_draws(self, data, summary, interval)
 
     @property
     def sharpness(self) -> float:

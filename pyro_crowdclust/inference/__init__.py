@@ -30,6 +30,7 @@ from pyro_crowdclust.inference.messages import (
     ObservedConditionals,
     SumCoupling,
 )
+from pyro_crowdclust.inference.page_chains import PageChains
 from pyro_crowdclust.inference.view_pool import ViewPool
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
@@ -46,6 +47,7 @@ __all__ = [
     "LogRatios",
     "LossTerms",
     "ObservedConditionals",
+    "PageChains",
     "PairCoupling",
     "RandomAffine",
     "RandomPhoto",

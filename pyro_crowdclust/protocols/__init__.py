@@ -58,6 +58,7 @@ from pyro_crowdclust.protocols.guides import (
     SupportsSetRates,
     SupportsSharpness,
     SupportsWorkers,
+    SupportsWorkersGiven,
 )
 from pyro_crowdclust.protocols.models import (
     Guide,
@@ -156,6 +157,7 @@ __all__ = [
     "SupportsWithTrust",
     "SupportsWorkerWeights",
     "SupportsWorkers",
+    "SupportsWorkersGiven",
     "WorkerSites",
     "module_of",
     "name_of",

@@ -75,6 +75,14 @@ class SupportsWorkers(Protocol):
 
 
 @runtime_checkable
+class SupportsWorkersGiven(Protocol):
+    """A guide whose intervals of workers' rates are wider where the clusters are in doubt."""
+
+    def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
+        """``workers``, with the doubt about the clusters of these data, those of training."""
+
+
+@runtime_checkable
 class SupportsRateStatistics(Protocol):
     """A guide of workers who answer about pairs or pages: for ``result.pages``, merge moves."""
 

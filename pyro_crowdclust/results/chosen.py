@@ -48,12 +48,16 @@ class Chosen:
         labels alone. None if nothing was held out.
     is_clear
         Without features: whether the clusters predict held-out answers better than ``chance``.
+    most_components
+        The largest number of components that was allowed, tried or not; None if the number was
+        given, or if there are no components.
     """
 
     table: pd.DataFrame
     reason: str
     chance: float | None = None
     is_clear: bool = True
+    most_components: int | None = None
 
     @property
     def winner(self) -> str:

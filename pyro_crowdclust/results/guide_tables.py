@@ -11,6 +11,7 @@ from pyro_crowdclust.protocols import (
     SupportsConfusionGiven,
     SupportsMixture,
     SupportsWorkers,
+    SupportsWorkersGiven,
 )
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
@@ -40,7 +41,9 @@ class GuideTables:
     def workers(self) -> pd.DataFrame:
         """One row per worker: the rates and the weight."""
         result = self._result
-        summary = with_verb(result.guide, SupportsWorkers, "workers").workers()
+        guide = with_verb(result.guide, SupportsWorkers, "workers")
+        drawn = isinstance(guide, SupportsWorkersGiven)
+        summary = guide.workers_given(result.data) if drawn else guide.workers()
         if summary is None or not result.data.has_answers:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"

@@ -113,7 +113,8 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
 
 def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
     """How the model was chosen, as plain values."""
-    fields = {"reason": chosen.reason, "chance": chosen.chance, "is_clear": chosen.is_clear}
+    names = "reason", "chance", "is_clear", "most_components"
+    fields = {name: getattr(chosen, name) for name in names}
     return fields | {"table": columns_of(chosen.table)}
 
 

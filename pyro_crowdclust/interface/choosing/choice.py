@@ -116,7 +116,9 @@ class Choice(Plan):
         recipe = best.form.recipe(self._source(best).data, best.num_components)
         reason += about_left_out(recipe.model, self.data)
         reason += about_deviating(recipe.model, self.data)
-        return best, recipe, Chosen(table_of(search.trials, best), reason, search.chance_of(best))
+        table, chance = table_of(search.trials, best), search.chance_of(best)
+        chosen = Chosen(table, reason, chance, most_components=max(self.sizes))
+        return best, recipe, chosen
 
     @warnings_once()
     def fit(
@@ -320,7 +322,8 @@ class Choice(Plan):
         data = distinct_items(source.data)
         recipe = trial.form.recipe(data, trial.num_components)
         instead = completed(complete_fit(trial, recipe, data, source.part_items, seeds, options))
-        chosen = Chosen(table_of(search.trials, trial), "")
+        table = table_of(search.trials, trial)
+        chosen = Chosen(table, "", most_components=max(source.sizes))
         read, chosen = self._with_answers(
             search, trial, as_chosen(trial, instead, source.data), chosen
         )

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_parts
 from pyro_crowdclust.interface.choosing.held_out_pairs import ends_of
@@ -38,8 +38,8 @@ def fits_at_fixed_components(trial: Trial, fitted: Fitted) -> Callable[[CrowdDat
 
 def scores_at_fixed_components(
     fits: Sequence[Fitted], data: CrowdData, splits: Sequence[HeldOut]
-) -> Float[np.ndarray, "weight answer"]:
-    """Log-probability of held-out answers if answers do not change the components.
+) -> AtWeights:
+    """Scores of held-out answers if answers do not change the components.
 
     If all answers are the same, rates of workers explain them, whatever the items are, and they are
     no reason to let features count less.
@@ -58,8 +58,8 @@ def scores_at_fixed_components(
     of_splits = []
     for fitted, one in zip(fits, splits, strict=True):
         read = (with_answers_added(fitted, one.data, weight) for weight in weights)
-        of_splits.append(np.stack([one.log_probability(of_weight) for of_weight in read]))
-    return np.concatenate(of_splits, 1)
+        of_splits.append(AtWeights.of(one, read, None))
+    return AtWeights.of_all(of_splits)
 
 
 def joined_by_pages(

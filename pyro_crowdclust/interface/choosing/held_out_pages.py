@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators import pair_rates
 from pyro_crowdclust.data import Placements
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
@@ -102,6 +104,61 @@ class PlacementSplit:
         """
         number = len(self.held_out)
         return self._log_probability(result, None, lambda q: q.mean(0).expand(number, -1))
+
+    def of_pairs(
+        self, result: Fitted, workers: WorkerSummary | None = None
+    ) -> Float[np.ndarray, " placement"]:
+        """Log-probability of which items on the page lie with each held-out placement.
+
+        It is the mean over the other items j of the page of ``log p([g_i = g_j])``. With s the
+        probability that i and j share a cluster, G the groups of the page, and the worker's mean
+        accuracy,
+
+            p(g_i = g_j) = s p_1 + (1 - s) p_0
+            p_1 = (h_sorted + h_lumped) sensitivity + h_careless / G
+            p_0 = h_sorted (1 - specificity) + (h_lumped + h_careless) / G
+
+        (``pair_rates`` of G). The habits h are those of the prior. By its own habits, a fit with
+        many small clusters calls pages lumped, and their items lie together by chance, however
+        surely it says that they do not share a cluster.
+        """
+        held, (own, left, right, lie_together) = self.held_out, self._pairs
+        page = held.page[own]
+        worker = held.worker[page].numpy()
+        summary = result.guide.workers() if workers is None else workers
+        habits = result.model.annotators.habits
+        pages = habits.family.standard(habits.natural_parameters).concentration.numpy(force=True)
+        in_order, lumped, careless = (pages / pages.sum(1, keepdims=True))[worker].T
+        groups = held.num_groups[page].clamp_min(2).numpy()
+        accuracy = summary.rates["accuracy"].mean[worker]
+        sensitivity, specificity = pair_rates(accuracy, groups)
+        if_same = (in_order + lumped) * sensitivity + careless / groups
+        if_different = in_order * (1 - specificity) + (lumped + careless) / groups
+        same = result.same_cluster_by_position(left.numpy(), right.numpy()).clip(0, 1)
+        together = same * if_same + (1 - same) * if_different
+        found = np.log(np.where(lie_together, together, 1 - together))
+        number = np.bincount(own, minlength=len(held)).clip(1)
+        return np.bincount(own, found, len(held)) / number
+
+    @cached_property
+    def _pairs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Every held-out placement with every other one on its page, held out or not.
+
+        These are the number of the held-out placement, the two items, and whether they lie in one
+        group.
+        """
+        held, kept = self.held_out, self._kept
+        item, page, group = (
+            torch.cat(both)
+            for both in ((held.item, kept.item), (held.page, kept.page), (held.group, kept.group))
+        )
+        by_page, sizes = page.argsort(stable=True), torch.bincount(page, minlength=kept.num_pages)
+        number = sizes[held.page]
+        own = torch.arange(len(held)).repeat_interleave(number)
+        place = torch.arange(len(own)) - (number.cumsum(0) - number)[own]
+        other = by_page[(sizes.cumsum(0) - sizes)[held.page[own]] + place]
+        own, other = own[other != own], other[other != own]
+        return own, item[own], item[other], group[own] == group[other]
 
     def _log_probability(
         self,

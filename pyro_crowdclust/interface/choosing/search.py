@@ -25,6 +25,7 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     clusters_supported_by_answers,
     partition_predicts_best,
 )
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.fixed_components import (
     fits_at_fixed_components,
     joined_by_pages,
@@ -42,7 +43,11 @@ from pyro_crowdclust.interface.choosing.subsets import (
     distinct_items,
     without_near_copies,
 )
-from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error, worth_another_split
+from pyro_crowdclust.interface.choosing.trials import (
+    Trial,
+    elbo_error,
+    worth_another_split,
+)
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import full_batch
@@ -430,11 +435,11 @@ class Search:
         return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
 
     @staticmethod
-    def at_weights(form: Form, one: HeldOut, result: Fitted) -> np.ndarray:
-        """Log-probability of what is held out, at every weight of the features."""
+    def at_weights(form: Form, one: HeldOut, result: Fitted) -> AtWeights:
+        """Scores of what is held out, at every weight of the features."""
         each = (with_feature_weight(result, weight) for weight in weights_for(form))
         workers = result.guide.workers() if one.data.has_answers else None
-        return np.stack([one.log_probability(of_weight, workers) for of_weight in each])
+        return AtWeights.of(one, each, workers)
 
     def by_answers(self) -> tuple[Trial, str]:
         """The best by answers; among those that answers do not distinguish, by the ELBO."""
@@ -445,7 +450,7 @@ class Search:
             for trial in worth_another_split(rivals):
                 again = self.try_out(trial.form, trial.num_components, number)
                 found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
-                both = np.concatenate(found, 1)
+                both = AtWeights.of_all(found)
                 seconds = trial.seconds + again.seconds
                 place = self.trials.index(trial)
                 self.trials[place] = replace(trial, by_weight=both, seconds=seconds)

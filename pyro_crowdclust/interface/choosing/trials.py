@@ -10,6 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.weights import weights_for
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.pooling.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, count as equal.
@@ -30,8 +31,8 @@ class Trial:
         ELBO in nats an item, over all orders of the components (``log_orders``), made comparable by
         ``Form.to_compare``; NaN for a form without a density of features.
     by_weight
-        Log-probability of every held-out answer, a row for every weight of the features that the
-        form can have (``weights_for``); None without answers.
+        Scores of all held-out answers, a row for every weight of the features that the form can
+        have (``weights_for``); None without answers.
     clusters
         Number of clusters in use.
     seconds
@@ -52,7 +53,7 @@ class Trial:
     form: Form
     num_components: int
     elbo: float
-    by_weight: np.ndarray | None
+    by_weight: AtWeights | None
     clusters: int
     seconds: float
     by_item: np.ndarray | None = None
@@ -65,12 +66,12 @@ class Trial:
         """The weight of the features that predicts the held-out answers best; 1 without any."""
         if self.by_weight is None:
             return 1.0
-        return weights_for(self.form)[self.by_weight.mean(1).argmax()]
+        return weights_for(self.form)[self.by_weight.best]
 
     @property
     def held_out(self) -> np.ndarray | None:
         """Log-probability of everything held out, at this weight; None if nothing is."""
-        return None if self.by_weight is None else self.by_weight[self.by_weight.mean(1).argmax()]
+        return None if self.by_weight is None else self.by_weight.answers[self.by_weight.best]
 
     @property
     def answers(self) -> np.ndarray:

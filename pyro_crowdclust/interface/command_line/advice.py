@@ -49,8 +49,7 @@ def advice(result: Fitted) -> list[str]:
 
     - Clusters collapsed: all items are in one, though the crowd often said "different". Without
       features: the labels "same" and "different" may be swapped.
-    - More clusters are needed: the largest number of components that was allowed is the best, or
-      every cluster has items.
+    - More clusters are needed: every cluster has items, and a larger number was not allowed.
     - Same and different are swapped: most answers come from workers who say the opposite.
     - Some workers nearly always give the same answer, though others do not: they say nothing.
     - The crowd guesses: most answers come from workers whose answers carry almost no weight.
@@ -97,8 +96,8 @@ def _about_clusters(result: Fitted) -> list[str]:
             "collapsed; try more starts, or other features"
         ]
     number = len(assigned)
-    # Where the number was chosen, larger ones were tried, too, unless it is the largest allowed.
-    is_bound = result.chosen is None or number == result.chosen.table["components"].max()
+    # Where the number was chosen, larger ones could be tried, unless it is the largest allowed.
+    is_bound = result.chosen is None or number == result.chosen.most_components
     if number == 1 or not is_bound or not (assigned > 0).all():
         return []
     if number + 1 >= result.data.num_items:  # one more, and every item is a cluster of its own

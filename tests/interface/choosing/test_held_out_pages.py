@@ -13,6 +13,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing.choice import choice_for
 from pyro_crowdclust.interface.choosing.held_out_pages import placement_parts, placement_split
+from pyro_crowdclust.interface.choosing.rereading import grouped
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -34,10 +35,10 @@ def crowd(asked: int, pages: int = 5, seed: int = 0) -> CrowdData:
     return CrowdData(features, placements=pages, item_ids=range(90))
 
 
-def mixture(data: CrowdData):
-    model = SemiCrowdsourcedMixture(
-        DirichletWeights(3), GaussianComponents(3, 3), Identity(), SortedPages(data.num_workers)
-    )
+def mixture(data: CrowdData, number: int = 3):
+    components = GaussianComponents(number, data.features.shape[1])
+    annotators = SortedPages(data.num_workers)
+    model = SemiCrowdsourcedMixture(DirichletWeights(number), components, Identity(), annotators)
     options = {"batch_size": None, "step_size": 0.5, "epochs": 15, "progress": False}
     return fit(model, MessagePassingGuide(model), data, dtype=torch.float64, **options)
 
@@ -102,6 +103,43 @@ def test_who_knows_the_clusters_predicts_placements():
         by_hand.append(np.log((int((there == group).sum()) + 1) / (len(there) + number)))
     even = -one.held_out.num_groups[one.held_out.page].double().log().mean()
     assert one.chance == pytest.approx(max(np.mean(by_hand), float(even)))
+
+
+def test_pairs_of_a_page_are_predicted_by_their_clusters_and_the_prior_of_habits():
+    """The first held-out placement by hand, with habits of 8, 1.5 and 1.5 pages of 11."""
+    one = placement_split(crowd(60), 0.25, torch.Generator().manual_seed(0))
+    result, held, kept = mixture(one.data), one.held_out, one.data.placements
+    page, item, group = (int(part[0]) for part in (held.page, held.item, held.group))
+    accuracy, q = result.workers["accuracy"].iloc[int(held.worker[page])], result.probabilities
+    number, by_hand = int(held.num_groups[page]), []
+    slip = (1 - accuracy) / (number - 1)
+    for part in (held, kept):
+        there = (part.page == page) & (part.item != item)
+        for other, own in zip(part.item[there], part.group[there], strict=True):
+            same = float(q[item] @ q[int(other)])
+            if_same = accuracy**2 + (number - 1) * slip**2
+            if_different = 2 * accuracy * slip + (number - 2) * slip**2
+            if_same = (9.5 * if_same + 1.5 / number) / 11
+            if_different = (8 * if_different + 3 / number) / 11
+            together = same * if_same + (1 - same) * if_different
+            by_hand.append(np.log(together if own == group else 1 - together))
+    assert one.of_pairs(result)[0] == pytest.approx(np.mean(by_hand))
+    assert one.of_pairs(result, result.guide.workers()) == pytest.approx(one.of_pairs(result))
+
+
+def test_clusters_torn_apart_are_seen_by_pairs_of_a_page():
+    """Two clouds of a kind are two clusters, which are at home in the same group."""
+    rng = np.random.default_rng(0)
+    clouds = 8.0 * np.eye(6)[TRUTH + 3 * (np.arange(90) // 3 % 2)]
+    pages = simulate_placements(TRUTH, [0.9] * 3, pages_per_worker=5, page_size=12, seed=0)
+    data = CrowdData(clouds + rng.normal(size=(90, 6)), placements=pages)
+    one = placement_split(data, 0.25, torch.Generator().manual_seed(0))
+    torn = mixture(one.data, 6)
+    assert len(set(torn.assignments)) == 6
+    kind = np.array([TRUTH[torn.component_probabilities.argmax(1) == one][0] for one in range(6)])
+    whole = grouped(torn, torch.from_numpy(np.unique(kind, return_index=True)[1][kind]))
+    assert clustering_accuracy(TRUTH, whole.assignments) == 1
+    assert one.of_pairs(whole).mean() > one.of_pairs(torn).mean() + 0.1
 
 
 def test_every_placement_is_in_one_part_with_all_of_its_item():

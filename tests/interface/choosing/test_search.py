@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
@@ -37,7 +38,7 @@ def _short_searches(_few_draws):
 
 
 def trial(form, number: int, elbo: float, answers: np.ndarray) -> Trial:
-    return Trial(form, number, elbo, answers[None], number, 0.0)
+    return Trial(form, number, elbo, AtWeights(answers[None]), number, 0.0)
 
 
 def test_answers_that_cannot_tell_leave_it_to_the_elbo():
@@ -149,7 +150,7 @@ def test_components_that_answers_do_not_ask_for_have_to_pay(monkeypatch, gain, n
     def try_out(self, form, size, split=0):
         said = np.full((1, len(self.splits[split].block)), -0.5)
         # 3 nats, of 60 items, are no evidence.
-        found = Trial(form, size, gain * size, said, size, 0.0)
+        found = Trial(form, size, gain * size, AtWeights(said), size, 0.0)
         if split == 0:
             self.trials.append(found)
         return found
@@ -288,7 +289,8 @@ def test_the_error_of_a_difference_is_that_of_its_items():
     form = choice_for(CrowdData(np.eye(3))).forms[0]
     rng = np.random.default_rng(0)
     better, worse = (
-        Trial(form, 2, 0.0, np.repeat(rng.normal(size=50), 2)[None], 2, 0.0) for _ in range(2)
+        Trial(form, 2, 0.0, AtWeights(np.repeat(rng.normal(size=50), 2)[None]), 2, 0.0)
+        for _ in range(2)
     )
     difference = (better.held_out - worse.held_out)[::2]
     expected = difference.std() / np.sqrt(50)
@@ -303,7 +305,7 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     one = split(result.data, 0.25, torch.Generator().manual_seed(0))
     form = choice_for(result.data).forms[0]
     found = Search.at_weights(form, one, with_feature_weight(result, 0.5))
-    assert found.shape == (len(WEIGHTS), len(one.held_out.label))
+    assert found.answers.shape == (len(WEIGHTS), len(one.held_out.label))
     # The result itself is read at a weight that the answers have chosen.
     most, least = with_feature_weight(result, 0.9), with_feature_weight(result, 0.05)
     assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
@@ -317,12 +319,12 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
     tried = search.try_out(search.plan.forms[0], 2)
     assert tried.by_weight is not None
-    assert tried.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
+    assert tried.by_weight.answers.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
     assert search.plan.by_features is not None
     trial, fitted = search.without_answers(search.plan.by_features)
     assert fitted is not None
     assert trial.by_weight is not None
-    assert trial.by_weight.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
+    assert trial.by_weight.answers.shape == (len(WEIGHTS), len(search.splits[0].held_out.label))
     assert trial.feature_weight < 1
 
 
@@ -333,4 +335,4 @@ def test_answers_that_are_all_the_same_leave_features_their_weight(label):
     answers = dataclasses.replace(data.answers, label=torch.full_like(data.answers.label, label))
     search = Search(small(data.with_answers(answers), 2, forms=1), 0, False)
     trial, _ = search.without_answers(search.plan.by_features)
-    assert (trial.feature_weight, len(trial.by_weight)) == (1, 1)
+    assert (trial.feature_weight, len(trial.by_weight.answers)) == (1, 1)

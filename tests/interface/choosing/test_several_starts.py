@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import choice
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -127,7 +128,7 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     monkeypatch.setattr(choice, "with_rates_of_draws", lambda fitted, _: fitted)
     monkeypatch.setattr(choice, "better_from_draws", lambda *_, **__: called.append(1))
     form, fitted = coarse
-    best = Trial(form, 3, 0.0, np.zeros((1, 1)), 3, 0.0)
+    best = Trial(form, 3, 0.0, AtWeights(np.zeros((1, 1))), 3, 0.0)
     plan = small(data, 3, forms=1)
     found = plan._explained(Search(plan, 0, False), best, fitted, fitted, range(1), {})
     assert found is fitted

@@ -10,6 +10,7 @@ from scipy import stats
 
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
 from pyro_crowdclust.interface.candidates.weights import SHARPNESS, WEIGHTS, weights_for
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error
 
 
@@ -21,7 +22,8 @@ def _short_searches(_few_draws):
 MIXTURE = Form("columns", "full Gaussians", None, None)
 
 
-def trial(by_weight: np.ndarray | None = None, by_item: np.ndarray | None = None) -> Trial:
+def trial(answers: np.ndarray | None = None, by_item: np.ndarray | None = None) -> Trial:
+    by_weight = None if answers is None else AtWeights(answers)
     return Trial(MIXTURE, 3, -7.0, by_weight, 3, 0.1, by_item)
 
 
@@ -37,6 +39,17 @@ def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
     alone = trial()
     assert (alone.feature_weight, alone.held_out, alone.score) == (1.0, None, -7.0)
     assert not len(alone.answers)
+
+
+def test_pairs_on_pages_choose_the_weight_at_which_placements_are_scored():
+    answers = np.log([[0.9, 0.9], [0.5, 0.4]])
+    first = AtWeights(answers, np.log([[0.2, 0.1, 0.1], [0.7, 0.3, 0.6]]))
+    found = dataclasses.replace(trial(), by_weight=first)
+    assert found.feature_weight == WEIGHTS[1]
+    np.testing.assert_array_equal(found.held_out, answers[1])
+    surer = AtWeights(answers, np.log([[0.99] * 3, [1e-9] * 3]))
+    assert AtWeights.of_all([first, surer]).best == 0
+    assert AtWeights.of_all([AtWeights(answers)] * 2).pairs is None
 
 
 def test_the_error_of_a_difference_of_elbos_is_that_of_a_mean_over_items():

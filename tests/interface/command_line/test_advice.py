@@ -201,6 +201,15 @@ def test_more_clusters_are_needed():
     assert sentence == "all 2 clusters have items, so there may be more: allow a larger number"
 
 
+def test_a_number_below_the_largest_that_was_allowed_is_enough():
+    """Even if no larger one was tried."""
+    result = chosen_without(FEATURES, 2)
+    (sentence,) = advice(result)
+    assert sentence.startswith("all 2 clusters have items")
+    more = dataclasses.replace(result.chosen, most_components=100)
+    assert advice(dataclasses.replace(result, chosen=more)) == []
+
+
 def with_labels(known):
     """Two far clusters, and labels that have not moved an item."""
     fitted = fixed(FEATURES, num_clusters=4)
