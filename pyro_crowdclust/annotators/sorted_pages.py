@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling, PagePosterior
@@ -137,7 +137,7 @@ class SortedPages(nn.Module):
 
 
 def pair_rates(
-    accuracy: Float[np.ndarray, "*batch"], num_clusters: int
+    accuracy: Float[np.ndarray, "*batch"], num_clusters: int | Int[np.ndarray, "*batch"]
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     """Sensitivity and specificity over pairs that follow from the accuracy a of placements.
 

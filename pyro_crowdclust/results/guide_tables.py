@@ -42,8 +42,10 @@ class GuideTables:
         """One row per worker: the rates and the weight."""
         result = self._result
         guide = with_verb(result.guide, SupportsWorkers, "workers")
-        drawn = isinstance(guide, SupportsWorkersGiven)
-        summary = guide.workers_given(result.data) if drawn else guide.workers()
+        if isinstance(guide, SupportsWorkersGiven):
+            summary = guide.workers_given(result.data)
+        else:
+            summary = guide.workers()
         if summary is None or not result.data.has_answers:
             raise ValueError(
                 "there are no workers: the model has no annotators, or the data have no answers"

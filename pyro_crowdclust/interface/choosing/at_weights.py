@@ -42,13 +42,12 @@ class AtWeights(NamedTuple):
         workers
             The summary of its workers, if it is the same at every weight.
         """
-        of_pages = isinstance(one, PlacementSplit)
         answers, pairs = [], []
         for read in reads:
             answers.append(one.log_probability(read, workers))
-            if of_pages:
+            if isinstance(one, PlacementSplit):
                 pairs.append(one.of_pairs(read, workers))
-        return cls(np.stack(answers), np.stack(pairs) if of_pages else None)
+        return cls(np.stack(answers), np.stack(pairs) if pairs else None)
 
     @classmethod
     def of_all(cls, parts: Sequence[AtWeights]) -> AtWeights:

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
 from pyro_crowdclust.interface.candidates.weights import weights_for
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit, known_folds
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -152,7 +153,8 @@ class LabelCheck:
             return recipe.fit(seed=self.seed, **options | {"progress": False})
 
         by_weight = _held_out(attempt, folds, weights_for(form))
-        return Trial(form, number, np.nan, by_weight, number, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return Trial(form, number, np.nan, AtWeights(by_weight), number, seconds)
 
 
 def _share_of_new_kinds(fitted: Fitted) -> float:
