@@ -15,6 +15,8 @@ from pyro_crowdclust.training.trainer import Trainer
 _MIN_EPOCHS = 8
 # Nats per item that are no rise.
 _TOLERANCE = 1e-4
+# Nats per item that are a rise to speak of.
+_CLEAR = 0.01
 # Every fall divides the learning rate by this.
 _FALL = 5.0
 
@@ -37,11 +39,11 @@ def rise_of(elbos: Sequence[float]) -> tuple[float, float]:
     return float(rise), float(np.sqrt(np.square(np.diff(last)).mean() / quarter))
 
 
-def still_rises(elbos: Sequence[float]) -> bool:
+def still_rises(elbos_per_item: Sequence[float]) -> bool:
     """Whether the last quarter of the epochs has a clearly higher ELBO than the one before.
 
-    A rise is clear if it is twice its standard error and 1 % of the whole rise, from the median of
-    the first quarter: the first epochs can be lower by orders of magnitude.
+    A rise is clear if it is twice its standard error, .01 nats per item, and 1 % of the whole rise,
+    from the median of the first quarter: the first epochs can be lower by orders of magnitude.
 
     Examples
     --------
@@ -50,11 +52,11 @@ def still_rises(elbos: Sequence[float]) -> bool:
     >>> still_rises([0.0, 9.0, *[10.0, 10.1] * 9])
     False
     """
-    if len(elbos) < _MIN_EPOCHS:
+    if len(elbos_per_item) < _MIN_EPOCHS:
         return False
-    rise, error = rise_of(elbos)
-    first = float(np.median(elbos[: len(elbos) // 4]))
-    return rise > 2 * error and rise > 0.01 * abs(elbos[-1] - first)
+    rise, error = rise_of(elbos_per_item)
+    first = float(np.median(elbos_per_item[: len(elbos_per_item) // 4]))
+    return rise > max(2 * error, _CLEAR, 0.01 * abs(elbos_per_item[-1] - first))
 
 
 @dataclass

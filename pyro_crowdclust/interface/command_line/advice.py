@@ -352,4 +352,6 @@ def _still_rising(result: Fitted) -> bool:
     """
     if isinstance(result.guide, SupportsPartition):
         return False
-    return Ending.BUDGET.is_of(result.stop_reason) and still_rises(result.history["elbo"].tolist())
+    return Ending.BUDGET.is_of(result.stop_reason) and still_rises(
+        (result.history["elbo"] / result.data.num_items).tolist()
+    )
