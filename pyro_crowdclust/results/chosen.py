@@ -48,12 +48,16 @@ class Chosen:
         labels alone. None if nothing was held out.
     is_clear
         Without features: whether the clusters predict held-out answers better than ``chance``.
+    shared_mistakes
+        What was found about two workers who make the same mistakes, and so confirm each other, in
+        words; empty if nothing was.
     """
 
     table: pd.DataFrame
     reason: str
     chance: float | None = None
     is_clear: bool = True
+    shared_mistakes: str = ""
 
     @property
     def winner(self) -> str:

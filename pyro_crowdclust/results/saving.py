@@ -114,6 +114,8 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
 def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
     """How the model was chosen, as plain values."""
     fields = {"reason": chosen.reason, "chance": chosen.chance, "is_clear": chosen.is_clear}
+    if chosen.shared_mistakes:
+        fields["shared_mistakes"] = chosen.shared_mistakes
     return fields | {"table": columns_of(chosen.table)}
 
 
