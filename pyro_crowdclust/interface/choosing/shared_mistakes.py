@@ -27,6 +27,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import Answers
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.partitions.two_views import SeenPairs, draw_views
@@ -37,7 +38,7 @@ from pyro_crowdclust.pooling.comparison import critical_value, dyadic_error
 _MOST, _MIN_SHARE, _MIN_ANSWERS, _MIN_WORKERS = 4, 0.25, 20, 4
 # With more items or answers, draws take long.
 _MAX_ITEMS, _MAX_ANSWERS = 1000, 10_000
-_FOLDS, _CHAINS, _REPEATS = 4, 2, 3
+_FOLDS, _CHAINS, _REPEATS = 4, 2, 4
 # Runs with all answers, the likeliest of which says what the two workers see.
 _RUNS = 6
 # Pairs of workers whose gain is below this many standard errors at first are not looked at again.
@@ -103,10 +104,11 @@ def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | Non
     four workers, if no two workers gave a quarter of the answers, or for more than 1,000 items or
     10,000 answers.
     """
-    found = _seen_pairs(data)
-    if found is None:
+    is_seen = _seen_rows(data)
+    if is_seen is None:
         return None
-    pairs, is_seen = found
+    assert data.answers is not None  # as some are tested
+    pairs = _seen_pairs(data.answers, is_seen)
     couples = _couples(pairs.worker)
     if not couples:
         return None
@@ -129,21 +131,23 @@ def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | Non
     return SharedMistakes(couple, float(gains[0, others].mean()), over_one, is_apart)
 
 
-def _seen_pairs(data: CrowdData) -> tuple[SeenPairs, Bool[np.ndarray, " pair"]] | None:
-    """The answers, and which rows of the data they are; None where nothing is tested."""
+def _seen_rows(data: CrowdData) -> Bool[np.ndarray, " pair"] | None:
+    """Which rows of the data are answers to test; None where nothing is tested."""
     answers = data.answers
     if answers is None or is_supervised(data) or len(data.grade_ids):
         return None
     is_seen = ~answers.label.isnan().numpy()
-    left, right, worker, label = (
-        part.numpy()[is_seen]
-        for part in (answers.left, answers.right, answers.worker, answers.label)
-    )
-    items, place = np.unique(np.stack([left, right]), return_inverse=True)
-    if len(items) > _MAX_ITEMS or not _MIN_ANSWERS <= len(label) <= _MAX_ANSWERS:
-        return None
-    left, right = place.reshape(2, -1)
-    return SeenPairs(left, right, worker, label > 0.5), is_seen
+    number, items = int(is_seen.sum()), answers.items.unique()
+    is_small = len(items) <= _MAX_ITEMS and number <= _MAX_ANSWERS
+    return is_seen if is_small and number >= _MIN_ANSWERS else None
+
+
+def _seen_pairs(answers: Answers, is_seen: Bool[np.ndarray, " pair"]) -> SeenPairs:
+    """These answers, with the items that they are about numbered from 0."""
+    columns = answers.left, answers.right, answers.worker, answers.label
+    left, right, worker, label = (column.numpy()[is_seen] for column in columns)
+    place = np.unique(np.stack([left, right]), return_inverse=True)[1]
+    return SeenPairs(*place.reshape(2, -1), worker, label > 0.5)
 
 
 def _couples(worker: Int[np.ndarray, " answer"]) -> list[tuple[int, int]]:
