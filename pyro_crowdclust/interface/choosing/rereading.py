@@ -11,8 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import SortedPages, TwoCoin, annotators_for
-from pyro_crowdclust.annotators.suited import expected_counts
+from pyro_crowdclust.annotators import SortedPages, TwoCoin, annotators_for, expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions

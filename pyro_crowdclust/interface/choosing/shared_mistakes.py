@@ -237,7 +237,9 @@ def _in_errors(
     """The mean gains for the answers of other workers, in standard errors."""
     others = ~np.isin(pairs.worker, couple)
     ends = np.stack([pairs.left, pairs.right])[:, others]
-    return [float(one.mean() / dyadic_error(one, ends)) for one in gains[:, others]]
+    found = gains[:, others]
+    # Where no run sees anything else, gains and errors are zero.
+    return [float(one.mean() / dyadic_error(one, ends)) if one.any() else 0.0 for one in found]
 
 
 def _apart(pairs: SeenPairs, couple: tuple[int, int], seed: int) -> Bool[np.ndarray, " answer"]:

@@ -73,7 +73,8 @@ def advice(result: Fitted) -> list[str]:
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
     if has_workers and not (found and _answers_are_used(result)):
         found += _about_answers(result) or _about_lapses(result)
-    found += _about_shared_mistakes(result)
+    if has_workers:
+        found += _about_shared_mistakes(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
