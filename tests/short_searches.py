@@ -18,6 +18,7 @@ LITTLE = {
     "pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS": 8,
     "pyro_crowdclust.interface.answers_only.search._MAX_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
+    "pyro_crowdclust.interface.choosing.shared_mistakes._MAX_ANSWERS": 0,
     "pyro_crowdclust.interface.choosing.fixed_components.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MAX_RIVALS": 1,

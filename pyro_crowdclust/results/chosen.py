@@ -51,6 +51,9 @@ class Chosen:
     most_components
         The largest number of components that was allowed, tried or not; None if the number was
         given, or if there are no components.
+    shared_mistakes
+        What was found about two workers who make the same mistakes, and so confirm each other, in
+        words; empty if nothing was.
     """
 
     table: pd.DataFrame
@@ -58,6 +61,7 @@ class Chosen:
     chance: float | None = None
     is_clear: bool = True
     most_components: int | None = None
+    shared_mistakes: str = ""
 
     @property
     def winner(self) -> str:

@@ -113,7 +113,7 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
 
 def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
     """How the model was chosen, as plain values."""
-    names = "reason", "chance", "is_clear", "most_components"
+    names = "reason", "chance", "is_clear", "most_components", "shared_mistakes"
     fields = {name: getattr(chosen, name) for name in names}
     return fields | {"table": columns_of(chosen.table)}
 

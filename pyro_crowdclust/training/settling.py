@@ -42,8 +42,9 @@ def rise_of(elbos: Sequence[float]) -> tuple[float, float]:
 def still_rises(elbos_per_item: Sequence[float]) -> bool:
     """Whether the last quarter of the epochs has a clearly higher ELBO than the one before.
 
-    A rise is clear if it is twice its standard error, .01 nats per item, and 1 % of the whole rise,
-    from the median of the first quarter: the first epochs can be lower by orders of magnitude.
+    A rise is clear if it is twice its standard error, 1 % of the whole rise, and .01 nats per item
+    or 15 % of the whole rise. The latter is from the median of the first quarter on, as the first
+    epochs can be lower by orders of magnitude.
 
     Examples
     --------
@@ -55,8 +56,9 @@ def still_rises(elbos_per_item: Sequence[float]) -> bool:
     if len(elbos_per_item) < _MIN_EPOCHS:
         return False
     rise, error = rise_of(elbos_per_item)
-    first = float(np.median(elbos_per_item[: len(elbos_per_item) // 4]))
-    return rise > max(2 * error, _CLEAR, 0.01 * abs(elbos_per_item[-1] - first))
+    first = np.median(elbos_per_item[: len(elbos_per_item) // 4])
+    whole = float(abs(elbos_per_item[-1] - first))
+    return rise > max(2 * error, 0.01 * whole, min(_CLEAR, 0.15 * whole))
 
 
 @dataclass

@@ -50,9 +50,14 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_full_weight,
     with_answers_added,
     with_components_joined,
+    with_workers_rated_by,
 )
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
+from pyro_crowdclust.interface.choosing.shared_mistakes import (
+    SharedMistakes,
+    find_shared_mistakes,
+)
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
@@ -126,6 +131,9 @@ class Choice(Plan):
     ) -> Fitted:
         """Choose a candidate, then fit it to all data from several starts.
 
+        Where two workers make the same mistakes (``find_shared_mistakes``), these answers are left
+        out, and the two are rated by all of theirs.
+
         Parameters
         ----------
         num_starts
@@ -143,17 +151,38 @@ class Choice(Plan):
         ValueError
             As in ``fit``, if ``num_starts`` is below 1, and for a checkpoint.
         """
+        check_values(self.data, changes)
+        check_no_checkpoint(changes)
+        shared = find_shared_mistakes(self.data, seed)
+        if shared is not None:
+            return self._without_shared(shared, num_starts, seed, progress, changes)
         fitted = self._chosen(num_starts, seed, progress, changes)
         if self.data.has_answers:
             return fitted
         return choosing_again(fitted, self.num_clusters, seed)
 
+    def _without_shared(
+        self,
+        shared: SharedMistakes,
+        num_starts: int,
+        seed: int,
+        progress: bool,
+        changes: dict[str, Any],
+    ) -> Fitted:
+        """The fit without the mistakes that two workers share, who are rated by all answers."""
+        kept = replace(self, data=shared.left_out_of(self.data))
+        fitted = kept._chosen(num_starts, seed, progress, changes)
+        said = shared.sentence(self.data)
+        chosen = with_reason(fitted.chosen, f"{said}, which are left out")
+        fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
+        if is_interrupted(fitted):
+            return fitted
+        return with_workers_rated_by(fitted, self.data, shared.workers)
+
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]
     ) -> Fitted:
         seeds = seeds_of(num_starts, seed)
-        check_values(self.data, changes)
-        check_no_checkpoint(changes)
         search = Search(self, seed, progress)
         best, recipe, chosen = self._found(search)
         options = {"progress": progress} | changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.annotators import SortedPages, annotators_for
+from pyro_crowdclust.annotators import SortedPages, TwoCoin, annotators_for, expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
@@ -23,7 +23,7 @@ from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust
+from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust, part_of
 from pyro_crowdclust.results import read_at
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
@@ -122,6 +122,38 @@ def with_workers_refitted(result: Fitted) -> Fitted:
         batch = answered.to(result.device, torch.float64)
         refit_workers(result.guide, annotators, batch)
     return result
+
+
+@torch.no_grad()
+def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int]) -> Fitted:
+    """The result, with the rates of some workers estimated from all their answers in other data.
+
+    Parameters
+    ----------
+    result
+        A fit, whose clusters judge the answers. It is returned unchanged unless its workers have
+        two coins.
+    data
+        The same items and workers, and answers that may not be in the fit.
+    workers
+        Codes of the workers.
+    """
+    annotators = part_of(result.model, "annotators", TwoCoin)
+    answers = data.answers
+    if annotators is None or answers is None:
+        return result
+    found = result.same_cluster_by_position(answers.left, answers.right)
+    same = torch.as_tensor(found).double()
+    is_known = ~answers.label.isnan()
+    own = is_known & torch.isin(answers.worker, torch.tensor(workers))
+    counts = expected_counts(
+        annotators, same[own], answers.worker[own], answers.label[own].double()
+    )
+    for name, prior in annotators.priors().items():
+        rates = result.guide.posteriors[name].natural_parameters.clone()
+        rates[[*workers]] = (prior.natural_parameters + counts[name]).to(rates)[[*workers]]
+        result.guide.posteriors[name].set_natural_parameters(rates)
+    return replace(result)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
+from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
     SupportsLapses,
@@ -63,6 +64,7 @@ def advice(result: Fitted) -> list[str]:
     - The features show little of what the crowd sees: the clusters are those of the answers; or
       they are learned from the answers, too, but answers about other items are predicted hardly
       better than by how often workers say "same".
+    - Two workers make the same mistakes, so that they confirm each other.
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -80,6 +82,8 @@ def advice(result: Fitted) -> list[str]:
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
     if has_workers and not (found and _answers_are_used(result)):
         found += _about_answers(result) or _about_lapses(result)
+    if has_workers:
+        found += _about_shared_mistakes(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
@@ -336,6 +340,21 @@ def _about_lapses(result: Fitted) -> list[str]:
     return [
         f"{number} of {len(careless)} pages of pairs look as if they were answered without "
         f"looking, above all page {page} of worker {worker} (see diagnostics.find_lapses): {what}"
+    ]
+
+
+def _about_shared_mistakes(result: Fitted) -> list[str]:
+    """Advice where two workers confirm each other's mistakes, which a choice has left out."""
+    if result.chosen is not None and not isinstance(result.guide, SupportsPartition):
+        said, done = result.chosen.shared_mistakes, ", which are left out of the fit"
+    else:
+        shared, done = find_shared_mistakes(result.data, result.seed), ""
+        said = "" if shared is None else shared.sentence(result.data)
+    if not said:
+        return []
+    return [
+        f"{said}{done}; ask others about the same items, and if these two copy each other or are "
+        "runs of one model, keep the answers of only one"
     ]
 
 
