@@ -23,7 +23,7 @@ from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.partitions import PagedItems
 
-T = TypeVar("T")
+_Value = TypeVar("_Value")
 
 # Draws of a partition that are processed at a time.
 _DRAWS = 20
@@ -35,7 +35,7 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return array
 
 
-class CachedCopy(cached_property[T]):
+class CachedCopy(cached_property[_Value]):
     """A property that is computed once, and of which every reader gets a copy to change.
 
     Tables and tensors cannot be made read-only.

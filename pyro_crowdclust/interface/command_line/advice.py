@@ -19,8 +19,7 @@ from pyro_crowdclust.protocols import (
     SupportsWorkers,
     part_of,
 )
-from pyro_crowdclust.results import Fitted
-from pyro_crowdclust.results.cluster_classes import known_or_likeliest
+from pyro_crowdclust.results import Fitted, known_or_likeliest
 from pyro_crowdclust.training import Ending
 from pyro_crowdclust.training.settling import still_rises
 

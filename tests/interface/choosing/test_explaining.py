@@ -187,6 +187,6 @@ def test_the_choice_says_so():
     assert covered(result.workers) >= 0.8
     tried = result.chosen.table
     more = pd.concat([tried, tried.assign(components=4, chosen=False)])
-    chosen = dataclasses.replace(result.chosen, table=more)
+    chosen = dataclasses.replace(result.chosen, table=more, most_components=4)
     (found,) = advice(dataclasses.replace(result, chosen=chosen))
     assert found.startswith("the features show something else than the crowd sees")
