@@ -293,7 +293,8 @@ class MessagePassingGuide(MixtureGuide):
         Parameters
         ----------
         data
-            The answers, those of training.
+            The features and answers of training. Without the features, which a file does not hold,
+            the deviations are those of ``workers``.
         interval
             Mass of the intervals.
         """

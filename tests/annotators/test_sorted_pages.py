@@ -398,8 +398,12 @@ def test_pages_by_minibatches_and_from_a_file(tmp_path):
     result.save(tmp_path / "pages.safetensors")
     loaded = load(tmp_path / "pages.safetensors")
     pd.testing.assert_frame_equal(loaded.pages, result.pages)
-    pd.testing.assert_frame_equal(loaded.workers, result.workers)
     assert loaded.data.pages.equals(data.pages)
+    # The doubt about the clusters is drawn with the features, which are not in the file.
+    own, rates = ["accuracy", "weight"], load(tmp_path / "pages.safetensors", data=data).workers
+    pd.testing.assert_frame_equal(rates, result.workers)
+    pd.testing.assert_frame_equal(loaded.workers[own], rates[own])
+    assert (loaded.workers["accuracy_sd"] <= rates["accuracy_sd"]).all()
 
 
 def test_a_checkpoint_goes_on_as_if_never_stopped(tmp_path):
