@@ -96,8 +96,8 @@ class OneCoin(nn.Module):
     ) -> Float[Tensor, "answer class"]:
         """``log E_-i[gamma_jka]`` of every answer a, without what it has added to the counts.
 
-            E_-i[gamma_jka]  =  (r_j - q(a)) / n_j                if k = a
-                                (w_j - 1 + q(a)) / n_j / (K - 1)  otherwise
+            E[gamma_jka]  =  (r_j - q(a)) / n_j                if k = a
+                             (w_j - 1 + q(a)) / n_j / (K - 1)  otherwise
 
         with n_j = r_j + w_j - 1, and r and w the right and wrong answers of the worker, with those
         of the prior.
