@@ -10,13 +10,12 @@ features for all candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.records import may_be_records
@@ -25,35 +24,24 @@ from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.choosing.complete_fits import as_chosen, complete_fit
-from pyro_crowdclust.interface.choosing.explaining import (
-    drawn_explanation,
-    is_doubtful,
-    is_explained_worse,
-    with_rates_of_draws,
+from pyro_crowdclust.interface.choosing.explained_fits import (
+    better_explained,
+    may_start_elsewhere,
+    with_answers_read,
 )
-from pyro_crowdclust.interface.choosing.label_check import LabelCheck
+from pyro_crowdclust.interface.choosing.label_check import LabelCheck, checked
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     FROM_CANDIDATE,
-    FROM_DRAWS,
-    FROM_FEATURES,
-    FROM_OTHER_START,
-    FROM_REGRESSION,
     RECORDS,
-    UNEXPLAINED,
     about_left_out,
     because,
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import (
-    grouped,
-    updated_at_full_weight,
-    with_answers_added,
-    with_components_joined,
     with_workers_rated_by,
 )
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
@@ -67,9 +55,7 @@ from pyro_crowdclust.interface.recipe import (
     is_supervised,
     labels_alone,
     seeds_of,
-    takes_all,
 )
-from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import FittedStart
@@ -87,14 +73,11 @@ class Choice(Plan):
 
     Attributes
     ----------
-    part_items
-        Where all items need minibatches, the chosen candidate is first fitted to this many items.
     num_clusters
         The bound on the number of clusters that was given, for an update with the first answers.
     """
 
     by_features: Choice | None = None
-    part_items: int = 5000
     num_clusters: int | None = None
 
     def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
@@ -201,7 +184,7 @@ class Choice(Plan):
             check = LabelCheck(best.feature_weight, seed) if labels_alone(counted) else None
             fitted = complete_fit(best, recipe, counted, source.part_items, seeds, options, check)
             if check is not None:
-                best, fitted, chosen = _checked(
+                best, fitted, chosen = checked(
                     check, search.trials, best, fitted, chosen, counted, options
                 )
         of_components = fitted
@@ -209,11 +192,11 @@ class Choice(Plan):
             fitted = as_chosen(best, fitted, source.data)
             shows_one = _has_one_cluster(fitted)
             if not best.uses_answers:
-                fitted, chosen = self._with_answers(search, best, fitted, chosen)
+                fitted, chosen = with_answers_read(search, best, fitted, chosen)
         fitted = replace(fitted, chosen=chosen)
         if is_interrupted(fitted):
             return fitted
-        if shows_one and self._expects_several(best) and _may_start_elsewhere(best, options):
+        if shows_one and self._expects_several(best) and may_start_elsewhere(best, options):
             try:
                 several = self._from_candidate(search, best, recipe, options)
             except KeyboardInterrupt:
@@ -223,29 +206,13 @@ class Choice(Plan):
                 fitted = replace(fitted, chosen=with_reason(chosen, FROM_CANDIDATE))
                 shows_one = False
         if not shows_one:
-            return self._explained(search, best, of_components, fitted, seeds, options)
+            return better_explained(search, best, of_components, fitted, seeds, options)
         found = self._alternative_to_one_cluster(best, search.num_near_copies)
         if found is None:
             return fitted
         instead, why = found
-        again = partial(instead.fit, num_starts=num_starts, seed=seed, progress=progress)
-        return _fit_or_keep(fitted, partial(again, **changes), why)
-
-    def _with_answers(
-        self, search: Search, best: Trial, fitted: Fitted, chosen: Chosen
-    ) -> tuple[Fitted, Chosen]:
-        """A fit of the features alone with the answers added, and how it was chosen."""
-        reading = None if search.unseen is None else search.unseen.nearest(fitted)
-        if reading is None:
-            add = with_components_joined if best.joins else with_answers_added
-            return add(fitted, self.data, best.feature_weight), chosen
-        read = with_answers_added(grouped(fitted, reading.group), self.data, reading.weight)
-        # The weight is small because answers are few, and updates have more.
-        read = updated_at_full_weight(read)
-        table = chosen.table
-        weight = table["feature_weight"].mask(table["chosen"], reading.weight)
-        chosen = replace(chosen, table=table.assign(feature_weight=weight))
-        return read, with_reason(chosen, reading.sentence)
+        again = partial(instead._chosen, num_starts, seed, progress, changes)
+        return _fit_or_keep(fitted, again, why)
 
     def _expects_several(self, best: Trial) -> bool:
         """Whether several clusters of the features and the answers predicted held-out answers."""
@@ -271,99 +238,6 @@ class Choice(Plan):
         read = as_chosen(best, fitted, self.data)
         return None if _has_one_cluster(read) else (fitted, read)
 
-    def _explained(
-        self,
-        search: Search,
-        best: Trial,
-        of_components: Fitted,
-        fitted: Fitted,
-        seeds: range,
-        options: dict[str, Any],
-    ) -> Fitted:
-        """The fit, or one that explains the answers better, if its clusters do not explain them.
-
-        Parameters
-        ----------
-        search, best, of_components, fitted
-            What was searched and chosen, its fit, and the same with a weight of the features.
-        seeds, options
-            Seeds of the starts, and options of the fit.
-        """
-        try:
-            drawn = drawn_explanation(fitted)
-            if drawn is None or not is_doubtful(fitted, drawn):
-                return fitted
-            if is_explained_worse(fitted, drawn):
-                fitted = self._explained_by_draws(best, of_components, fitted, drawn, options)
-            # Otherwise the fit is such a reading.
-            if search.unseen is None:
-                fitted = self._explained_by_features(search, fitted, seeds, options)
-            return fitted
-        except KeyboardInterrupt:
-            return replace(fitted, stop_reason=INTERRUPTED)
-
-    def _explained_by_draws(
-        self,
-        best: Trial,
-        of_components: Fitted,
-        fitted: Fitted,
-        drawn: Fitted,
-        options: dict[str, Any],
-    ) -> Fitted:
-        """A fit that starts at partitions drawn from the answers, or has their rates of workers."""
-        # In minibatches, as of very many items, these fits would take longer than all others.
-        model = of_components.model
-        if _may_start_elsewhere(best, options) and takes_all(self.data, model):
-            form, most = best.form, max(self.sizes)
-            data = distinct_items(self.data)
-            instead = better_from_draws(of_components, form, data, most, **options)
-            if instead is not None:
-                number = instead.component_probabilities.shape[1]
-                why = FROM_DRAWS.format(count(number, "component"))
-                read = as_chosen(best, instead, self.data)
-                fitted = replace(read, chosen=with_reason(fitted.chosen, why))
-                if not is_explained_worse(fitted, drawn):
-                    return fitted
-        read = with_rates_of_draws(fitted, drawn)
-        if read is fitted:
-            return fitted
-        return replace(read, chosen=with_reason(fitted.chosen, UNEXPLAINED))
-
-    def _explained_by_features(
-        self, search: Search, fitted: Fitted, seeds: range, options: dict[str, Any]
-    ) -> Fitted:
-        """The fit, or clusters of the features alone, if these explain the answers better.
-
-        With the rates of workers integrated out, clusters that people do not see explain answers no
-        better than chance, however well they are explained by blaming the workers.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            On Ctrl-C.
-        """
-        source = self.by_features
-        if source is None:
-            return fitted
-        trial = search.read_by_answers(source)
-        if trial is None or search.unseen is None:
-            return fitted
-        data = distinct_items(source.data)
-        recipe = trial.form.recipe(data, trial.num_components)
-        instead = completed(complete_fit(trial, recipe, data, source.part_items, seeds, options))
-        table = table_of(search.trials, trial)
-        chosen = Chosen(table, "", most_components=max(source.sizes))
-        read, chosen = self._with_answers(
-            search, trial, as_chosen(trial, instead, source.data), chosen
-        )
-        evidence = search.unseen.log_evidence_of
-        gain = evidence(read) - evidence(fitted)
-        if gain <= SMALLEST_EVIDENCE:
-            return fitted
-        assert fitted.chosen is not None  # every choice sets it
-        why = f"{fitted.chosen.reason}; {FROM_FEATURES.format(gain)}{chosen.reason}"
-        return replace(read, chosen=replace(chosen, reason=why))
-
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
     ) -> tuple[Choice, str] | None:
@@ -387,37 +261,6 @@ class Choice(Plan):
     def _source(self, best: Trial) -> Choice:
         """The choice to which the candidate belongs: this one, or the one without answers."""
         return self if best.uses_answers or self.by_features is None else self.by_features
-
-
-def _checked(
-    check: LabelCheck,
-    trials: Sequence[Trial],
-    best: Trial,
-    fitted: Fitted,
-    chosen: Chosen,
-    data: CrowdData,
-    options: dict[str, Any],
-) -> tuple[Trial, Fitted, Chosen]:
-    """The fit, or a regression that predicts the known labels better, and how it was chosen."""
-    if check.prefers_other:
-        chosen = with_reason(chosen, FROM_OTHER_START)
-    try:
-        found = check.regression_instead(fitted, data, options)
-    except KeyboardInterrupt:
-        return best, replace(fitted, stop_reason=INTERRUPTED), chosen
-    if found is None:
-        return best, fitted, chosen
-    trial, regression = found
-    assert check.held is not None  # as a regression was compared with these
-    why = FROM_REGRESSION.format(trial.score, check.held.mean())
-    table = table_of([*trials, trial], trial)
-    instead = Chosen(table, chosen.reason, check.chance(data))
-    return trial, regression, with_reason(instead, why)
-
-
-def _may_start_elsewhere(best: Trial, options: dict[str, Any]) -> bool:
-    """Whether a mixture of features and answers was chosen, whose start the user has not set."""
-    return best.uses_answers and best.form.of_features and "initialize" not in options
 
 
 def _has_one_cluster(fitted: Fitted) -> bool:

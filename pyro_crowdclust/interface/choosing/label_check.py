@@ -23,10 +23,16 @@ from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit, known_folds
+from pyro_crowdclust.interface.choosing.reasons import (
+    FROM_OTHER_START,
+    FROM_REGRESSION,
+    with_reason,
+)
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
-from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import completed, is_interrupted
 
@@ -155,6 +161,32 @@ class LabelCheck:
         by_weight = _held_out(attempt, folds, weights_for(form))
         seconds = time.perf_counter() - started
         return Trial(form, number, np.nan, AtWeights(by_weight), number, seconds)
+
+
+def checked(
+    check: LabelCheck,
+    trials: Sequence[Trial],
+    best: Trial,
+    fitted: Fitted,
+    chosen: Chosen,
+    data: CrowdData,
+    options: dict[str, Any],
+) -> tuple[Trial, Fitted, Chosen]:
+    """The fit, or a regression that predicts the known labels better, and how it was chosen."""
+    if check.prefers_other:
+        chosen = with_reason(chosen, FROM_OTHER_START)
+    try:
+        found = check.regression_instead(fitted, data, options)
+    except KeyboardInterrupt:
+        return best, replace(fitted, stop_reason=INTERRUPTED), chosen
+    if found is None:
+        return best, fitted, chosen
+    trial, regression = found
+    assert check.held is not None  # as a regression was compared with these
+    why = FROM_REGRESSION.format(trial.score, check.held.mean())
+    table = table_of([*trials, trial], trial)
+    instead = Chosen(table, chosen.reason, check.chance(data))
+    return trial, regression, with_reason(instead, why)
 
 
 def _share_of_new_kinds(fitted: Fitted) -> float:

@@ -45,6 +45,8 @@ class Plan:
     may_be_records
         Whether there may be more clusters than ``sizes`` has, too small to have a shape. Partitions
         from the answers, which allow such clusters, are then compared with the winner.
+    part_items
+        Where all items need minibatches, the chosen candidate is first fitted to this many items.
     by_features
         The plan without the answers, which is used if these predict nothing about other items; None
         if there are no answers, or other supervision.
@@ -60,4 +62,5 @@ class Plan:
     best_forms: int = 2
     max_groups: int | None = MAX_CLUSTERS
     may_be_records: bool = False
+    part_items: int = 5000
     by_features: Plan | None = None

@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice
+from pyro_crowdclust.interface.choosing.explained_fits import explained_by_features
 from pyro_crowdclust.interface.choosing.rereading import grouped, with_answers_added
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.unseen_answers import Reading, UnseenAnswers, average
@@ -132,7 +133,7 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
     )
     lumped, seen = (replace(one, chosen=Chosen(pd.DataFrame(), "")) for one in (lumped, seen))
     search = Search(plan, 0, False)
-    read = plan._explained_by_features(search, lumped, range(1), {"progress": False})
+    read = explained_by_features(search, lumped, range(1), {"progress": False})
     assert adjusted_rand_score(SEEN, read.assignments) > 0.9
     assert "worse than those of the features alone, by" in read.chosen.reason
     assert read.chosen.table["chosen"].sum() == 1
@@ -143,7 +144,7 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
     assert (abs(rated - 0.85) < 0.1).all()
     assert (blamed < 0.7).all()
     # The search without answers is run once, and clusters that people see are kept.
-    assert plan._explained_by_features(search, seen, range(1), {"progress": False}) is seen
+    assert explained_by_features(search, seen, range(1), {"progress": False}) is seen
 
 
 def _clusters_of(fitted, kinds):
