@@ -68,10 +68,7 @@ class OneCoin(nn.Module):
         self, values: Mapping[str, Tensor]
     ) -> Float[Tensor, "*chain worker label class"]:
         """``log a`` of the label that is the class, ``log((1 - a) / (K - 1))`` of every other."""
-        right, wrong = values["accuracy"][..., None, None].unbind(-3)
-        wrong = wrong - float(np.log(self.num_classes - 1))
-        identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
-        return wrong + (right - wrong) * identity
+        return self._log_rows(values["accuracy"])
 
     def summary(
         self, posteriors: Mapping[str, ConjugatePosterior], interval: float
@@ -108,10 +105,8 @@ class OneCoin(nn.Module):
         own = torch.stack([own, 1 - own], -1)
         # Never less than the prior: some answers may not have been counted at all.
         left = torch.maximum(counted[labels.worker] - own, prior[labels.worker])
-        right, wrong = (left / left.sum(-1, keepdim=True)).log().unbind(-1)
-        wrong = wrong - float(np.log(self.num_classes - 1))
-        identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
-        return wrong[:, None] + (right - wrong)[:, None] * identity[labels.label]
+        rows = self._log_rows((left / left.sum(-1, keepdim=True)).log())
+        return rows[torch.arange(len(rows)), labels.label]
 
     def draw(
         self,
@@ -125,6 +120,15 @@ class OneCoin(nn.Module):
         answers = np.stack([right, counts.sum((-2, -1)) - right], -1)
         prior = torch.stack([*self._prior()], -1).numpy(force=True)
         return {"accuracy": draw_log_shares(prior + answers, rng)}
+
+    def _log_rows(
+        self, log_shares: Float[Tensor, "*batch 2"]
+    ) -> Float[Tensor, "*batch label class"]:
+        """Log probabilities of labels, given those of right and wrong answers."""
+        right, wrong = log_shares[..., None, None].unbind(-3)
+        wrong = wrong - float(np.log(self.num_classes - 1))
+        identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
+        return wrong + (right - wrong) * identity
 
     def _prior(self) -> tuple[Float[Tensor, " worker"], Float[Tensor, " worker"]]:
         return self.accuracy.family.standard(self.accuracy.natural_parameters)

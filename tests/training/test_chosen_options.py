@@ -112,6 +112,26 @@ def test_plain_parameters_arrive_wherever_the_data_are(scale):
     assert median["sd"] == pytest.approx(scale * measured.std().item(), rel=0.2)
 
 
+@pytest.mark.long
+def test_paced_steps_go_on_from_a_checkpoint_as_if_never_stopped(tmp_path):
+    def tall(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 1e3))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("o", dist.Normal(mean, 10.0), obs=batch.features[:, 0])
+
+    def stopped(run):
+        if run.steps_done == 133:  # in the middle of a window
+            raise KeyboardInterrupt
+
+    measured = 170 + 10 * torch.randn(40, 1, generator=torch.Generator().manual_seed(0))
+    parts = tall, AutoNormal(tall), CrowdData(measured)
+    whole = fit(*parts, progress=False)
+    fit(*parts, progress=False, checkpoint=tmp_path / "run", callbacks=[stopped])
+    resumed = fit(*parts, progress=False, checkpoint=tmp_path / "run", callbacks=[lambda run: None])
+    assert len(resumed.history) == len(whole.history)
+    assert resumed.guide.median()["mean"] == whole.guide.median()["mean"]
+
+
 def two_groups():
     model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
     points = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
