@@ -23,24 +23,16 @@ from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
-from pyro_crowdclust.interface.choosing.complete_fits import as_chosen, complete_fit
-from pyro_crowdclust.interface.choosing.explained_fits import (
-    better_explained,
-    may_start_elsewhere,
-    with_answers_read,
-)
-from pyro_crowdclust.interface.choosing.label_check import LabelCheck, checked
+from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
+from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
-    FROM_CANDIDATE,
     RECORDS,
     about_left_out,
     because,
     with_reason,
 )
-from pyro_crowdclust.interface.choosing.rereading import (
-    with_workers_rated_by,
-)
+from pyro_crowdclust.interface.choosing.rereading import with_workers_rated_by
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
@@ -49,19 +41,12 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
-from pyro_crowdclust.interface.recipe import (
-    Recipe,
-    as_answered,
-    is_supervised,
-    labels_alone,
-    seeds_of,
-)
+from pyro_crowdclust.interface.recipe import Recipe, as_answered, is_supervised, seeds_of
+from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.starts import FittedStart
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
-from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.option_checks import check_values
 
 
@@ -91,22 +76,12 @@ class Choice(Plan):
             Show which candidate is being tried.
         """
         search = Search(self, seed, progress)
-        found = self._found(search)[1:]
-        if not search.found_records:
-            return found
-        recipe, chosen = AnswersAlone(self.data).run(seed=seed)
-        return recipe, because(RECORDS, chosen)
-
-    def _found(self, search: Search) -> tuple[Trial, Recipe, Chosen]:
-        best, reason = search.best()
-        if search.num_near_copies:
-            reason += f"; {search.num_near_copies} near-copies of items were left out"
-        recipe = best.form.recipe(self._source(best).data, best.num_components)
-        reason += about_left_out(recipe.model, self.data)
-        reason += about_deviating(recipe.model, self.data)
-        table, chance = table_of(search.trials, best), search.chance_of(best)
-        chosen = Chosen(table, reason, chance, most_components=max(self.sizes))
-        return best, recipe, chosen
+        best, chosen = _found(search)
+        if search.found_records:
+            recipe, chosen = AnswersAlone(self.data).run(seed=seed)
+            return recipe, because(RECORDS, chosen)
+        recipe = best.form.recipe(self.of(best.uses_answers).data, best.num_components)
+        return recipe, _with_columns(chosen, recipe.model, self.data)
 
     @warnings_once()
     def fit(
@@ -167,76 +142,24 @@ class Choice(Plan):
     ) -> Fitted:
         seeds = seeds_of(num_starts, seed)
         search = Search(self, seed, progress)
-        best, recipe, chosen = self._found(search)
+        best, chosen = _found(search)
         options = {"progress": progress} | changes
         if search.found_records:
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
-        source = self._source(best)
         # Copies of a row count only once, both in the search and in the fit.
-        counted = distinct_items(source.data)
-        if counted is not source.data:
-            recipe = best.form.recipe(counted, best.num_components)
-        if search.interrupted:
-            fitted = recipe.fit(seed=seed, **options)
-            fitted = replace(fitted, stop_reason=INTERRUPTED)
-        else:
-            check = LabelCheck(best.feature_weight, seed) if labels_alone(counted) else None
-            fitted = complete_fit(best, recipe, counted, source.part_items, seeds, options, check)
-            if check is not None:
-                best, fitted, chosen = checked(
-                    check, search.trials, best, fitted, chosen, counted, options
-                )
-        of_components = fitted
-        with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
-            fitted = as_chosen(best, fitted, source.data)
-            shows_one = _has_one_cluster(fitted)
-            if not best.uses_answers:
-                fitted, chosen = with_answers_read(search, best, fitted, chosen)
-        fitted = replace(fitted, chosen=chosen)
-        if is_interrupted(fitted):
-            return fitted
-        if shows_one and self._expects_several(best) and may_start_elsewhere(best, options):
-            try:
-                several = self._from_candidate(search, best, recipe, options)
-            except KeyboardInterrupt:
-                return replace(fitted, stop_reason=INTERRUPTED)
-            if several is not None:
-                of_components, fitted = several
-                fitted = replace(fitted, chosen=with_reason(chosen, FROM_CANDIDATE))
-                shows_one = False
-        if not shows_one:
-            return better_explained(search, best, of_components, fitted, seeds, options)
-        found = self._alternative_to_one_cluster(best, search.num_near_copies)
-        if found is None:
-            return fitted
-        instead, why = found
+        data = distinct_items(self.of(best.uses_answers).data)
+        recipe = best.form.recipe(data, best.num_components)
+        chosen = _with_columns(chosen, recipe.model, self.data)
+        found = corrected(fit_completely(search, best, recipe, chosen, seeds, options))
+        if is_interrupted(found.fitted) or not found.has_one_cluster:
+            return found.fitted
+        alternative = self._alternative_to_one_cluster(found.best, search.num_near_copies)
+        if alternative is None:
+            return found.fitted
+        instead, why = alternative
         again = partial(instead._chosen, num_starts, seed, progress, changes)
-        return _fit_or_keep(fitted, again, why)
-
-    def _expects_several(self, best: Trial) -> bool:
-        """Whether several clusters of the features and the answers predicted held-out answers."""
-        is_scored = self.data.answers is not None and best.held_out is not None
-        return is_scored and best.clusters > 1
-
-    def _from_candidate(
-        self, search: Search, best: Trial, recipe: Recipe, options: dict[str, Any]
-    ) -> tuple[Fitted, Fitted] | None:
-        """A fit from where the search ended, and the same with a weight of the features.
-
-        It is for fits whose starts all end in one cluster, though the candidate had several when it
-        predicted held-out answers. None if this one has one cluster, too.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            On Ctrl-C.
-        """
-        found = search.complete_fit_of(best, search.splits[0].data)
-        start = FittedStart(found.model, found.guide, found.data.num_items)
-        fitted = completed(recipe.fit(seed=search.seed, initialize=start, **options))
-        read = as_chosen(best, fitted, self.data)
-        return None if _has_one_cluster(read) else (fitted, read)
+        return _fit_or_keep(found.fitted, again, why)
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -258,13 +181,20 @@ class Choice(Plan):
         by_features = self.by_features and self.by_features._with_near_copies()
         return replace(self, max_groups=None, by_features=by_features)
 
-    def _source(self, best: Trial) -> Choice:
-        """The choice to which the candidate belongs: this one, or the one without answers."""
-        return self if best.uses_answers or self.by_features is None else self.by_features
+
+def _found(search: Search) -> tuple[Trial, Chosen]:
+    """The winner of a search, and how it was chosen."""
+    best, reason = search.best()
+    if search.num_near_copies:
+        reason += f"; {search.num_near_copies} near-copies of items were left out"
+    table, chance = table_of(search.trials, best), search.chance_of(best)
+    return best, Chosen(table, reason, chance, most_components=max(search.plan.sizes))
 
 
-def _has_one_cluster(fitted: Fitted) -> bool:
-    return int((fitted.clusters["assigned_items"] > 0).sum()) == 1
+def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
+    """The choice, with what its model leaves out of the data in its reason."""
+    left_out = about_left_out(model, data) + about_deviating(model, data)
+    return replace(chosen, reason=chosen.reason + left_out)
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:

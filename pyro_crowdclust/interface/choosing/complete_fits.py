@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,43 +10,129 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.choosing.label_check import LabelCheck
+from pyro_crowdclust.interface.choosing.label_check import LabelCheck, checked
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
-from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
+from pyro_crowdclust.interface.choosing.reasons import with_reason
+from pyro_crowdclust.interface.choosing.rereading import (
+    grouped,
+    updated_at_full_weight,
+    with_answers_added,
+    with_components_joined,
+    with_feature_weight,
+)
+from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone
 from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.results import Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import FittedStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
+from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
 # Once a fit to some of the items has found the clusters, a few small steps on all are enough.
 _AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 
 
-def complete_fit(
+@dataclass(frozen=True)
+class CompleteFit:
+    """The complete fit of a candidate, and how it came about.
+
+    Attributes
+    ----------
+    search
+        The search that the candidate won.
+    best, recipe
+        The candidate, and its recipe for distinct rows of the data.
+    seeds, options
+        Seeds of the starts, and options of the fits.
+    of_components
+        The fit of the recipe, at full weight of the features.
+    of_candidate
+        The same as the candidate was chosen (``as_chosen``): without answers if it uses none.
+    fitted
+        The same with all answers, and with how it was chosen.
+    is_doubtful
+        Whether the answers seem to be explained by blaming the workers.
+    """
+
+    search: Search
+    best: Trial
+    recipe: Recipe
+    seeds: range
+    options: dict[str, Any]
+    of_components: Fitted
+    of_candidate: Fitted
+    fitted: Fitted
+    is_doubtful: bool = False
+
+    @property
+    def has_one_cluster(self) -> bool:
+        """Whether the candidate has a single cluster, before answers are added to it."""
+        return has_one_cluster(self.of_candidate)
+
+    @property
+    def may_start_elsewhere(self) -> bool:
+        """Whether it is a mixture of features and answers whose start the user has not set."""
+        is_mixture = self.best.uses_answers and self.best.form.of_features
+        return is_mixture and "initialize" not in self.options
+
+
+def fit_completely(
+    search: Search,
     best: Trial,
     recipe: Recipe,
-    data: CrowdData,
-    part_items: int,
+    chosen: Chosen,
     seeds: range,
     options: dict[str, Any],
-    check: LabelCheck | None = None,
-) -> Fitted:
-    """The best of several fits of a candidate to all data, or one that starts at a part of them.
+) -> CompleteFit:
+    """Fit a candidate to all its data, from one start only if the search was interrupted.
 
     Parameters
     ----------
-    best, recipe, data
-        The candidate, its recipe for the data, and these.
-    part_items
-        Where all items need minibatches, so many are fitted first, which saves many epochs.
+    search, best
+        The search, and the candidate that it found.
+    recipe
+        Of the candidate, for the distinct rows of its data.
+    chosen
+        How it was chosen.
     seeds, options
         Seeds of the starts, and options of the fits.
-    check
-        Where there are only known labels, what compares the starts by these.
     """
+    source, data = search.plan.of(best.uses_answers), recipe.data
+    if search.interrupted:
+        fitted = recipe.fit(seed=seeds[0], **options)
+        fitted = replace(fitted, stop_reason=INTERRUPTED)
+    else:
+        check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
+        fitted = _best_fit(best, recipe, source.part_items, seeds, options, check)
+        if check is not None:
+            best, fitted, chosen = checked(
+                check, search.trials, best, fitted, chosen, data, options
+            )
+    with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
+        of_candidate = read = as_chosen(best, fitted, source.data)
+        if not best.uses_answers:
+            read, chosen = _with_answers_read(search, best, of_candidate, chosen)
+    read = replace(read, chosen=chosen)
+    return CompleteFit(search, best, recipe, seeds, options, fitted, of_candidate, read)
+
+
+def _best_fit(
+    best: Trial,
+    recipe: Recipe,
+    part_items: int,
+    seeds: range,
+    options: dict[str, Any],
+    check: LabelCheck | None,
+) -> Fitted:
+    """The best of several fits, or, in minibatches, one that starts at a fit to a part.
+
+    A check of known labels, if it is given, compares the starts by these.
+    """
+    data = recipe.data
     if recipe.options["batch_size"] is not None and "initialize" not in options:
         generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(data, connected_items(data, part_items, generator))
@@ -83,3 +169,25 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     if data.has_answers or is_supervised(data):
         return fitted
     return with_overlaps_joined(fitted)
+
+
+def _with_answers_read(
+    search: Search, best: Trial, fitted: Fitted, chosen: Chosen
+) -> tuple[Fitted, Chosen]:
+    """A fit of the features alone with the answers added, and how it was chosen."""
+    reading = None if search.unseen is None else search.unseen.nearest(fitted)
+    if reading is None:
+        add = with_components_joined if best.joins else with_answers_added
+        return add(fitted, search.plan.data, best.feature_weight), chosen
+    read = with_answers_added(grouped(fitted, reading.group), search.plan.data, reading.weight)
+    # The weight is small because answers are few, and updates have more.
+    read = updated_at_full_weight(read)
+    table = chosen.table
+    weight = table["feature_weight"].mask(table["chosen"], reading.weight)
+    chosen = replace(chosen, table=table.assign(feature_weight=weight))
+    return read, with_reason(chosen, reading.sentence)
+
+
+def has_one_cluster(fitted: Fitted) -> bool:
+    """Whether all items are in one cluster."""
+    return int((fitted.clusters["assigned_items"] > 0).sum()) == 1

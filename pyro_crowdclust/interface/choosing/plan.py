@@ -64,3 +64,7 @@ class Plan:
     may_be_records: bool = False
     part_items: int = 5000
     by_features: Plan | None = None
+
+    def of(self, uses_answers: bool) -> Plan:
+        """The plan of candidates that use the answers, or of those that do not."""
+        return self if uses_answers or self.by_features is None else self.by_features

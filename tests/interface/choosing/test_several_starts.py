@@ -8,8 +8,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
-from pyro_crowdclust.interface.choosing import explained_fits
+from pyro_crowdclust.interface.choosing import corrections
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -110,7 +111,7 @@ def test_ctrl_c_while_starting_keeps_the_fit(data, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(explained_fits, "better_from_draws", interrupted)
+    monkeypatch.setattr(corrections, "better_from_draws", interrupted)
     result = small(data, 3, 20, forms=1).fit(progress=False, num_starts=1)
     assert "interrupted" in result.stop_reason
     assert len(result.assignments) == 90
@@ -121,16 +122,15 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     """The search has fitted few items; several fits to all of very many would take minutes."""
     called = []
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", numbers)
-    monkeypatch.setattr(explained_fits, "drawn_explanation", lambda fitted: fitted)
-    monkeypatch.setattr(explained_fits, "is_doubtful", lambda *_: True)
-    monkeypatch.setattr(explained_fits, "is_explained_worse", lambda *_: True)
-    monkeypatch.setattr(explained_fits, "explained_by_features", lambda _, fitted, *__: fitted)
-    monkeypatch.setattr(explained_fits, "with_rates_of_draws", lambda fitted, _: fitted)
-    monkeypatch.setattr(explained_fits, "better_from_draws", lambda *_, **__: called.append(1))
+    monkeypatch.setattr(corrections, "drawn_explanation", lambda fitted: fitted)
+    monkeypatch.setattr(corrections, "is_doubtful", lambda *_: True)
+    monkeypatch.setattr(corrections, "is_explained_worse", lambda *_: True)
+    monkeypatch.setattr(corrections, "with_rates_of_draws", lambda fitted, _: fitted)
+    monkeypatch.setattr(corrections, "better_from_draws", lambda *_, **__: called.append(1))
     form, fitted = coarse
     best = Trial(form, 3, 0.0, AtWeights(np.zeros((1, 1))), 3, 0.0)
-    plan = small(data, 3, forms=1)
-    search = Search(plan, 0, False)
-    found = explained_fits.better_explained(search, best, fitted, fitted, range(1), {})
-    assert found is fitted
+    search, own = Search(small(data, 3, forms=1), 0, False), form.recipe(data, 3)
+    complete = CompleteFit(search, best, own, range(1), {}, fitted, fitted, fitted)
+    found = corrections.explained_by_draws(complete)
+    assert found.fitted is fitted
     assert len(called) == calls

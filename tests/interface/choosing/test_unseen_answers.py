@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice
-from pyro_crowdclust.interface.choosing.explained_fits import explained_by_features
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
+from pyro_crowdclust.interface.choosing.corrections import explained_by_features
 from pyro_crowdclust.interface.choosing.rereading import grouped, with_answers_added
 from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.choosing.unseen_answers import Reading, UnseenAnswers, average
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.simulation import simulate_pairs
@@ -132,8 +136,8 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
         for kinds in (CLOUD % 2, SEEN)
     )
     lumped, seen = (replace(one, chosen=Chosen(pd.DataFrame(), "")) for one in (lumped, seen))
-    search = Search(plan, 0, False)
-    read = explained_by_features(search, lumped, range(1), {"progress": False})
+    doubtful = partial(_doubtful, Search(plan, 0, False))
+    read = explained_by_features(doubtful(lumped)).fitted
     assert adjusted_rand_score(SEEN, read.assignments) > 0.9
     assert "worse than those of the features alone, by" in read.chosen.reason
     assert read.chosen.table["chosen"].sum() == 1
@@ -144,7 +148,16 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
     assert (abs(rated - 0.85) < 0.1).all()
     assert (blamed < 0.7).all()
     # The search without answers is run once, and clusters that people see are kept.
-    assert explained_by_features(search, seen, range(1), {"progress": False}) is seen
+    assert explained_by_features(doubtful(seen)).fitted is seen
+
+
+def _doubtful(search, fitted):
+    """A complete fit whose answers seem to be explained by blaming the workers."""
+    form = search.plan.forms[0]
+    best = Trial(form, 6, 0.0, AtWeights(np.zeros((1, 1))), 6, 0.0)
+    recipe = form.recipe(search.plan.data, 6)
+    options = {"progress": False}
+    return CompleteFit(search, best, recipe, range(1), options, fitted, fitted, fitted, True)
 
 
 def _clusters_of(fitted, kinds):

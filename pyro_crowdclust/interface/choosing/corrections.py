@@ -1,0 +1,144 @@
+"""What may take the place of the complete fit of a candidate: corrections, one after the other.
+
+Each is a function from a ``CompleteFit`` to the same or a better one, and lets a Ctrl-C through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.interface.choosing.complete_fits import (
+    CompleteFit,
+    as_chosen,
+    fit_completely,
+    has_one_cluster,
+)
+from pyro_crowdclust.interface.choosing.explaining import (
+    drawn_explanation,
+    is_doubtful,
+    is_explained_worse,
+    with_rates_of_draws,
+)
+from pyro_crowdclust.interface.choosing.reasons import (
+    FROM_CANDIDATE,
+    FROM_DRAWS,
+    FROM_FEATURES,
+    UNEXPLAINED,
+    with_reason,
+)
+from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
+from pyro_crowdclust.interface.choosing.subsets import distinct_items
+from pyro_crowdclust.interface.choosing.trials import table_of
+from pyro_crowdclust.interface.recipe import takes_all
+from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
+from pyro_crowdclust.results import Chosen
+from pyro_crowdclust.results.chosen import INTERRUPTED
+from pyro_crowdclust.starts import FittedStart
+from pyro_crowdclust.training import completed, is_interrupted
+
+
+def corrected(found: CompleteFit) -> CompleteFit:
+    """The fit after all corrections; one that Ctrl-C ends changes nothing."""
+    for correction in (from_candidate, explained_by_draws, explained_by_features):
+        if is_interrupted(found.fitted):
+            return found
+        try:
+            found = correction(found)
+        except KeyboardInterrupt:
+            return replace(found, fitted=replace(found.fitted, stop_reason=INTERRUPTED))
+    return found
+
+
+def from_candidate(found: CompleteFit) -> CompleteFit:
+    """A fit that starts where the search ended, if the complete fit lost all clusters but one.
+
+    The candidate had several when it predicted held-out answers.
+    """
+    search, best = found.search, found.best
+    is_scored = search.plan.data.answers is not None and best.held_out is not None
+    expects_several = is_scored and best.clusters > 1
+    if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
+        return found
+    tried = search.complete_fit_of(best, search.splits[0].data)
+    start = FittedStart(tried.model, tried.guide, tried.data.num_items)
+    fitted = completed(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
+    read = as_chosen(best, fitted, search.plan.data)
+    if has_one_cluster(read):
+        return found
+    chosen = with_reason(found.fitted.chosen, FROM_CANDIDATE)
+    return replace(
+        found, of_components=fitted, of_candidate=read, fitted=replace(read, chosen=chosen)
+    )
+
+
+def explained_by_draws(found: CompleteFit) -> CompleteFit:
+    """A fit that explains the answers, if this one explains them worse than draws of partitions.
+
+    It starts at partitions that are drawn from the answers alone; if that does not help, it only
+    has their rates of workers.
+    """
+    if found.has_one_cluster:
+        return found
+    drawn = drawn_explanation(found.fitted)
+    if drawn is None or not is_doubtful(found.fitted, drawn):
+        return found
+    found = replace(found, is_doubtful=True)
+    if not is_explained_worse(found.fitted, drawn):
+        return found
+    instead = _started_at_draws(found)
+    if instead is not None:
+        found = instead
+        if not is_explained_worse(found.fitted, drawn):
+            return found
+    read = with_rates_of_draws(found.fitted, drawn)
+    if read is found.fitted:
+        return found
+    return replace(found, fitted=replace(read, chosen=with_reason(read.chosen, UNEXPLAINED)))
+
+
+def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
+    """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
+    search, best = found.search, found.best
+    # In minibatches, as of very many items, these fits would take longer than all others.
+    if not (found.may_start_elsewhere and takes_all(search.plan.data, found.of_components.model)):
+        return None
+    data, most = distinct_items(search.plan.data), max(search.plan.sizes)
+    instead = better_from_draws(found.of_components, best.form, data, most, **found.options)
+    if instead is None:
+        return None
+    number = instead.component_probabilities.shape[1]
+    why = FROM_DRAWS.format(count(number, "component"))
+    read = as_chosen(best, instead, search.plan.data)
+    chosen = with_reason(found.fitted.chosen, why)
+    return replace(
+        found, of_components=instead, of_candidate=read, fitted=replace(read, chosen=chosen)
+    )
+
+
+def explained_by_features(found: CompleteFit) -> CompleteFit:
+    """Clusters of the features alone, if the fit is doubtful and these explain the answers better.
+
+    With the rates of workers integrated out, clusters that people do not see explain answers no
+    better than chance, however well they are explained by blaming the workers.
+    """
+    search, source = found.search, found.search.plan.by_features
+    # With readings of unseen answers, the fit is one of the features alone already.
+    if not found.is_doubtful or search.unseen is not None or source is None:
+        return found
+    trial = search.read_by_answers(source)
+    if trial is None or search.unseen is None:
+        return found
+    recipe = trial.form.recipe(distinct_items(source.data), trial.num_components)
+    chosen = Chosen(table_of(search.trials, trial), "", most_components=max(source.sizes))
+    instead = fit_completely(search, trial, recipe, chosen, found.seeds, found.options)
+    completed(instead.fitted)
+    evidence = search.unseen.log_evidence_of
+    gain = evidence(instead.fitted) - evidence(found.fitted)
+    if gain <= SMALLEST_EVIDENCE:
+        return found
+    assert found.fitted.chosen is not None  # every choice sets it
+    assert instead.fitted.chosen is not None
+    why = f"{found.fitted.chosen.reason}; {FROM_FEATURES.format(gain)}"
+    chosen = replace(instead.fitted.chosen, reason=why + instead.fitted.chosen.reason)
+    return replace(instead, fitted=replace(instead.fitted, chosen=chosen))
