@@ -30,7 +30,7 @@ from pyro_crowdclust.protocols import (
     unwrapped,
 )
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
@@ -261,7 +261,13 @@ def fit(
 
 @dataclass(frozen=True)
 class TrainingOptions(FurtherTraining):
-    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result."""
+    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result.
+
+    Attributes
+    ----------
+    steps
+        What an update does besides: before it trains in reverse order, and then in this order.
+    """
 
     epochs: int | None
     batch_size: int | Auto | None
@@ -273,6 +279,7 @@ class TrainingOptions(FurtherTraining):
     dtype: torch.dtype
     callbacks: Sequence[Callback]
     trainer: Callable[..., Trainer] | None
+    steps: Sequence[UpdateStep] = ()
 
     @classmethod
     def option_names(cls) -> frozenset[str]:
@@ -292,15 +299,19 @@ class TrainingOptions(FurtherTraining):
 
     @property
     def of_fit(self) -> dict[str, Any]:
-        """These options by name, without fields that a subclass adds."""
-        return {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(TrainingOptions)
-        }
+        """These options by name, without the steps."""
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: getattr(self, name) for name in names if name != "steps"}
 
     def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, except for changes."""
-        options = self.of_fit | {"trainer": self.trainer or Trainer}
-        return fit(model, guide, data, **options | changes)
+        """Fit with these options, except for changes, and take the steps."""
+        options = self.of_fit | {"trainer": self.trainer or Trainer} | changes
+        for step in reversed(self.steps):
+            model, guide = step.before(model, guide, data, changes)
+        result = fit(model, guide, data, **options)
+        for step in self.steps:
+            result = step.after(result)
+        return result
 
     @property
     def given(self) -> dict[str, Any]:

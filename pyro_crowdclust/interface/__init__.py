@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchTraining
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
-    from pyro_crowdclust.interface.choosing.choice import Choice, ChoosingTraining, choice_for
-    from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
+    from pyro_crowdclust.interface.choosing.choice import Choice, ChooseAgain, choice_for
+    from pyro_crowdclust.interface.choosing.explaining import ExplainAnswers
     from pyro_crowdclust.interface.choosing.rereading import (
-        ReweightedTraining,
+        RateWorkers,
+        ReadAtWeight,
         with_feature_weight,
         with_workers_refitted,
     )
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
-    from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
-    from pyro_crowdclust.interface.class_labels.candidate_average import AveragedTraining
+    from pyro_crowdclust.interface.class_labels.calibrating import Calibrate
+    from pyro_crowdclust.interface.class_labels.candidate_average import TrainMembers
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
-    from pyro_crowdclust.interface.class_labels.trait import TrainingBesideTrait
+    from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -40,20 +41,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
-    "AveragedTraining",
-    "CalibratedTraining",
+    "AverageWithTrait",
+    "Calibrate",
     "Choice",
-    "ChoosingTraining",
+    "ChooseAgain",
     "CrowdClusterer",
     "DeepBernoulli",
     "DeepNormal",
-    "ExplainingTraining",
+    "ExplainAnswers",
     "Form",
     "Networks",
+    "RateWorkers",
+    "ReadAtWeight",
     "Recipe",
-    "ReweightedTraining",
     "SearchTraining",
-    "TrainingBesideTrait",
+    "TrainMembers",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -70,20 +72,21 @@ __all__ = [
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
-    "AveragedTraining": "class_labels.candidate_average",
-    "CalibratedTraining": "class_labels.calibrating",
+    "TrainMembers": "class_labels.candidate_average",
+    "Calibrate": "class_labels.calibrating",
     "Choice": "choosing.choice",
-    "ChoosingTraining": "choosing.choice",
+    "ChooseAgain": "choosing.choice",
     "CrowdClusterer": "estimator",
     "DeepBernoulli": "networks",
     "DeepNormal": "networks",
-    "ExplainingTraining": "choosing.explaining",
+    "ExplainAnswers": "choosing.explaining",
     "Form": "candidates.forms",
     "Networks": "networks",
     "Recipe": "recipe",
-    "ReweightedTraining": "choosing.rereading",
+    "RateWorkers": "choosing.rereading",
+    "ReadAtWeight": "choosing.rereading",
     "SearchTraining": "answers_only.search",
-    "TrainingBesideTrait": "class_labels.trait",
+    "AverageWithTrait": "class_labels.trait",
     "advice": "command_line.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",

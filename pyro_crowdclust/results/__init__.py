@@ -7,7 +7,12 @@ from pyro_crowdclust.results.cluster_classes import (
     known_or_likeliest,
 )
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.further_training import FurtherTraining
+from pyro_crowdclust.results.further_training import (
+    FurtherTraining,
+    UpdateStep,
+    step_of,
+    with_step,
+)
 from pyro_crowdclust.results.loading import load
 from pyro_crowdclust.results.sharpness import read_at
 
@@ -15,9 +20,12 @@ __all__ = [
     "Chosen",
     "Fitted",
     "FurtherTraining",
+    "UpdateStep",
     "cluster_classes",
     "known_class_probabilities",
     "known_or_likeliest",
     "load",
     "read_at",
+    "step_of",
+    "with_step",
 ]

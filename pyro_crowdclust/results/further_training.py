@@ -1,12 +1,16 @@
-"""Base class for functions that continue a fit, and that its file may name."""
+"""Base classes of what continues a fit, and that its file may name."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.protocols import FittedModel
+
+Step = TypeVar("Step", bound="UpdateStep")
 
 
 class FurtherTraining(ABC):
@@ -26,9 +30,47 @@ class FurtherTraining(ABC):
         """Fit with these options, except for changes."""
 
 
+class UpdateStep:
+    """What an update does besides ``fit``: something before it, or with its result."""
+
+    def before(
+        self, model: Any, guide: Any, data: CrowdData, changes: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """The model and the guide that are trained, of those that the result has."""
+        return model, guide
+
+    def after(self, result: Any) -> Any:
+        """The result of the update, of what the training returned; it has this step again."""
+        return result
+
+
 @runtime_checkable
 class SupportsFirstAnswers(Protocol):
-    """Further training of a fit without answers that does more than to add annotators."""
+    """A step of a fit without answers, which does more at the first ones than to add annotators."""
 
     def from_first_answers(self, data: CrowdData, **changes: Any) -> FittedModel:
         """A fit to the items of the fit and their first answers."""
+
+
+def steps_of(train_on: Any) -> Sequence[UpdateStep]:
+    """The steps of a function that continues a fit; none if it cannot have any."""
+    return getattr(train_on, "steps", ())
+
+
+def step_of(result: Any, kind: type[Step]) -> Step | None:
+    """The step of this type that updates of a result take; None if they do not."""
+    return next((one for one in steps_of(result.train_on) if isinstance(one, kind)), None)
+
+
+def with_step(result: Any, step: UpdateStep) -> Any:
+    """The result, whose updates take a step, in place of one of the same type if they take one.
+
+    A result whose updates cannot take steps is returned as it is.
+    """
+    training = result.train_on
+    if not hasattr(training, "steps"):
+        return result
+    others = [one for one in training.steps if type(one) is not type(step)]
+    kept = [step if type(one) is type(step) else one for one in training.steps]
+    steps = (*kept, step) if len(others) == len(kept) else kept
+    return replace(result, train_on=replace(training, steps=tuple(steps)))

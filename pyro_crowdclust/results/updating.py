@@ -35,7 +35,11 @@ from pyro_crowdclust.results.first_answers import (
     with_annotators,
     with_merge_moves,
 )
-from pyro_crowdclust.results.further_training import FurtherTraining, SupportsFirstAnswers
+from pyro_crowdclust.results.further_training import (
+    FurtherTraining,
+    SupportsFirstAnswers,
+    steps_of,
+)
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
 from pyro_crowdclust.training.copies import copied
@@ -103,11 +107,12 @@ def updated(
     train_on = result.train_on
     kept = {"progress": False, "seed": result.seed, "device": result.device}
     are_first = data.has_answers and not result.data.has_answers
-    if are_first and isinstance(train_on, SupportsFirstAnswers):
+    choosing = [one for one in steps_of(train_on) if isinstance(one, SupportsFirstAnswers)]
+    if are_first and choosing:
         own = {"progress": False, "device": result.device} | options
         if own.get("initialize") is None:  # an update goes on, but a choice begins anew
             own.pop("initialize", None)
-        return train_on.from_first_answers(data, **own)
+        return choosing[0].from_first_answers(data, **own)
     if data.has_answers and lacks_annotators(result.model, result.guide):
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)

@@ -8,9 +8,10 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import LapsingWorkers, SortedPages, TwoCoin
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.interface import ChoosingTraining, cluster
+from pyro_crowdclust.interface import Choice, ChooseAgain, cluster
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.results import step_of
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.training import Stopping
 
@@ -83,11 +84,26 @@ def test_the_first_answers_choose_as_a_first_call_does(answers, few_candidates, 
     alone = few_candidates(CrowdData(FEATURES)).fit(num_starts=2, seed=3, progress=False)
     alone.save(tmp_path / "fit.safetensors")
     loaded = load(tmp_path / "fit.safetensors", data=alone.data)
-    assert isinstance(loaded.train_on, ChoosingTraining)
+    assert step_of(loaded, ChooseAgain)
     updated = loaded.update(**answers)
-    fresh = few_candidates(CrowdData(FEATURES, **answers)).fit(seed=3, progress=False)
+    fresh = few_candidates(CrowdData(FEATURES, **answers))
+    fresh = fresh.fit(num_starts=2, seed=3, progress=False)
     np.testing.assert_array_equal(updated.probabilities, fresh.probabilities)
     assert updated.chosen.reason == fresh.chosen.reason
-    assert not isinstance(updated.train_on, ChoosingTraining)
+    assert not step_of(updated, ChooseAgain)
     with_more_items = alone.update(features=FEATURES[:3] + 0.1)
-    assert with_more_items.train_on.seed == 3
+    assert step_of(with_more_items, ChooseAgain).seed == 3
+
+
+@pytest.mark.long
+def test_the_first_answers_keep_the_options_of_the_first_call(few_candidates, monkeypatch):
+    alone = few_candidates(CrowdData(FEATURES)).fit(num_starts=1, epochs=2, progress=False)
+    asked = {}
+
+    def noted(choice, **options):
+        asked.update(options)
+        return alone
+
+    monkeypatch.setattr(Choice, "fit", noted)
+    alone.update(PAIRS, epochs=3)
+    assert (asked["num_starts"], asked["epochs"], asked["seed"]) == (1, 3, 0)

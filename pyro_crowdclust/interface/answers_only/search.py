@@ -279,7 +279,9 @@ class AnswersAlone:
                     break
         if comparison.interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
-        again = SearchTraining(self.share, num_starts, changes)
+        # A checkpoint belongs to one fit.
+        kept = {name: value for name, value in changes.items() if name != "checkpoint"}
+        again = SearchTraining(self.share, num_starts, kept)
         return replace(fitted, train_on=again)
 
 

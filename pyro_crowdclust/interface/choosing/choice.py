@@ -10,14 +10,13 @@ features for all candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
-from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
@@ -32,7 +31,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
     because,
     with_reason,
 )
-from pyro_crowdclust.interface.choosing.rereading import with_workers_rated_by
+from pyro_crowdclust.interface.choosing.rereading import RateWorkers
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
@@ -43,11 +42,14 @@ from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import Recipe, as_answered, is_supervised, seeds_of
 from pyro_crowdclust.protocols import Model
-from pyro_crowdclust.results import Chosen
+from pyro_crowdclust.results import Chosen, UpdateStep, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.option_checks import check_values
+
+# Options of a first call that its first answers do not choose again with.
+_NOT_KEPT = "device", "initialize"
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,9 @@ class Choice(Plan):
         fitted = self._chosen(num_starts, seed, progress, changes)
         if self.data.has_answers:
             return fitted
-        return choosing_again(fitted, self.num_clusters, seed)
+        kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
+        again = ChooseAgain(self.num_clusters, int(num_starts), int(seed), kept)
+        return again.after(fitted)
 
     def _without_shared(
         self,
@@ -133,9 +137,11 @@ class Choice(Plan):
         said = shared.sentence(self.data)
         chosen = with_reason(fitted.chosen, f"{said}, which are left out")
         fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
-        if is_interrupted(fitted):
-            return fitted
-        return with_workers_rated_by(fitted, self.data, shared.workers)
+        return (
+            fitted
+            if is_interrupted(fitted)
+            else RateWorkers.of(self.data, shared.is_apart).after(fitted)
+        )
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]
@@ -265,40 +271,30 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
 
 
 @dataclass(frozen=True)
-class ChoosingTraining(TrainingOptions):
-    """``fit`` with the options of the candidate that was chosen without answers.
+class ChooseAgain(UpdateStep):
+    """The first answers choose again among all candidates, with the arguments of the first call.
 
-    The number of clusters of the features alone may be too small for what people see, so that the
-    first answers choose again among all candidates, with the seed of the first call.
+    The number of clusters of the features alone may be too small for what people see.
+
+    Attributes
+    ----------
+    num_clusters
+        The bound that was given; None if there was none.
+    num_starts, seed, options
+        As for ``Choice.fit``. The seed of a result is that of the best of several starts.
     """
 
     num_clusters: int | None
+    num_starts: int
     seed: int
+    options: Mapping[str, Any]
 
-    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
-        result = super().__call__(model, guide, data, **changes)
-        return choosing_again(result, self.num_clusters, self.seed)
+    def after(self, result: Fitted) -> Fitted:
+        """The result, whose first answers choose again."""
+        return with_step(result, self)
 
     def from_first_answers(self, data: CrowdData, **changes: Any) -> Fitted:
         """What the first call would return for these data, with answers."""
         choice = choice_for(data, num_clusters=self.num_clusters)
-        return choice.fit(**{"seed": self.seed} | changes)
-
-
-def choosing_again(result: Fitted, num_clusters: int | None, seed: int) -> Fitted:
-    """The result of a choice without answers, whose first answers choose again.
-
-    Parameters
-    ----------
-    result
-        The fit of the chosen candidate.
-    num_clusters
-        The bound that was given; None if there was none.
-    seed
-        The seed of the choice; that of the result is of the best of several starts.
-    """
-    if not isinstance(result.train_on, TrainingOptions):
-        return result
-    own: dict[str, Any] = {"num_clusters": num_clusters, "seed": int(seed)}
-    return replace(result, train_on=ChoosingTraining(**result.train_on.of_fit, **own))
+        own = {"num_starts": self.num_starts, "seed": self.seed}
+        return choice.fit(**own | {**self.options} | changes)

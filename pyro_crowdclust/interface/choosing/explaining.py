@@ -14,28 +14,27 @@ by the power tau that is likeliest by a bound (``log_evidence_bound``)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.families import beta_concentration
-from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
-from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered_fit
+from pyro_crowdclust.interface.choosing.rereading import tempered_fit, updated_at_its_weight
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.results import UpdateStep, with_step
 
 # The rates of workers are too low if answers count less than this, relative to what they count in
 # the draws. Otherwise nothing is corrected, as draws from few answers explain these too well.
@@ -48,15 +47,12 @@ _WEIGHTS = (*WEIGHTS, 0.02)
 
 
 @dataclass(frozen=True)
-class ExplainingTraining(TrainingOptions):
-    """``fit``, followed by ``with_answers_explained``."""
+class ExplainAnswers(UpdateStep):
+    """Corrects the result by ``with_answers_explained``."""
 
-    def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
-        train_on: Any = TrainingOptions(**self.of_fit)
-        if isinstance(model, SemiCrowdsourcedMixture):
-            train_on = reweighted(train_on, model.feature_weight)
-        return with_answers_explained(train_on(model, guide, data, **changes))
+    def after(self, result: Fitted) -> Fitted:
+        """The result, corrected if its clusters do not explain the answers."""
+        return with_answers_explained(result)
 
 
 def with_answers_explained(result: Fitted) -> Fitted:
@@ -156,9 +152,9 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     (alone,) = item_batches(data, len(answered.items), answered.items)
     batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
     best = max(reads, key=lambda one: log_evidence_bound(one.guide, one.model.annotators, *batches))
-    if isinstance(best.train_on, TrainingOptions):
-        best = replace(best, train_on=ExplainingTraining(**best.train_on.of_fit))
-    return best
+    if isinstance(best.model, SemiCrowdsourcedMixture):
+        best = updated_at_its_weight(best)
+    return with_step(best, ExplainAnswers())
 
 
 def evidence_per_answer(result: Fitted) -> float:

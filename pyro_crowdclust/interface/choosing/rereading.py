@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -15,16 +17,14 @@ from pyro_crowdclust.annotators import SortedPages, TwoCoin, annotators_for, exp
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.workers import refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust, part_of
-from pyro_crowdclust.results import read_at
+from pyro_crowdclust.results import UpdateStep, read_at, step_of, with_step
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
 _CERTAIN = 50.0
@@ -35,40 +35,38 @@ _JOINS = 2
 
 
 @dataclass(frozen=True)
-class ReweightedTraining(TrainingOptions):
-    """``fit`` with features at full weight, and its result recomputed with features of less weight.
+class ReadAtWeight(UpdateStep):
+    """Trains with features at full weight, and recomputes the result with features of less weight.
 
     Components that are learned at a low weight would be blurred, and rates of workers that are
     learned at full weight would be too low wherever the features are wrong.
     """
 
     feature_weight: float
+    prior_weight: float
 
-    def __call__(
-        self,
-        model: SemiCrowdsourcedMixture,
-        guide: MessagePassingGuide,
-        data: CrowdData,
-        **changes: Any,
-    ) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
+    def before(
+        self, model: Any, guide: Any, data: CrowdData, changes: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """The same posterior at full weight."""
         whole = guide.read_at(1.0)
-        result = super().__call__(whole.model, whole, data, **changes)
+        return whole.model, whole
+
+    def after(self, result: Fitted) -> Fitted:
+        """The result at the weight, with rates of workers that suit it."""
+        result = with_step(result, self)
         if self.feature_weight == 1:
             return result
-        weights = {"feature_weight": self.feature_weight, "prior_weight": model.prior_weight}
-        read = _read_by(result, **weights)
-        return with_workers_refitted(
-            replace(read, train_on=reweighted(result.train_on, self.feature_weight))
-        )
+        weights = {"feature_weight": self.feature_weight, "prior_weight": self.prior_weight}
+        return with_workers_refitted(_read_by(result, **weights))
 
 
 def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
     """The result, recomputed with features that count less than they did in the fit.
 
     If the weight is a part of the model, as in a mixture, an update trains as the fit did, and its
-    result is recomputed in the same way (``ReweightedTraining``). The ``sharpness`` of other guides
-    does not affect training.
+    result is recomputed in the same way (``ReadAtWeight``). The ``sharpness`` of other guides does
+    not affect training.
 
     Parameters
     ----------
@@ -78,9 +76,7 @@ def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
         tau, the power of the features' likelihood.
     """
     read = read_at(result, feature_weight)
-    if read.model is result.model:
-        return read
-    return replace(read, train_on=reweighted(result.train_on, feature_weight))
+    return read if read.model is result.model else updated_at_its_weight(read)
 
 
 def tempered_fit(result: Fitted, weight: float) -> Fitted:
@@ -92,20 +88,18 @@ def tempered_fit(result: Fitted, weight: float) -> Fitted:
     return replace(result, model=guide.model, guide=guide)
 
 
-def reweighted(
-    train_on: Callable[..., Fitted] | None, feature_weight: float
-) -> Callable[..., Fitted] | None:
-    """The same training, whose result is recomputed with features that count less."""
-    if feature_weight == 1 or not isinstance(train_on, TrainingOptions):
-        return train_on
-    return ReweightedTraining(**train_on.of_fit, feature_weight=feature_weight)
+def updated_at_its_weight(result: Fitted) -> Fitted:
+    """The result of a mixture, whose updates are read at the same weight of the features."""
+    model = result.model
+    if model.feature_weight == 1 and step_of(result, ReadAtWeight) is None:
+        return result
+    return with_step(result, ReadAtWeight(model.feature_weight, model.prior_weight))
 
 
 def updated_at_full_weight(result: Fitted) -> Fitted:
     """The result, whose updates are read at full weight, whatever its own weight of features is."""
-    if not isinstance(result.train_on, ReweightedTraining):
-        return result
-    return replace(result, train_on=replace(result.train_on, feature_weight=1.0))
+    step = step_of(result, ReadAtWeight)
+    return result if step is None else with_step(result, replace(step, feature_weight=1.0))
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:
@@ -124,36 +118,58 @@ def with_workers_refitted(result: Fitted) -> Fitted:
     return result
 
 
-@torch.no_grad()
-def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int]) -> Fitted:
-    """The result, with the rates of some workers estimated from all their answers in other data.
+@dataclass(frozen=True)
+class RateWorkers(UpdateStep):
+    """Rates some workers by all of their answers, those that are left out of the fit included.
 
-    Parameters
+    Attributes
     ----------
-    result
-        A fit, whose clusters judge the answers. It is returned unchanged unless its workers have
-        two coins.
-    data
-        The same items and workers, and answers that may not be in the fit.
-    workers
-        Codes of the workers.
+    left, right
+        Positions of the items of the answers that are left out.
+    workers, labels
+        Who gave these answers, by worker id, and which.
     """
-    annotators = part_of(result.model, "annotators", TwoCoin)
-    answers = data.answers
-    if annotators is None or answers is None:
-        return result
-    found = result.same_cluster_by_position(answers.left, answers.right)
-    same = torch.as_tensor(found).double()
-    is_known = ~answers.label.isnan()
-    own = is_known & torch.isin(answers.worker, torch.tensor(workers))
-    counts = expected_counts(
-        annotators, same[own], answers.worker[own], answers.label[own].double()
-    )
-    for name, prior in annotators.priors().items():
-        rates = result.guide.posteriors[name].natural_parameters.clone()
-        rates[[*workers]] = (prior.natural_parameters + counts[name]).to(rates)[[*workers]]
-        result.guide.posteriors[name].set_natural_parameters(rates)
-    return replace(result)
+
+    left: Sequence[int]
+    right: Sequence[int]
+    workers: Sequence[Hashable]
+    labels: Sequence[float]
+
+    @classmethod
+    def of(cls, data: CrowdData, left_out: Bool[np.ndarray, " answer"]) -> RateWorkers:
+        """The step for answers of some data that are left out of the fit."""
+        answers = data.answers
+        assert answers is not None  # as some are left out
+        out = answers.at(torch.from_numpy(left_out))
+        return cls(
+            out.left.tolist(),
+            out.right.tolist(),
+            data.worker_ids[out.worker.numpy()].tolist(),
+            out.label.tolist(),
+        )
+
+    @torch.no_grad()
+    def after(self, result: Fitted) -> Fitted:
+        """The result with these rates, unless its workers have no two coins."""
+        result = with_step(result, self)
+        annotators = part_of(result.model, "annotators", TwoCoin)
+        answers = result.data.answers
+        if annotators is None or answers is None:
+            return result
+        worker = torch.from_numpy(result.data.worker_ids.get_indexer(pd.Index(self.workers)))
+        own = torch.isin(answers.worker, worker) & ~answers.label.isnan()
+        kept = answers.at(own)
+        left = torch.cat([kept.left, torch.tensor(self.left)])
+        right = torch.cat([kept.right, torch.tensor(self.right)])
+        label = torch.cat([kept.label.double(), torch.tensor(self.labels, dtype=torch.float64)])
+        same = torch.as_tensor(result.same_cluster_by_position(left, right)).double()
+        counts = expected_counts(annotators, same, torch.cat([kept.worker, worker]), label)
+        rows = worker.unique()
+        for name, prior in annotators.priors().items():
+            rates = result.guide.posteriors[name].natural_parameters.clone()
+            rates[rows] = (prior.natural_parameters + counts[name]).to(rates)[rows]
+            result.guide.posteriors[name].set_natural_parameters(rates)
+        return replace(result)
 
 
 @torch.no_grad()
@@ -218,7 +234,7 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
     training, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(training, TrainingOptions):
         training = replace(training, callbacks=[LearnedPrior(), *moves])
-    return replace(read, data=data, train_on=reweighted(training, feature_weight))
+    return updated_at_its_weight(replace(read, data=data, train_on=training))
 
 
 @torch.no_grad()

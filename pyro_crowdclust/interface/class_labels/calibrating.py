@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import TOGETHER, calibrated_guide
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
+from pyro_crowdclust.results import UpdateStep, with_step
 
 
 def calibrated(result: Fitted) -> Fitted:
@@ -33,18 +34,19 @@ def calibrated(result: Fitted) -> Fitted:
     else:
         read = read_by_trusted(result)
         read = replace(read, guide=read.guide.read_at(together=TOGETHER))
-    training = result.train_on
-    if type(training) is TrainingOptions:
-        training = CalibratedTraining(**training.of_fit)
-    return replace(read, train_on=training)
+    return with_step(read, Calibrate())
 
 
 @dataclass(frozen=True)
-class CalibratedTraining(TrainingOptions):
-    """``fit``, and its result ``calibrated``; for ``Fitted.update``."""
+class Calibrate(UpdateStep):
+    """Trains with labels that count in full; the result is ``calibrated``."""
 
-    def __call__(
-        self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
-    ) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
-        return calibrated(super().__call__(model, guide.in_full(), data, **changes))
+    def before(
+        self, model: Any, guide: ClassLabelGuide, data: CrowdData, changes: Mapping[str, Any]
+    ) -> tuple[Any, ClassLabelGuide]:
+        """The same posterior, by labels that count in full."""
+        return model, guide.in_full()
+
+    def after(self, result: Fitted) -> Fitted:
+        """The calibrated result."""
+        return calibrated(result)

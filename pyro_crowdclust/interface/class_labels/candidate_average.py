@@ -7,7 +7,7 @@ model of their average (``AveragedPredictions``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,15 +19,13 @@ from scipy.special import softmax
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.files import rebuilt
-from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
 from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.trials import ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import AveragedPredictions
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results import read_at
+from pyro_crowdclust.results import UpdateStep, read_at, with_step
 from pyro_crowdclust.starts import ClassesStart
 from pyro_crowdclust.training import is_interrupted
 
@@ -115,7 +113,8 @@ def _average(
         guide = ClassLabelGuide(model, moderated=True)
         return fit(model, guide, data, **{"initialize": start} | options)
 
-    return _with_training(_best_prior(attempt, workers), members)
+    of_members = [member.train_on for member in members]
+    return TrainMembers(of_members).after(_best_prior(attempt, workers))
 
 
 def _best_prior(attempt: Callable[[Workers], Fitted], workers: Workers) -> Fitted:
@@ -130,15 +129,25 @@ def _best_prior(attempt: Callable[[Workers], Fitted], workers: Workers) -> Fitte
 
 
 @dataclass(frozen=True)
-class AveragedTraining(CalibratedTraining):
-    """``fit`` of all members and of their average, ``calibrated``; for ``Fitted.update``."""
+class TrainMembers(UpdateStep):
+    """Trains the members of an average before the average itself.
+
+    Attributes
+    ----------
+    of_members
+        The functions that continue the fits of the members.
+    """
 
     of_members: Sequence[Any]
 
-    def __call__(
-        self, model: AveragedPredictions, guide: ClassLabelGuide, data: CrowdData, **changes: Any
-    ) -> Fitted:
-        """Fit with these options, updated by ``changes``."""
+    def before(
+        self,
+        model: AveragedPredictions,
+        guide: ClassLabelGuide,
+        data: CrowdData,
+        changes: Mapping[str, Any],
+    ) -> tuple[AveragedPredictions, ClassLabelGuide]:
+        """The average of the members after their training."""
         members = [
             train_on(*_with_workers_of(guide, member), data, **changes)
             for member, train_on in zip(model.members, self.of_members, strict=True)
@@ -150,14 +159,11 @@ class AveragedTraining(CalibratedTraining):
         average = rebuilt(model, members=guides)
         other = rebuilt(guide.in_full(), model=average)
         other.posteriors.load_state_dict(guide.posteriors.state_dict())
-        return _with_training(super().__call__(average, other, data, **changes), members)
+        return average, other
 
-
-def _with_training(average: Fitted, members: Sequence[Fitted]) -> Fitted:
-    """The result, whose updates also train its members."""
-    training, of_members = average.train_on, [member.train_on for member in members]
-    assert isinstance(training, TrainingOptions)  # as of all that ``fit`` returns
-    return replace(average, train_on=AveragedTraining(**training.of_fit, of_members=of_members))
+    def after(self, result: Fitted) -> Fitted:
+        """The result, whose updates train the members again."""
+        return with_step(result, self)
 
 
 def _with_workers_of(guide: ClassLabelGuide, member: ClassLabelGuide) -> tuple[Any, Any]:

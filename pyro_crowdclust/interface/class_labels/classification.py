@@ -35,6 +35,7 @@ from pyro_crowdclust.interface.class_labels.inference import (
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trait import (
+    AverageWithTrait,
     fit_trait,
     shared_errors_in_words,
     with_trait_beside,
@@ -42,7 +43,7 @@ from pyro_crowdclust.interface.class_labels.trait import (
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
-from pyro_crowdclust.results import Chosen
+from pyro_crowdclust.results import Chosen, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping, is_interrupted
@@ -225,7 +226,8 @@ def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
     reasons: list[str] = []
     fits = {"independent workers": result}
     if trait is not None and worker_weights is None:
-        result = fits["average with a trait"] = with_trait_beside(result, trait)
+        average = with_step(with_trait_beside(result, trait), AverageWithTrait(of_fit))
+        result = fits["average with a trait"] = average
         reasons += filter(None, [shared_errors_in_words(result)])
     if worker_weights is not None:
         result = fits["copies discounted"] = infer_classes(

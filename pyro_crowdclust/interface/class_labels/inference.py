@@ -18,7 +18,7 @@ from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, fit_trait, with_trait_beside
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait, fit_trait
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -174,7 +174,7 @@ def infer_classes(
     result = calibrated(best_of_workers(data, attempt, given, num_communities))
     is_asked = dependent is None and num_communities is None and worker_weights is None
     if is_asked and not codes and may_err_together(data) and not is_interrupted(result):
-        return with_trait_beside(result, fit_trait(data, **options))
+        return AverageWithTrait(options).after(result)
     return result
 
 

@@ -10,6 +10,7 @@ the average, neither is certain where the other contradicts it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,11 +22,11 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
 from pyro_crowdclust.models import LatentTrait
 from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
+from pyro_crowdclust.results import UpdateStep, with_step
 from pyro_crowdclust.training import Stopping, is_interrupted
 
 DEFAULTS: dict[str, Any] = {
@@ -64,7 +65,7 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     Parameters
     ----------
     result
-        A calibrated fit of two classes. Its ``update`` fits and averages both again.
+        A calibrated fit of two classes.
     trait
         The fit of ``LatentTrait`` to the same labels.
     """
@@ -76,10 +77,7 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     # A part of what misleads all workers is visible to a trait.
     beside = trait.guide.read_at(together=TOGETHER / 2)
     guide = result.guide.read_at(beside=beside, beside_weight=weight)
-    training = result.train_on
-    if isinstance(training, CalibratedTraining):
-        training = TrainingBesideTrait(**training.of_fit)
-    return replace(result, guide=guide, train_on=training)
+    return replace(result, guide=guide)
 
 
 def shared_errors_in_words(result: Fitted) -> str:
@@ -94,18 +92,24 @@ def shared_errors_in_words(result: Fitted) -> str:
 
 
 @dataclass(frozen=True)
-class TrainingBesideTrait(CalibratedTraining):
-    """``CalibratedTraining``, and its result ``with_trait_beside``; for ``Fitted.update``."""
+class AverageWithTrait(UpdateStep):
+    """Fits a trait, too; the result is averaged with it (``with_trait_beside``).
 
-    def __call__(
-        self, model: Any, guide: ClassLabelGuide, data: CrowdData, **changes: Any
-    ) -> Fitted:
-        """Fit with these options, updated by ``changes``, and a trait with those of its own."""
-        result = super().__call__(model, guide, data, **changes)
+    Attributes
+    ----------
+    options
+        Options of ``fit`` for the trait, as for ``fit_trait``.
+    """
+
+    options: Mapping[str, Any]
+
+    def after(self, result: Fitted) -> Fitted:
+        """The average, unless Ctrl-C has ended the fit of independent workers."""
         if is_interrupted(result):
-            return result
-        own = {name: changes[name] for name in ("seed", "device") if name in changes}
-        return with_trait_beside(result, fit_trait(data, dtype=self.dtype, **own))
+            return with_step(result, self)
+        own = {name: getattr(result, name) for name in ("seed", "device", "dtype")}
+        trait = fit_trait(result.data, **{**self.options} | own)
+        return with_step(with_trait_beside(result, trait), self)
 
 
 def _share_of_votes(data: CrowdData) -> float:

@@ -9,7 +9,7 @@ from pyro_crowdclust.annotators import informative_workers
 from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
-from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
+from pyro_crowdclust.interface.choosing.explaining import ExplainAnswers
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
@@ -19,7 +19,7 @@ from pyro_crowdclust.protocols import (
     SupportsWorkers,
     part_of,
 )
-from pyro_crowdclust.results import Fitted, known_or_likeliest
+from pyro_crowdclust.results import Fitted, known_or_likeliest, step_of
 from pyro_crowdclust.training import Ending
 from pyro_crowdclust.training.settling import still_rises
 
@@ -200,7 +200,7 @@ def _about_answers(result: Fitted) -> list[str]:
             f"{_check_order(result)}"
         ]
     guesses = _share_of_answers(result, weight < _MIN_WEIGHT) > 0.5
-    sees_others = isinstance(result.train_on, ExplainingTraining)
+    sees_others = step_of(result, ExplainAnswers) is not None
     if alone:
         why = ""
         if guesses:

@@ -588,3 +588,13 @@ def test_a_handful_of_answers_is_enough_to_run():
     assert len(result.assignments) == 3
     with pytest.raises(ValueError, match="there is only one answer"):
         cluster(None, pairs={name: column[:1] for name, column in few.items()}, progress=False)
+
+
+@pytest.mark.long
+def test_a_checkpoint_belongs_to_the_first_fit(tmp_path):
+    path = tmp_path / "checkpoint"
+    data = CrowdData(None, pairs=answers())
+    first = AnswersAlone(data).fit(epochs=3, progress=False, checkpoint=path)
+    written = path.read_bytes()
+    first.update(answers().head(1))
+    assert path.read_bytes() == written

@@ -16,13 +16,14 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import PairRegressionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
-from pyro_crowdclust.interface import ExplainingTraining, advice
+from pyro_crowdclust.interface import ExplainAnswers, advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.rereading import tempered_fit, with_answers_added
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.results import step_of
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -138,7 +139,7 @@ def test_a_bound_on_what_answers_say(silent):
 
 @pytest.mark.long
 def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
-    assert isinstance(mended.train_on, ExplainingTraining)
+    assert step_of(mended, ExplainAnswers)
     mended.save(tmp_path / "fit")
     again = load(tmp_path / "fit", data=mended.data)
     np.testing.assert_allclose(again.probabilities, mended.probabilities, atol=1e-6)
@@ -147,7 +148,7 @@ def test_updates_are_judged_anew_and_files_hold_how(mended, tmp_path):
     for result in (mended, again):
         updated = result.update(more, epochs=3)
         assert covered(updated.workers) >= 0.75
-        assert isinstance(updated.train_on, ExplainingTraining)
+        assert step_of(updated, ExplainAnswers)
 
 
 def test_rows_with_gaps_are_read_anew():
@@ -156,7 +157,7 @@ def test_rows_with_gaps_are_read_anew():
     result = with_answers_explained(
         with_answers_added(silent, CrowdData(features, said_of(SEEN)), 0.15)
     )
-    assert isinstance(result.train_on, ExplainingTraining)
+    assert step_of(result, ExplainAnswers)
     assert covered(result.workers) >= 0.8
 
 
@@ -177,7 +178,7 @@ def test_a_regression_is_read_anew_and_goes_on(monkeypatch, tmp_path):
     more = simulate_pairs(SEEN, *RATES, pairs_per_worker=30, items=range(ASKED), seed=5)
     more["worker"] += 8
     updated = again.update(more, epochs=3)
-    assert isinstance(updated.train_on, ExplainingTraining)
+    assert step_of(updated, ExplainAnswers)
     assert updated.guide.sharpness <= read.guide.sharpness
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import choice_for
+from pyro_crowdclust.interface import ChooseAgain, ReadAtWeight, choice_for
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
 from pyro_crowdclust.metrics import clustering_accuracy
+from pyro_crowdclust.results import step_of
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -123,7 +124,7 @@ def test_an_update_trains_at_full_weight_and_is_read_like_the_fit(tmp_path):
     more = simulate_pairs(KINDS, [0.9] * 4, [0.9] * 4, pairs_per_worker=40, seed=1)
     more["worker"] += 3
     expected, updated = fitted.update(more), loaded.update(more)
-    assert updated.model.feature_weight == updated.train_on.feature_weight == 0.05
+    assert updated.model.feature_weight == step_of(updated, ReadAtWeight).feature_weight == 0.05
     components, found = (
         result.guide.posteriors["components"].natural_parameters.detach()
         for result in (expected, updated)
@@ -145,3 +146,16 @@ def test_rows_with_gaps_are_heard_about_and_kept_in_files(tmp_path):
     loaded = load(tmp_path / "fit.safetensors", data=heard.data)
     np.testing.assert_allclose(loaded.probabilities, heard.probabilities)
     np.testing.assert_allclose(loaded.predict_proba(features), heard.predict_proba(features))
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0])
+def test_a_weight_and_a_choice_at_the_first_answers_are_both_kept(silent, weight):
+    """In whichever order they were added."""
+    again = ChooseAgain(None, 1, 0, {})
+    read = with_feature_weight(silent, 0.5)
+    for result in (again.after(read), with_feature_weight(again.after(read), weight)):
+        step = step_of(result, ReadAtWeight)
+        assert step.feature_weight == result.model.feature_weight
+        assert step_of(result, ChooseAgain) == again
+        model, _ = step.before(result.model, result.guide, result.data, {})
+        assert model.feature_weight == 1

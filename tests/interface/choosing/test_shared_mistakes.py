@@ -9,7 +9,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing import shared_mistakes
+from pyro_crowdclust.interface.choosing.rereading import RateWorkers
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
+from pyro_crowdclust.results import step_of
 
 from ...shared_views import FEW, KINDS, MISREAD, NUM_ITEMS, crowd_of_two_views
 from ..small_choices import small
@@ -114,3 +116,14 @@ def test_advice_names_the_two(misled, found, fitted, tmp_path):
     assert said.startswith(f"{found.sentence(misled)}, which are left out of the fit")
     fitted.save(tmp_path / "fit")
     assert load(tmp_path / "fit").chosen.shared_mistakes == found.sentence(misled)
+
+
+@pytest.mark.long
+def test_an_update_rates_the_two_by_all_their_answers_too(misled, fitted, tmp_path):
+    fitted.save(tmp_path / "fit")
+    more = {"left": [0], "right": [3], "worker": ["new"], "label": [1]}
+    updated = load(tmp_path / "fit", data=fitted.data).update(more)
+    names = ["sensitivity", "specificity"]
+    before, after = (one.workers.loc[[*FEW], names].to_numpy() for one in (fitted, updated))
+    np.testing.assert_allclose(after, before, atol=0.03)
+    assert step_of(updated, RateWorkers)

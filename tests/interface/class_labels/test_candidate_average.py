@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import AveragedTraining, CalibratedTraining, classify
+from pyro_crowdclust.interface import Calibrate, TrainMembers, classify
 from pyro_crowdclust.interface.class_labels import classification
 from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
 from pyro_crowdclust.models import AveragedPredictions
+from pyro_crowdclust.results import step_of
 from pyro_crowdclust.training.stopping import is_interrupted
 
 from ...control_c import press_in_start
@@ -74,10 +75,10 @@ def test_an_update_trains_the_members_too(blobs, result, tmp_path):
     features, kind, labels = blobs
     result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit", data=result.data)
-    assert isinstance(loaded.train_on, AveragedTraining)
+    assert step_of(loaded, TrainMembers)
     more = {"item": range(30, 80), "worker": ["new"] * 50, "label": kind[30:]}
     updated = loaded.update(labels=more)
-    assert isinstance(updated.train_on, CalibratedTraining)
+    assert step_of(updated, Calibrate)
     np.testing.assert_array_equal(updated.probabilities, result.update(labels=more).probabilities)
     assert updated.data.num_workers == 3
     for before, after in zip(result.model.members, updated.model.members, strict=True):

@@ -20,7 +20,7 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.asking import suggest
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import (
-    CalibratedTraining,
+    Calibrate,
     average_annotator_models,
     classify,
     infer_classes,
@@ -36,6 +36,7 @@ from pyro_crowdclust.pooling.calibration import (
     calibrated_class_probabilities,
     temper,
 )
+from pyro_crowdclust.results import step_of
 
 from ...control_c import press_in_start
 
@@ -194,7 +195,7 @@ def test_calibrated_results_stay_so_in_files_and_updates(correlated, tmp_path):
     np.testing.assert_allclose(loaded.probabilities, result.probabilities)
     said = {"item": [0, 1, 2], "worker": ["another"] * 3, "label": result.data.class_ids[[0, 1, 1]]}
     updated = loaded.update(labels=said, epochs=3)
-    assert isinstance(updated.train_on, CalibratedTraining)
+    assert step_of(updated, Calibrate)
     assert updated.guide.reading.temperature == best_temperature(updated) > 1
 
 

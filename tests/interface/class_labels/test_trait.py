@@ -8,12 +8,13 @@ from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import (
-    TrainingBesideTrait,
+    AverageWithTrait,
     average_annotator_models,
     classify,
     infer_classes,
 )
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
+from pyro_crowdclust.results import step_of
 from pyro_crowdclust.training import is_interrupted
 
 from ...control_c import press_in_start
@@ -73,7 +74,7 @@ def test_a_result_with_a_trait_is_saved_and_updated(crowd, tmp_path):
     np.testing.assert_array_equal(again.probabilities, result.probabilities)
     more = pd.DataFrame({"item": [0, 1, 2], "worker": ["new"] * 3, "label": [0, 1, 0]})
     updated = again.update(labels=more, epochs=5)
-    assert isinstance(updated.train_on, TrainingBesideTrait)
+    assert step_of(updated, AverageWithTrait)
     assert updated.guide.beside.model.annotators.num_workers == 21
     assert updated.confusion.index.get_level_values("worker").nunique() == 21
 

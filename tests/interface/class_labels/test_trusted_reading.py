@@ -13,12 +13,13 @@ from scipy.special import log_softmax
 from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface import CalibratedTraining, classify, infer_classes
+from pyro_crowdclust.interface import Calibrate, classify, infer_classes
 from pyro_crowdclust.interface.class_labels.trusted_reading import (
     KnownItems,
     counts_in_words,
     read_by_trusted,
 )
+from pyro_crowdclust.results import step_of
 
 NUM_ITEMS, NUM_KNOWN = 300, 30
 
@@ -135,12 +136,12 @@ def test_a_file_and_an_update_keep_the_reading(judges, tmp_path):
     judges.result.save(tmp_path / "fit")
     loaded = load(tmp_path / "fit")
     np.testing.assert_allclose(loaded.probabilities, judges.result.probabilities)
-    assert isinstance(loaded.train_on, CalibratedTraining)
+    assert step_of(loaded, Calibrate)
     item = judges.rest[:20]
     more = {"item": item, "worker": "another", "label": judges.truth[item]}
     updated = loaded.update(labels=more)
     assert len(updated.guide.reading.label_sharpness) == updated.data.num_workers == 8
-    assert isinstance(updated.train_on, CalibratedTraining)
+    assert step_of(updated, Calibrate)
     assert scores(judges, updated)[1] < 0.4
 
 
