@@ -45,11 +45,13 @@ class UpdateStep:
 
 
 @runtime_checkable
-class SupportsFirstAnswers(Protocol):
-    """A step of a fit without answers, which does more at the first ones than to add annotators."""
+class SupportsNewChoice(Protocol):
+    """A step by which an update may begin anew, in place of going on from the result."""
 
-    def from_first_answers(self, data: CrowdData, **changes: Any) -> FittedModel:
-        """A fit to the items of the fit and their first answers."""
+    def new_choice(
+        self, result: FittedModel, data: CrowdData, **changes: Any
+    ) -> FittedModel | None:
+        """A new fit to the data of the result and new ones; None to go on from the result."""
 
 
 def steps_of(train_on: Any) -> Sequence[UpdateStep]:

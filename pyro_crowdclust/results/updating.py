@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,7 +37,7 @@ from pyro_crowdclust.results.first_answers import (
 )
 from pyro_crowdclust.results.further_training import (
     FurtherTraining,
-    SupportsFirstAnswers,
+    SupportsNewChoice,
     steps_of,
 )
 from pyro_crowdclust.results.item_latents import check_new_items
@@ -106,13 +106,9 @@ def updated(
     data = extended(result.data, items=items, likeness=likeness, **answers)
     train_on = result.train_on
     kept = {"progress": False, "seed": result.seed, "device": result.device}
-    are_first = data.has_answers and not result.data.has_answers
-    choosing = [one for one in steps_of(train_on) if isinstance(one, SupportsFirstAnswers)]
-    if are_first and choosing:
-        own = {"progress": False, "device": result.device} | options
-        if own.get("initialize") is None:  # an update goes on, but a choice begins anew
-            own.pop("initialize", None)
-        return choosing[0].from_first_answers(data, **own)
+    chosen = _chosen_again(result, data, options)
+    if chosen is not None:
+        return chosen
     if data.has_answers and lacks_annotators(result.model, result.guide):
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)
@@ -126,6 +122,22 @@ def updated(
         trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
         warn_of_contradictions(trusted, data, first_label=len(before.item), stacklevel=3)
     return train_on(model, guide, data, **kept | options)
+
+
+def _chosen_again(
+    result: TrainedResult, data: CrowdData, options: Mapping[str, Any]
+) -> FittedModel | None:
+    """A new fit to the data, if a step of the result asks for one."""
+    own = {"progress": False, "device": result.device} | options
+    if own.get("initialize") is None:  # an update goes on, but a choice begins anew
+        own.pop("initialize", None)
+    for step in steps_of(result.train_on):
+        found = (
+            step.new_choice(result, data, **own) if isinstance(step, SupportsNewChoice) else None
+        )
+        if found is not None:
+            return found
+    return None
 
 
 def check_update_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:

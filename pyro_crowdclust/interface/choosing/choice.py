@@ -42,13 +42,15 @@ from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import Recipe, as_answered, is_supervised, seeds_of
 from pyro_crowdclust.protocols import Model
-from pyro_crowdclust.results import Chosen, UpdateStep, with_step
+from pyro_crowdclust.results import Chosen, UpdateStep, step_of, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.option_checks import check_values
 
-# Options of a first call that its first answers do not choose again with.
+# An update chooses again if there are so many times the answers of the last choice.
+_GROWTH = 2
+# Options of a first call with which an update does not choose again.
 _NOT_KEPT = "device", "initialize"
 
 
@@ -61,7 +63,7 @@ class Choice(Plan):
     Attributes
     ----------
     num_clusters
-        The bound on the number of clusters that was given, for an update with the first answers.
+        The bound on the number of clusters that was given, for updates that choose again.
     """
 
     by_features: Choice | None = None
@@ -115,13 +117,20 @@ class Choice(Plan):
         check_no_checkpoint(changes)
         shared = find_shared_mistakes(self.data, seed)
         if shared is not None:
-            return self._without_shared(shared, num_starts, seed, progress, changes)
-        fitted = self._chosen(num_starts, seed, progress, changes)
-        if self.data.has_answers:
-            return fitted
+            fitted = self._without_shared(shared, num_starts, seed, progress, changes)
+        else:
+            fitted = self._chosen(num_starts, seed, progress, changes)
+        return self._chosen_again(fitted, num_starts, seed, changes)
+
+    def _chosen_again(
+        self, fitted: Fitted, num_starts: int, seed: int, changes: dict[str, Any]
+    ) -> Fitted:
+        """The result, whose updates choose again when they have many more answers."""
         kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
-        again = ChooseAgain(self.num_clusters, int(num_starts), int(seed), kept)
-        return again.after(fitted)
+        number = num_answers(self.data)
+        return ChooseAgain(number, self.num_clusters, int(num_starts), int(seed), kept).after(
+            fitted
+        )
 
     def _without_shared(
         self,
@@ -272,29 +281,52 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
 
 @dataclass(frozen=True)
 class ChooseAgain(UpdateStep):
-    """The first answers choose again among all candidates, with the arguments of the first call.
+    """An update chooses again among all candidates once there are twice as many answers.
 
-    The number of clusters of the features alone may be too small for what people see.
+    What was chosen with few answers, or none, may be too simple for what people see: the number of
+    clusters, the weight of the features, and which workers are left out.
 
     Attributes
     ----------
+    num_answers
+        Number of answers with which the model was chosen.
     num_clusters
         The bound that was given; None if there was none.
     num_starts, seed, options
         As for ``Choice.fit``. The seed of a result is that of the best of several starts.
     """
 
+    num_answers: int
     num_clusters: int | None
     num_starts: int
     seed: int
     options: Mapping[str, Any]
 
     def after(self, result: Fitted) -> Fitted:
-        """The result, whose first answers choose again."""
+        """The result, whose updates may choose again."""
         return with_step(result, self)
 
-    def from_first_answers(self, data: CrowdData, **changes: Any) -> Fitted:
-        """What the first call would return for these data, with answers."""
+    def new_choice(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
+        """What the first call would return for these data; None if answers are not twice as many.
+
+        Parameters
+        ----------
+        result
+            The result that is updated.
+        data
+            Its items and answers, and new ones.
+        changes
+            Options that replace those of the first call.
+        """
+        if num_answers(data) < max(_GROWTH * self.num_answers, 1):
+            return None
+        left_out = step_of(result, RateWorkers)
+        data = data if left_out is None else left_out.all_answers(data)
         choice = choice_for(data, num_clusters=self.num_clusters)
         own = {"num_starts": self.num_starts, "seed": self.seed}
         return choice.fit(**own | {**self.options} | changes)
+
+
+def num_answers(data: CrowdData) -> int:
+    """Number of answers about pairs, and of placements."""
+    return data.num_pairs + (0 if data.placements is None else len(data.placements))

@@ -15,7 +15,6 @@ from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, wit
 from pyro_crowdclust.interface.choosing.reasons import with_reason
 from pyro_crowdclust.interface.choosing.rereading import (
     grouped,
-    updated_at_full_weight,
     with_answers_added,
     with_components_joined,
     with_feature_weight,
@@ -180,8 +179,6 @@ def _with_answers_read(
         add = with_components_joined if best.joins else with_answers_added
         return add(fitted, search.plan.data, best.feature_weight), chosen
     read = with_answers_added(grouped(fitted, reading.group), search.plan.data, reading.weight)
-    # The weight is small because answers are few, and updates have more.
-    read = updated_at_full_weight(read)
     table = chosen.table
     weight = table["feature_weight"].mask(table["chosen"], reading.weight)
     chosen = replace(chosen, table=table.assign(feature_weight=weight))

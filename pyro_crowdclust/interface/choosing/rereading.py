@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import SortedPages, TwoCoin, annotators_for, expected_counts
 from pyro_crowdclust.callbacks import LearnedPrior
+from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.inference import LocalSolver
@@ -96,12 +98,6 @@ def updated_at_its_weight(result: Fitted) -> Fitted:
     return with_step(result, ReadAtWeight(model.feature_weight, model.prior_weight))
 
 
-def updated_at_full_weight(result: Fitted) -> Fitted:
-    """The result, whose updates are read at full weight, whatever its own weight of features is."""
-    step = step_of(result, ReadAtWeight)
-    return result if step is None else with_step(result, replace(step, feature_weight=1.0))
-
-
 def with_workers_refitted(result: Fitted) -> Fitted:
     """The result of a mixture, with rates of workers estimated from its current assignments.
 
@@ -118,58 +114,67 @@ def with_workers_refitted(result: Fitted) -> Fitted:
     return result
 
 
+@torch.no_grad()
+def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int]) -> Fitted:
+    """The result, with the rates of some workers estimated from all their answers in other data.
+
+    Parameters
+    ----------
+    result
+        A fit, whose clusters judge the answers. It is returned unchanged unless its workers have
+        two coins.
+    data
+        The same items and workers, and answers that may not be in the fit.
+    workers
+        Codes of the workers.
+    """
+    annotators = part_of(result.model, "annotators", TwoCoin)
+    answers = data.answers
+    if annotators is None or answers is None:
+        return result
+    found = result.same_cluster_by_position(answers.left, answers.right)
+    same = torch.as_tensor(found).double()
+    is_known = ~answers.label.isnan()
+    own = is_known & torch.isin(answers.worker, torch.tensor(workers))
+    counts = expected_counts(
+        annotators, same[own], answers.worker[own], answers.label[own].double()
+    )
+    for name, prior in annotators.priors().items():
+        rates = result.guide.posteriors[name].natural_parameters.clone()
+        rates[[*workers]] = (prior.natural_parameters + counts[name]).to(rates)[[*workers]]
+        result.guide.posteriors[name].set_natural_parameters(rates)
+    return replace(result)
+
+
 @dataclass(frozen=True)
 class RateWorkers(UpdateStep):
     """Rates some workers by all of their answers, those that are left out of the fit included.
 
     Attributes
     ----------
-    left, right
-        Positions of the items of the answers that are left out.
-    workers, labels
-        Who gave these answers, by worker id, and which.
+    left_out
+        The columns of the table of these answers.
     """
 
-    left: Sequence[int]
-    right: Sequence[int]
-    workers: Sequence[Hashable]
-    labels: Sequence[float]
+    left_out: Mapping[Hashable, Sequence[Any]]
 
     @classmethod
-    def of(cls, data: CrowdData, left_out: Bool[np.ndarray, " answer"]) -> RateWorkers:
+    def of(cls, data: CrowdData, is_left_out: Bool[np.ndarray, " answer"]) -> RateWorkers:
         """The step for answers of some data that are left out of the fit."""
-        answers = data.answers
-        assert answers is not None  # as some are left out
-        out = answers.at(torch.from_numpy(left_out))
-        return cls(
-            out.left.tolist(),
-            out.right.tolist(),
-            data.worker_ids[out.worker.numpy()].tolist(),
-            out.label.tolist(),
-        )
+        assert data.pairs is not None  # as some are left out
+        return cls(data.pairs[is_left_out].to_dict("list"))
 
-    @torch.no_grad()
+    def all_answers(self, data: CrowdData) -> CrowdData:
+        """The data with the answers that were left out."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what they are was said when they were given
+            return extended(data, pairs=pd.DataFrame({**self.left_out}))
+
     def after(self, result: Fitted) -> Fitted:
-        """The result with these rates, unless its workers have no two coins."""
-        result = with_step(result, self)
-        annotators = part_of(result.model, "annotators", TwoCoin)
-        answers = result.data.answers
-        if annotators is None or answers is None:
-            return result
-        worker = torch.from_numpy(result.data.worker_ids.get_indexer(pd.Index(self.workers)))
-        own = torch.isin(answers.worker, worker) & ~answers.label.isnan()
-        kept = answers.at(own)
-        left = torch.cat([kept.left, torch.tensor(self.left)])
-        right = torch.cat([kept.right, torch.tensor(self.right)])
-        label = torch.cat([kept.label.double(), torch.tensor(self.labels, dtype=torch.float64)])
-        same = torch.as_tensor(result.same_cluster_by_position(left, right)).double()
-        counts = expected_counts(annotators, same, torch.cat([kept.worker, worker]), label)
-        rows = worker.unique()
-        for name, prior in annotators.priors().items():
-            rates = result.guide.posteriors[name].natural_parameters.clone()
-            rates[rows] = (prior.natural_parameters + counts[name]).to(rates)[rows]
-            result.guide.posteriors[name].set_natural_parameters(rates)
-        return replace(result)
+        """The result with these rates."""
+        data = self.all_answers(result.data)
+        workers = data.worker_ids.get_indexer(pd.Index(self.left_out["worker"]).unique())
+        return with_step(with_workers_rated_by(result, data, workers.tolist()), self)
 
 
 @torch.no_grad()

@@ -151,7 +151,7 @@ def test_rows_with_gaps_are_heard_about_and_kept_in_files(tmp_path):
 @pytest.mark.parametrize("weight", [0.25, 1.0])
 def test_a_weight_and_a_choice_at_the_first_answers_are_both_kept(silent, weight):
     """In whichever order they were added."""
-    again = ChooseAgain(None, 1, 0, {})
+    again = ChooseAgain(0, None, 1, 0, {})
     read = with_feature_weight(silent, 0.5)
     for result in (again.after(read), with_feature_weight(again.after(read), weight)):
         step = step_of(result, ReadAtWeight)
