@@ -128,16 +128,12 @@ def _chosen_again(
     result: TrainedResult, data: CrowdData, options: Mapping[str, Any]
 ) -> FittedModel | None:
     """A new fit to the data, if a step of the result asks for one."""
-    own = {"progress": False, "device": result.device} | options
+    own: dict[str, Any] = {"progress": False, "device": result.device, **options}
     if own.get("initialize") is None:  # an update goes on, but a choice begins anew
         own.pop("initialize", None)
-    for step in steps_of(result.train_on):
-        found = (
-            step.new_choice(result, data, **own) if isinstance(step, SupportsNewChoice) else None
-        )
-        if found is not None:
-            return found
-    return None
+    steps = (one for one in steps_of(result.train_on) if isinstance(one, SupportsNewChoice))
+    found = (step.new_choice(result, data, **own) for step in steps)
+    return next((one for one in found if one is not None), None)
 
 
 def check_update_options(train_on: Any, arguments: Iterable[str], options: Iterable[str]) -> None:

@@ -107,3 +107,19 @@ def test_the_first_answers_keep_the_options_of_the_first_call(few_candidates, mo
     monkeypatch.setattr(Choice, "fit", noted)
     alone.update(PAIRS, epochs=3)
     assert (asked["num_starts"], asked["epochs"], asked["seed"]) == (1, 3, 0)
+
+
+@pytest.mark.long
+def test_twice_as_many_answers_choose_again(few_candidates, tmp_path):
+    half = PAIRS.head(len(PAIRS) // 2)
+    first = few_candidates(CrowdData(FEATURES, half)).fit(num_starts=1, progress=False)
+    first.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=first.data)
+    fresh = few_candidates(CrowdData(FEATURES, PAIRS)).fit(num_starts=1, progress=False)
+    updated = loaded.update(PAIRS.iloc[len(half) :])
+    assert updated.chosen.reason == fresh.chosen.reason
+    np.testing.assert_array_equal(updated.probabilities, fresh.probabilities)
+    on = first.update(PAIRS.iloc[len(half) : -1])
+    assert on.chosen is first.chosen
+    assert step_of(on, ChooseAgain).num_answers == len(half)
+    assert step_of(updated, ChooseAgain).num_answers == len(PAIRS)

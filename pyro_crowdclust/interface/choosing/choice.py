@@ -127,10 +127,8 @@ class Choice(Plan):
     ) -> Fitted:
         """The result, whose updates choose again when they have many more answers."""
         kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
-        number = num_answers(self.data)
-        return ChooseAgain(number, self.num_clusters, int(num_starts), int(seed), kept).after(
-            fitted
-        )
+        number, own = num_answers(self.data), (int(num_starts), int(seed), kept)
+        return ChooseAgain(number, self.num_clusters, *own).after(fitted)
 
     def _without_shared(
         self,
@@ -146,11 +144,9 @@ class Choice(Plan):
         said = shared.sentence(self.data)
         chosen = with_reason(fitted.chosen, f"{said}, which are left out")
         fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
-        return (
-            fitted
-            if is_interrupted(fitted)
-            else RateWorkers.of(self.data, shared.is_apart).after(fitted)
-        )
+        if is_interrupted(fitted):
+            return fitted
+        return RateWorkers.of(self.data, shared.is_apart).after(fitted)
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +23,9 @@ FEATURES = 3.0 * KINDS[:, None] + np.random.default_rng(0).normal(size=(80, 2))
 
 @pytest.fixture(scope="module")
 def silent():
-    return small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
+    """A fit of the features, whose updates do not choose again."""
+    fitted = small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
+    return replace(fitted, train_on=replace(fitted.train_on, steps=()))
 
 
 def rates_are_counts(result, said):
@@ -80,6 +84,7 @@ def test_graded_answers_judge_workers_too(silent):
 def test_more_answers_may_move_the_clusters():
     """Two components of one kind become one cluster when the answers say so."""
     four = small(CrowdData(FEATURES), 4, forms=1).fit(num_starts=1, progress=False)
+    four = replace(four, train_on=replace(four.train_on, steps=()))
     said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=5, seed=0)
     heard = with_answers_added(four, CrowdData(FEATURES, said))
     more = simulate_pairs(KINDS, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=1)
