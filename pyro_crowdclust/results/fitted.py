@@ -200,9 +200,11 @@ class Fitted:
 
         Training starts from the parameters of this fit and uses its options. It ends at the same
         result as a fit to all answers, in fewer epochs, unless that fit, from its own start, would
-        reach a different optimum. Clusters from answers without features are computed again. What
-        is frozen (``requires_grad_(False)``) stays so: where these are rates of workers, new
-        workers stay at the prior. This result is not changed.
+        reach a different optimum. Two results begin anew, with the arguments of the first call: a
+        model that ``cluster`` chose is chosen again once there are twice as many answers, and
+        clusters from answers without features are computed again. What is frozen
+        (``requires_grad_(False)``) stays so: where these are rates of workers, new workers stay at
+        the prior. This result is not changed.
 
         Parameters
         ----------
