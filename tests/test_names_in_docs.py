@@ -23,7 +23,7 @@ SOURCES = [
 PAGES = [
     page
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if page.name != "experiments.md" and "_build" not in page.parts
+    if page.parent.name != "experiments" and "_build" not in page.parts
 ]
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?=\(|$)")

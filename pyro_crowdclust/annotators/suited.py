@@ -48,7 +48,7 @@ def annotators_of_looks(data: CrowdData) -> TwoCoin | GradedAnswers:
     """Annotators for clusters from answers alone: ``TwoCoin``, or ``GradedAnswers`` for grades.
 
     With few answers, intervals cover and probabilities are calibrated if people are expected to be
-    right about four pairs in five (docs/experiments.md).
+    right about four pairs in five (docs/experiments/answers.md).
     """
     if len(data.grade_ids):
         return GradedAnswers(data.num_workers, len(data.grade_ids))
