@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide, class_labels
-from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.interface import infer_classes, infer_trait
 from pyro_crowdclust.models import DawidSkene
 
 
@@ -22,7 +22,7 @@ def both() -> tuple[Fitted, Fitted]:
     label = ((rng.random(60) < 0.5)[:, None] ^ wrong).astype(int)
     said = {"item": item.ravel(), "worker": worker.ravel(), "label": label.ravel()}
     data = CrowdData(None, labels=said)
-    return infer_classes(data, [0], epochs=20), infer_classes(data, dependent=True, epochs=20)
+    return infer_classes(data, [0], epochs=20), infer_trait(data, epochs=20)
 
 
 def test_a_guide_beside_another_is_averaged_with_it(both):

@@ -22,11 +22,14 @@ from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
+from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import LatentTrait
 from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
+from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 DEFAULTS: dict[str, Any] = {
     "batch_size": None,
@@ -50,6 +53,50 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     # Few annotators do not determine how the trait is distributed, so that its prior counts as a
     # tenth of the items.
     return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
+
+
+def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
+    """The two classes behind the labels of ``data``, as the two sides of a trait of the items.
+
+    ``LatentTrait`` is for workers who err about the same items, as language models do: all of them
+    see one trait, such as how alike two records look, and differ in where they cut it.
+    ``infer_classes`` averages it with workers who err independently.
+
+    Parameters
+    ----------
+    data
+        ``CrowdData(None, labels=frame)``; features are not used.
+    share
+        The expected share of the second of ``data.class_ids``, which matters if there are few
+        workers; from the votes by default.
+    options
+        Options of ``fit``. Defaults: the full batch, 500 epochs, a step size of 0.5 and a tolerance
+        of 1e-6 nats per item.
+
+    Raises
+    ------
+    TypeError
+        For an unknown argument.
+    ValueError
+        If there are no class labels, or known ones; if there are not two classes; and if ``share``
+        is not between 0 and 1.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> result = infer_trait(CrowdData(None, labels=said))
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
+    """
+    check_options(infer_trait, options)
+    check_has_class_labels(data)
+    if data.num_classes != 2:
+        raise ValueError(
+            f"the data have {data.num_classes} classes, but a trait has two sides: use "
+            "infer_classes or average_annotator_models, or infer each class against all others"
+        )
+    warn_of_guesses(data)
+    return fit_trait(data, share, **options)
 
 
 def fit_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:

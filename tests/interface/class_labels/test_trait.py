@@ -13,6 +13,8 @@ from pyro_crowdclust.interface import (
     classify,
     infer_classes,
 )
+from pyro_crowdclust.interface.class_labels.inference import infer_independent
+from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.training import is_interrupted
 
@@ -42,7 +44,7 @@ def crowd():
 def test_judges_who_err_together_do_not_change_what_a_class_means(crowd):
     same, answers, result = crowd
     data = CrowdData(None, labels=answers)
-    alone = infer_classes(data, dependent=False)
+    alone = infer_independent(data, Workers())
     vote = answers.groupby("item")["label"].mean().to_numpy()
     f1 = {
         name: f1_score(same, p > 0.5)
