@@ -220,7 +220,8 @@ def _by_labels_alone(data: CrowdData, trusted: Iterable[Hashable], **options: An
     given = Workers(trusted=codes_of_workers(trusted, data))
     result = infer_independent(data, given, **options)
     # Copies may explain what the calibration corrects.
-    without = replace(result, guide=result.guide.read_at(temperature=1.0, together=0.0))
+    plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
+    without = replace(result, guide=plain)
     has_trait = not (given.trusted or is_interrupted(result)) and may_err_together(data)
     trait = fit_trait(data, **options) if has_trait else None
     worker_weights = None if is_interrupted(result) else copy_discounts(without, trait)

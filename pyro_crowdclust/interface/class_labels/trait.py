@@ -20,11 +20,11 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
 from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import LatentTrait
-from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
+from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.results.agreement import warn_of_guesses
@@ -121,8 +121,8 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     full = replace(result, guide=result.guide.in_full())
     weight = weight_of_shared_errors(result.data, np.asarray(full.probabilities))
     # A part of what misleads all workers is visible to a trait.
-    beside = trait.guide.read_at(together=TOGETHER / 2)
-    guide = result.guide.read_at(beside=beside, beside_weight=weight)
+    other = trait.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY / 2)
+    guide = AveragedGuide(result.guide, other, weight)
     training = result.train_on
     if isinstance(training, CalibratedTraining):
         training = TrainingBesideTrait(**training.of_fit)
@@ -131,12 +131,12 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
 
 def shared_errors_in_words(result: Fitted) -> str:
     """A sentence about a trait that has nearly all of the weight; empty if it has less."""
-    weight = result.guide.reading.beside_weight
-    if result.guide.beside is None or weight < _CLEAR:
+    guide = result.guide
+    if not isinstance(guide, AveragedGuide) or guide.weight < _CLEAR:
         return ""
     return (
         "workers agree more often than the classes explain, as those do who err about the same "
-        f"items: classes are mostly the sides of a trait of the items (weight {weight:.2f})"
+        f"items: classes are mostly the sides of a trait of the items (weight {guide.weight:.2f})"
     )
 
 

@@ -7,6 +7,7 @@ from scipy.special import expit
 from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import (
     TrainingBesideTrait,
     average_annotator_models,
@@ -56,7 +57,7 @@ def test_judges_who_err_together_do_not_change_what_a_class_means(crowd):
     }
     assert f1["average"] > f1["vote"] > f1["alone"] + 0.2
     assert log_loss(same, result.class_probabilities[1]) < log_loss(same, vote)
-    assert result.guide.reading.beside_weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
+    assert result.guide.weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
     assert "those do who err about the same items" in result.chosen.reason
     assert result.chosen.winner == "average with a trait on none, 2 components"
     # As the classes do, their rates mean "same".
@@ -76,7 +77,7 @@ def test_a_result_with_a_trait_is_saved_and_updated(crowd, tmp_path):
     more = pd.DataFrame({"item": [0, 1, 2], "worker": ["new"] * 3, "label": [0, 1, 0]})
     updated = again.update(labels=more, epochs=5)
     assert isinstance(updated.train_on, TrainingBesideTrait)
-    assert updated.guide.beside.model.annotators.num_workers == 21
+    assert updated.guide.other.model.annotators.num_workers == 21
     assert updated.confusion.index.get_level_values("worker").nunique() == 21
 
 
@@ -85,7 +86,7 @@ def test_ctrl_c_in_the_trait_leaves_independent_workers(monkeypatch):
     data = CrowdData(None, labels=answers[answers["item"] < 60])
     press_in_start(monkeypatch, 7)  # the seventh fit, after six of independent workers
     result = infer_classes(data, epochs=5)
-    assert result.guide.beside is None
+    assert isinstance(result.guide, ClassLabelGuide)
     assert is_interrupted(result)
 
 
