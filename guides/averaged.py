@@ -114,5 +114,6 @@ class AveragedGuide(nn.Module):
 
     def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
         """``confusion``, with deviations that count how uncertain the classes are."""
-        both = (guide.confusion_given(data, interval) for guide in (self.own, self.other))
+        asked = data, interval
+        both = self.own.confusion_given(*asked), self.other.confusion_given(*asked)
         return mixed_summary(*both, self.weight, interval)
