@@ -12,9 +12,9 @@ from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
-from pyro_crowdclust.distributions.assignments import Assignment
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
