@@ -47,7 +47,7 @@ from sklearn.metrics import f1_score, log_loss
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import one_answer_per_family
 from pyro_crowdclust.diagnostics import find_families
-from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.interface import infer_classes, infer_trait
 from pyro_crowdclust.metrics import expected_calibration_error
 from pyro_crowdclust.pooling import (
     choose_positives,
@@ -108,7 +108,7 @@ def judge(
 ) -> tuple[dict[str, dict[str, float]], np.ndarray]:
     """Scores of every method on the pairs with an answer, and the effective number of judges."""
     data = CrowdData(None, labels=answers, classes=[0, 1])
-    result = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
+    result = infer_trait(data, share=SHARE, epochs=epochs)
     ours = discounted_class_probabilities(result)[1]
     asked = pairs.loc[ours.index]
     same = asked["same"].to_numpy()
@@ -159,7 +159,7 @@ def soft_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
         ours = combine_soft_answers(*(answers[name] for name in answers), share=SHARE)
         rounded_answers = answers.assign(label=(answers["probability"] > 0.5).astype(int))
         data = CrowdData(None, labels=rounded_answers[["item", "worker", "label"]])
-        hard = infer_classes(data, dependent=True, share=SHARE, epochs=epochs)
+        hard = infer_trait(data, share=SHARE, epochs=epochs)
         of_item = answers["probability"].groupby(answers["item"])
         odds = of_item.agg(lambda p: logit(p.clip(1e-12, 1 - 1e-12)).sum())
         methods = {
@@ -208,10 +208,12 @@ def copying_judges(seeds: int, epochs: int) -> dict[str, dict[str, float]]:
         row = {"majority": scores(same, answers.groupby("item")["label"].mean().to_numpy())}
         for name, table in tables.items():
             data = CrowdData(None, labels=table, item_ids=range(len(same)), classes=[0, 1])
-            for kind in (True, False):
-                result = infer_classes(data, [1], dependent=kind, epochs=epochs)
-                probability = result.class_probabilities[1].to_numpy()
-                row[("ours" if kind else "independent") + name] = scores(same, probability)
+            fits = {
+                "ours": infer_trait(data, epochs=epochs),
+                "independent": infer_classes(data, [1], epochs=epochs),
+            }
+            for kind, result in fits.items():
+                row[kind + name] = scores(same, result.class_probabilities[1].to_numpy())
         found.append(row)
     return means(found)
 

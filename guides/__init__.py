@@ -3,6 +3,7 @@
 from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions
 from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
+from pyro_crowdclust.guides.averaged import AveragedGuide
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
@@ -16,6 +17,7 @@ from pyro_crowdclust.guides.two_way import TwoWayGuide
 __all__ = [
     "AmortizedGuide",
     "AtMean",
+    "AveragedGuide",
     "ClassLabelGuide",
     "ClassReading",
     "DrawnStart",

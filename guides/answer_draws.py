@@ -25,6 +25,8 @@ from pyro_crowdclust.training import completed
 _STEPS = 40
 # Sorted pages need fewer steps, since the start of the guide already runs its chains.
 _PAGE_STEPS, _PAGE_CHAINS = 10, 4
+# Groups with fewer items are not numbered.
+_MIN_ITEMS = 3
 
 
 def drawn_groups(
@@ -33,7 +35,6 @@ def drawn_groups(
     *,
     seed: int = 0,
     max_chains: int = 6,
-    smallest: int = 3,
     max_items: int = 1000,
 ) -> Int[Tensor, "partition item"]:
     """The numbers of each item's group in a few partitions by the answers; -1 in small groups.
@@ -49,14 +50,12 @@ def drawn_groups(
     data
         Items and answers, or sorted pages.
     num_groups
-        At most this many groups are numbered, from the largest on.
+        At most this many groups are numbered, from the largest on; none of fewer than three items.
     seed
         The seed of the draws.
     max_chains
         There are at most ``max_chains + 1`` partitions; fewer if there are many answers, since
         these determine the partition better.
-    smallest
-        Groups with fewer items are not numbered.
     max_items
         At most this many items (``most_asked``) are grouped.
 
@@ -79,7 +78,7 @@ def drawn_groups(
         guide = drawn_partitions(some, seed=seed, max_chains=max_chains).guide
         draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
     labels = [consensus(some_draws) for some_draws in draws]
-    each = torch.stack([largest_first(one, num_groups, smallest) for one in labels])
+    each = torch.stack([largest_first(one, num_groups, _MIN_ITEMS) for one in labels])
     return groups.repeat(len(each), 1).index_copy(1, items, each).unique(dim=0)
 
 

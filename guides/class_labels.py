@@ -36,7 +36,7 @@ from pyro_crowdclust.distributions import (
     PointEstimate,
     sample_sites,
 )
-from pyro_crowdclust.families import PosteriorSummary, mixed_summary, summary_of_moments
+from pyro_crowdclust.families import PosteriorSummary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.inference import ClassChains, LocalPosterior, mean_confusion
@@ -115,7 +115,6 @@ class ClassLabelGuide(nn.Module):
         super().__init__()
         self.model, self.reading = model, ClassReading(**reading)
         self.reading.check(model.annotators)
-        self.beside: Any = self.reading.beside
         self.start_steps, self.points = start_steps, points
         priors = model.priors()
         estimable = priors.keys() - model.annotators.priors().keys()
@@ -162,26 +161,17 @@ class ClassLabelGuide(nn.Module):
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:
         """q(y) of a batch, with the labels that it holds."""
-        logits = self._own_logits(batch)
-        if self.beside is not None:
-            both = torch.stack([logits, self.beside.infer(batch).logits.to(logits)])
-            weight = self.reading.beside_weight
-            weights = logits.new_tensor([1 - weight, weight])
-            logits = (both.log_softmax(-1) + weights.log()[:, None, None]).logsumexp(0)
-        return LocalPosterior(logits, None)
-
-    def _own_logits(self, batch: Batch) -> Float[Tensor, "item class"]:
         reading, labels, values = self.reading, batch.class_labels, self._means()
         joint = self.model.log_joint(values, batch)
         logits = reading.shifted(self._without_labels(values, joint))
         if labels is None:
-            return logits
+            return LocalPosterior(logits, None)
         if reading.moderated or reading.label_sharpness is not None:
             log_labels = self._log_labels(values, joint, labels)
             evidence = labels.per_item(reading.sharp(log_labels, labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
-        return reading.joined(logits, evidence, labels.counts)
+        return LocalPosterior(reading.joined(logits, evidence, labels.counts), None)
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
@@ -235,7 +225,7 @@ class ClassLabelGuide(nn.Module):
         return self._read(replace(self.reading, sharpness=sharpness, **reading))
 
     def in_full(self) -> ClassLabelGuide:
-        """The same posterior alone, with all labels counted in full, as they are in training."""
+        """The same posterior with all labels counted in full, as they are in training."""
         return self._read(self.reading.in_full())
 
     def _read(self, reading: ClassReading) -> ClassLabelGuide:
@@ -302,24 +292,14 @@ class ClassLabelGuide(nn.Module):
         """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
         annotators = self.model.annotators
         if isinstance(annotators, SupportsStates):
-            own = annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
-        else:
-            mean = annotators.summary(self.posteriors, 0.0).mean
-            own = torch.as_tensor(mean)[worker, :, label]
-        if self.beside is None:
-            return own
-        others = self.beside.answer_probabilities(labels, item, worker, label)
-        return torch.lerp(own, others.to(own), self.reading.beside_weight)
+            return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
+        mean = annotators.summary(self.posteriors, 0.0).mean
+        return torch.as_tensor(mean)[worker, :, label]
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:
         """Posterior of every worker's confusion matrix."""
-        own = self.model.annotators.summary(self.posteriors, interval)
-        if self.beside is None:
-            return own
-        return mixed_summary(
-            own, self.beside.confusion(interval), self.reading.beside_weight, interval
-        )
+        return self.model.annotators.summary(self.posteriors, interval)
 
     @torch.no_grad()
     def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
@@ -338,13 +318,8 @@ class ClassLabelGuide(nn.Module):
         interval
             Mass of the intervals.
         """
-        own = self.model.annotators.summary(self.posteriors, interval)
-        if self._can_draw(data):
-            own = self._widened(own, data, interval)
-        if self.beside is None:
-            return own
-        beside = self.beside.confusion_given(data, interval)
-        return mixed_summary(own, beside, self.reading.beside_weight, interval)
+        narrow = self.confusion(interval)
+        return self._widened(narrow, data, interval) if self._can_draw(data) else narrow
 
     def _can_draw(self, data: CrowdData) -> bool:
         annotators, labels = self.model.annotators, data.class_labels
@@ -363,7 +338,7 @@ class ClassLabelGuide(nn.Module):
     ) -> PosteriorSummary:
         (batch,) = item_batches(data, data.num_items, class_labels=True)
         device = next(self.parameters()).device
-        classes = self._own_logits(batch.to(device)).softmax(-1)
+        classes = self.infer(batch.to(device)).logits.softmax(-1)
         rng = np.random.default_rng(0)  # a table is the same whenever it is read
         parts = self.model, self.posteriors, data, classes, _CHAINS, rng
         chains = ClassChains(*parts, prior_steps=_PRIOR_STEPS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_crowdclust.annotators import weighted_by_worker
 from pyro_crowdclust.data import LabelMatrix
@@ -41,21 +41,16 @@ class ClassReading:
         T, at least 1: the logits of items with labels are divided by it, since answers about an
         item agree more often than workers who err independently would
         (``pooling.best_temperature``).
-    together
+    single_answer_probability
         lambda, at least 0 and below 1: all answers about an item are with this probability a single
         one, with their mean evidence, and independent otherwise. What misleads one worker may
         mislead all, which labels do not show.
-    beside
-        Another fitted guide of the same items, labels and classes, such as of ``LatentTrait``: q(y)
-        and the workers' rates are averages of both.
-    beside_weight
-        The weight of ``beside`` in these averages, between 0 and 1.
 
     Raises
     ------
     ValueError
-        If ``sharpness`` is not above 0, ``temperature`` is below 1, ``together`` is outside [0, 1),
-        or ``beside_weight`` is outside [0, 1].
+        If ``sharpness`` is not above 0, ``temperature`` is below 1, or
+        ``single_answer_probability`` is outside [0, 1).
     """
 
     sharpness: float = 1.0
@@ -63,9 +58,7 @@ class ClassReading:
     label_sharpness: Sequence[float] | None = None
     class_shift: Sequence[float] | None = None
     temperature: float = 1.0
-    together: float = 0.0
-    beside: nn.Module | None = None
-    beside_weight: float = 0.5
+    single_answer_probability: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.sharpness < math.inf:
@@ -74,10 +67,11 @@ class ClassReading:
             raise ValueError(
                 f"temperature is {self.temperature}, but must be at least 1, and finite"
             )
-        if not 0 <= self.together < 1:
-            raise ValueError(f"together is {self.together}, but must be at least 0, and below 1")
-        if not 0 <= self.beside_weight <= 1:
-            raise ValueError(f"beside_weight is {self.beside_weight}, but must be between 0 and 1")
+        if not 0 <= self.single_answer_probability < 1:
+            raise ValueError(
+                f"single_answer_probability is {self.single_answer_probability}, but must be at "
+                "least 0, and below 1"
+            )
 
     def check(self, annotators: ClassAnnotators) -> None:
         """Raise a ``ValueError`` if the annotators cannot be read in this way."""
@@ -93,9 +87,9 @@ class ClassReading:
         _check_numbers("class_shift", self.class_shift, classes, "class", -math.inf)
 
     def in_full(self) -> ClassReading:
-        """The same without another guide, with all labels counted in full, as in training."""
-        plain = replace(self, label_sharpness=None, class_shift=None, beside=None)
-        return replace(plain, temperature=1.0, together=0.0)
+        """The same with all labels counted in full, as in training."""
+        plain = replace(self, label_sharpness=None, class_shift=None)
+        return replace(plain, temperature=1.0, single_answer_probability=0.0)
 
     def shifted(self, logits: Float[Tensor, "item class"]) -> Float[Tensor, "item class"]:
         """Logits of q(y) with ``class_shift``."""
@@ -121,11 +115,12 @@ class ClassReading:
         evidence, number = evidence.to(logits), counts.unsqueeze(-1)
         hot = torch.where(number > 0, self.temperature, 1.0).to(logits)
         found = (logits + evidence) / hot
-        if not self.together:
+        probability = self.single_answer_probability
+        if not probability:
             return found
-        independent = math.log1p(-self.together) + found.log_softmax(-1)
+        independent = math.log1p(-probability) + found.log_softmax(-1)
         as_one = (logits + evidence / number.clamp_min(1)).log_softmax(-1)
-        return torch.logaddexp(independent, math.log(self.together) + as_one)
+        return torch.logaddexp(independent, math.log(probability) + as_one)
 
 
 def _check_numbers(

@@ -32,6 +32,10 @@ from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
 from pyro_crowdclust.training import held_steps
 
+# In the start q(z) is held at a partition by the answers for this many steps, and is free for as
+# many more.
+_START_STEPS = 10
+
 
 @dataclass(frozen=True)
 class DrawnStart:
@@ -68,9 +72,6 @@ class PairRegressionGuide(ConjugateGuide):
         The model whose posterior this approximates.
     solver
         Computes the messages between items.
-    start_steps
-        In the start q(z) is held at a partition by the answers for this many steps, and is free
-        for as many more.
     num_items
         For this many items, the first of the data, the messages of a step begin at q(z) of the step
         before; for all others at the prediction from their coordinates, which is enough if the
@@ -110,14 +111,13 @@ class PairRegressionGuide(ConjugateGuide):
         model: PairRegression,
         *,
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
-        start_steps: int = 10,
         num_items: int = 0,
         sharpness: float = 1.0,
     ) -> None:
         if sharpness <= 0:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
         super().__init__(model)
-        self.solver, self.start_steps, self.sharpness = solver, start_steps, sharpness
+        self.solver, self.sharpness = solver, sharpness
         size = model.num_clusters, model.regression.num_features
         # Shares and locations of clusters for tables, since they are no sites of this model: those
         # of the last step of training.
@@ -295,7 +295,7 @@ class PairRegressionGuide(ConjugateGuide):
         one_hot = nn.functional.one_hot(group.clamp_min(0), number).double()
         uniform = torch.full_like(one_hot, 1 / number)
         logits = torch.where((group >= 0).unsqueeze(1), one_hot, uniform).clamp_min(1e-30).log()
-        held = [logits] * self.start_steps + [None] * self.start_steps
+        held = [logits] * _START_STEPS + [None] * _START_STEPS
         loss = held_steps(self.model, self, batch, held, 0.5)
         return -loss if math.isfinite(loss) else -math.inf
 

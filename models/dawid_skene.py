@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_labels
+from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
-    Assignment,
     ConjugatePrior,
-    FullPlate,
     NamedDraws,
     SiteDraws,
     named_draws,
@@ -103,7 +100,5 @@ class DawidSkene(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites({"weights": self.weights.prior}) | self.annotators.sample()
-        with FullPlate("items", batch.items.shape[0], batch.item_scale):
-            y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
-            sample_labels(self.annotators, values, y, batch)
-        return y
+        logits = self.weights.log_weights(values["weights"])
+        return sample_classes(self.annotators, values, logits, batch)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,16 +18,10 @@ from pyro_crowdclust.annotators import (
     ItemTrait,
     check_class_labels,
     describe_annotators,
-    sample_labels,
+    sample_classes,
 )
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    Assignment,
-    ConjugatePrior,
-    FullPlate,
-    NamedDraws,
-    SiteDraws,
-)
+from pyro_crowdclust.distributions import ConjugatePrior, NamedDraws, SiteDraws
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
 
@@ -88,7 +81,4 @@ class LatentTrait(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item class"]:
         """Run the model on a batch; returns the classes y."""
         values = self.annotators.sample()
-        with FullPlate("items", batch.items.shape[0], batch.item_scale):
-            y = pyro.sample("z", Assignment(self.annotators.log_classes(values)))
-            sample_labels(self.annotators, values, y, batch)
-        return y
+        return sample_classes(self.annotators, values, self.annotators.log_classes(values), batch)

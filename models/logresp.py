@@ -11,23 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import (
-    check_class_labels,
-    describe_annotators,
-    sample_labels,
-)
+from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import (
-    Assignment,
-    ConjugatePrior,
-    FullPlate,
-    NamedDraws,
-    SiteDraws,
-)
+from pyro_crowdclust.distributions import ConjugatePrior, NamedDraws, SiteDraws
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.files import described
 from pyro_crowdclust.minibatches import Batch
@@ -109,7 +98,4 @@ class LogResp(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = self.regression.sample() | self.annotators.sample()
-        with FullPlate("items", batch.items.shape[0], batch.item_scale):
-            y = pyro.sample("z", Assignment(self.log_joint(values, batch)))
-            sample_labels(self.annotators, values, y, batch)
-        return y
+        return sample_classes(self.annotators, values, self.log_joint(values, batch), batch)

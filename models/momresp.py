@@ -17,14 +17,9 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import (
-    check_class_labels,
-    describe_annotators,
-    sample_labels,
-)
+from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
-    Assignment,
     ConjugatePrior,
     FullPlate,
     NamedDraws,
@@ -147,12 +142,12 @@ class MomResp(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "*value item class"]:
         """Run the model on a batch; returns the classes y."""
         values = sample_sites(self._item_priors()) | self.annotators.sample()
-        with FullPlate("items", batch.items.shape[0], batch.item_scale):
-            y = pyro.sample("z", Assignment(self.weights.log_weights(values["weights"])))
+        log_weights = self.weights.log_weights(values["weights"])
+        y = sample_classes(self.annotators, values, log_weights, batch)
+        with FullPlate("items", len(batch.items), batch.item_scale):
             observed = observed_latent(self.components, self.emission, batch)
             # Features that a simulation draws have no gaps.
             partly = observed is not None and has_gaps(self.emission, batch)
             of_values = values["components"], y, partly, self.feature_weight
             pyro.sample("x", self.components.given(*of_values), obs=observed)
-            sample_labels(self.annotators, values, y, batch)
         return y

@@ -14,6 +14,8 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.class_labels import Evidence, ItemLabels
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.likelihoods import Assignment
+from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
@@ -149,18 +151,32 @@ def sample_evidence(
     return pyro.sample("evidence", Evidence(likelihood, batch.class_labels))
 
 
-def sample_labels(
+def sample_classes(
     annotators: ClassAnnotators,
     values: Mapping[str, Tensor],
-    classes: Float[Tensor, "*value item class"],
+    logits: Float[Tensor, "*row class"],
     batch: Batch,
-) -> None:
-    """Run the sites ``evidence`` and ``labels`` inside the plate of the items."""
-    evidence, labels = sample_evidence(annotators, values, batch), batch.class_labels
-    if evidence is None or labels is None:
-        return
-    likelihood = LabelLikelihood(annotators, values)
-    pyro.sample("labels", ItemLabels(classes, evidence, likelihood, labels), obs=labels.label)
+) -> Float[Tensor, "*value item class"]:
+    """Run the sites ``z``, ``evidence`` and ``labels`` of the items; returns the classes y.
+
+    Parameters
+    ----------
+    annotators
+        The model of the workers.
+    values
+        Values of its sites.
+    logits
+        ``log p(y_i = k)``, up to a constant for each item.
+    batch
+        Items, and their labels if there are any.
+    """
+    with FullPlate("items", len(batch.items), batch.item_scale):
+        y = pyro.sample("z", Assignment(logits))
+        evidence, labels = sample_evidence(annotators, values, batch), batch.class_labels
+        if evidence is not None and labels is not None:
+            given = ItemLabels(y, evidence, LabelLikelihood(annotators, values), labels)
+            pyro.sample("labels", given, obs=labels.label)
+    return y
 
 
 def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:

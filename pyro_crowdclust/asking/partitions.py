@@ -29,8 +29,6 @@ def draw_roots(
     near: Float[np.ndarray, "component component"],
     start: Int[np.ndarray, " component"],
     generator: np.random.Generator,
-    draws: int = _DRAWS,
-    sweeps: int = _SWEEPS,
 ) -> Int[np.ndarray, "draw component"]:
     """The root of every component, drawn by Gibbs sampling of the links.
 
@@ -54,8 +52,8 @@ def draw_roots(
     >>> (roots == [0, 1, 1]).all(1).mean() > 0.95
     np.True_
     """
-    chains = _Chains.starting(gain, np.tril(near, -1), start, draws)
-    for _ in range(sweeps):
+    chains = _Chains.starting(gain, np.tril(near, -1), start, _DRAWS)
+    for _ in range(_SWEEPS):
         chains.sweep(generator)
     return chains.roots
 

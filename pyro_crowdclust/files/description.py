@@ -59,8 +59,8 @@ class NotDescribable(ValueError):
     """A value that is neither plain nor a part of this library."""
 
 
-def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
-    """``value`` as JSON; its tensors go to ``tensors``, under names that begin with ``where``.
+def describe(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """``value`` as JSON; its tensors go to ``tensors``, under their places in the tree.
 
     An object that occurs twice is described once, and referred to.
 
@@ -78,7 +78,7 @@ def describe(value: Any, tensors: dict[str, Tensor], where: str = "") -> Any:
     >>> tensors
     {'mean': tensor([1., 1.])}
     """
-    return _Writer(tensors).write(value, where)
+    return _Writer(tensors).write(value, "")
 
 
 class _Writer:

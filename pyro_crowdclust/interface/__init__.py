@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.candidate_average import TrainMembers
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
-    from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait
+    from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait, infer_trait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -63,6 +63,7 @@ __all__ = [
     "cluster",
     "components_for",
     "infer_classes",
+    "infer_trait",
     "mixture_for",
     "recipe_for",
     "with_feature_weight",
@@ -94,6 +95,7 @@ _HOMES = {
     "cluster": "clustering",
     "components_for": "candidates.columns",
     "infer_classes": "class_labels.inference",
+    "infer_trait": "class_labels.trait",
     "mixture_for": "mixtures",
     "recipe_for": "clustering",
     "with_feature_weight": "choosing.rereading",

@@ -16,15 +16,14 @@ from pyro_crowdclust.protocols import FittedModel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
-# The number of bins of probabilities, of equal width.
-_BINS = 10
+# The number of bins of probabilities, of equal width, and of pairs that are drawn.
+_BINS, _NUM_PAIRS = 10, 50_000
 
 
 def plot_calibration(
     fitted: FittedModel,
     true_labels: ArrayLike,
     *,
-    num_pairs: int = 50_000,
     seed: int = 0,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
@@ -41,8 +40,6 @@ def plot_calibration(
         The result of ``fit``.
     true_labels
         True class of every item; a series is matched by its index if that has the ids of the items.
-    num_pairs
-        The number of pairs to draw.
     seed
         Seed of the draw of pairs.
     figure
@@ -57,8 +54,8 @@ def plot_calibration(
     if num_items < 2:
         raise ValueError("calibration needs pairs of items, but the data have only one item")
     rng = np.random.default_rng(seed)
-    left = rng.integers(num_items, size=num_pairs)
-    right = (left + rng.integers(1, num_items, size=num_pairs)) % num_items
+    left = rng.integers(num_items, size=_NUM_PAIRS)
+    right = (left + rng.integers(1, num_items, size=_NUM_PAIRS)) % num_items
     same_cluster = fitted.same_cluster_by_position(left, right)
     predicted = np.clip(same_cluster, 0, 1)
     same = (labels[left] == labels[right]).astype(float)

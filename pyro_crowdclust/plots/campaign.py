@@ -21,7 +21,6 @@ def plot_campaign(
     *,
     column: str = "accuracy",
     questions: pd.DataFrame | None = None,
-    stopped_at: float | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """A score against the amount spent, and the number of questions by worker.
@@ -34,8 +33,6 @@ def plot_campaign(
         Column of the tables: a score of the campaign, ``expected_gain``, ``moved``, ...
     questions
         ``Campaign.questions``, for a second panel with the number of questions by worker.
-    stopped_at
-        The amount spent when a rule would have ended the campaign; a line marks it.
     figure
         Figure to draw in; default: a new one.
 
@@ -72,8 +69,6 @@ def plot_campaign(
         color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
         style = {"color": color, "marker": marker, "markersize": 4, "label": plain(name)}
         axes.plot(table["spent"], table[column], **style)
-    if stopped_at is not None:
-        axes.axvline(stopped_at, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
     axes.set_xlabel("spent")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(column.replace("_", " "))

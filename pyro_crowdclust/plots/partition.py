@@ -14,7 +14,6 @@ from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.plots.style import (
     COLORS,
     MARKERS,
-    MIN_SHARE,
     color_of,
     is_large,
     new_axes,
@@ -34,10 +33,11 @@ def plot_partition(
     marked: ArrayLike | None = None,
     marked_name: str = "in an answer",
     order: Sequence[Hashable] = (),
-    at_least: float = MIN_SHARE,
     axes: Axes | None = None,
 ) -> Axes:
     """Points in the plane, coloured by group, with the names of the groups.
+
+    Groups of fewer than one item in a hundred are grey and without a name.
 
     Parameters
     ----------
@@ -51,8 +51,6 @@ def plot_partition(
         The meaning of the ring, for the legend.
     order
         Labels that get the first colours, in this order; the others follow, the largest first.
-    at_least
-        Groups with a smaller share of the items are grey and without a name.
     axes
         Axes to draw in; default: those of a new figure.
 
@@ -79,7 +77,7 @@ def plot_partition(
     named: dict[Hashable, np.ndarray] = {}
     for rank, label in enumerate(groups):
         inside = points[labels == label]
-        large = is_large(len(inside), len(points), at_least)
+        large = is_large(len(inside), len(points))
         if large:
             named[label] = inside
         axes.scatter(

@@ -26,11 +26,10 @@ def plot_cluster_samples(
     *,
     num_samples: int = 8,
     at_least: float = 0.0,
-    pixel_noise: bool = False,
     seed: int = 0,
     axes: Axes | None = None,
 ) -> Axes:
-    """Images ``o ~ p(o | x)``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
+    """Images ``E[o | x]``, ``x ~ N(mu_k, Sigma_k)``, a column for each cluster k.
 
     Columns are ordered by the cluster's weight, and their brightness is the weight relative to the
     largest one; Luo et al. 2018, figure 4a. With an ownership every component has a column, with
@@ -47,8 +46,6 @@ def plot_cluster_samples(
         Number of images of each cluster.
     at_least
         Leave out clusters with a smaller weight.
-    pixel_noise
-        Draw every pixel from p(o | x), instead of showing the mean of p(o | x).
     seed
         Seed of the images.
     axes
@@ -60,7 +57,7 @@ def plot_cluster_samples(
         If the guide has no ``mixture``, the model has no ``features_of``, or features do not fit
         the shape.
     """
-    weights, images = _sample_images(fitted, image_shape, num_samples, at_least, pixel_noise, seed)
+    weights, images = _sample_images(fitted, image_shape, num_samples, at_least, seed)
     height, width, *channels = images.shape[2:]
     low, high = min(0.0, images.min()), images.max()
     shades = (images - low) / max(high - low, 1e-12)
@@ -103,7 +100,6 @@ def _sample_images(
     image_shape: tuple[int, ...],
     num_samples: int,
     at_least: float,
-    pixel_noise: bool,
     seed: int,
 ) -> tuple[pd.Series, Float[np.ndarray, "cluster sample ..."]]:
     """Weights of the clusters to show, largest first, and images of each."""
@@ -122,8 +118,7 @@ def _sample_images(
         root = _root(mixture.covariance)[chosen]
         noise = torch.randn(num_samples, *root.shape[:-1], 1, dtype=root.dtype)
         latent = mixture.location.cpu()[chosen] + (root @ noise).squeeze(-1)
-        features = model.features_of(latent.to(fitted.device, fitted.dtype), chosen)
-        images = features.sample() if pixel_noise else features.mean
+        images = model.features_of(latent.to(fitted.device, fitted.dtype), chosen).mean
     drawn = as_array(images.double().reshape(*latent.shape[:2], -1)).swapaxes(0, 1)
     if fitted.owners is not None:
         weights.index = fitted.owners.argmax(1)[weights.index]

@@ -32,12 +32,12 @@ MARKERS = "os^DvP*X<>"
 # Half the width of a central 90 % interval of a normal distribution, in standard deviations.
 HALF_OF_90 = 1.645
 # Groups with a smaller share of the items are grey.
-MIN_SHARE = 0.01
+_MIN_SHARE = 0.01
 
 
-def is_large(size: int, num_items: int, at_least: float = MIN_SHARE) -> bool:
+def is_large(size: int, num_items: int) -> bool:
     """Whether a group of this size has a colour, and not grey."""
-    return size >= max(at_least * num_items, 1)
+    return size >= max(_MIN_SHARE * num_items, 1)
 
 
 def color_of(rank: int, is_large: bool) -> str:

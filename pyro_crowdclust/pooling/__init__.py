@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, stacking_weights
 from pyro_crowdclust.pooling.calibration import (
-    TOGETHER,
+    SINGLE_ANSWER_PROBABILITY,
     best_temperature,
     calibrated_class_probabilities,
     calibrated_guide,
@@ -21,7 +21,7 @@ from pyro_crowdclust.pooling.shared_errors import weight_of_shared_errors
 from pyro_crowdclust.pooling.soft_answers import SoftAnswers, combine_soft_answers
 
 __all__ = [
-    "TOGETHER",
+    "SINGLE_ANSWER_PROBABILITY",
     "AveragedClasses",
     "DiscountedClasses",
     "DrawnClasses",

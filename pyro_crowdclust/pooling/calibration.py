@@ -27,7 +27,7 @@ from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 
 # How probable it is that all workers err together about an item, in public crowds.
-TOGETHER = 0.1
+SINGLE_ANSWER_PROBABILITY = 0.1
 TEMPERATURES = (1.0, 1.2, 1.4, 1.7, 2.0, 2.4, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 20.0)
 
 
@@ -154,7 +154,9 @@ def calibrated_guide(result: Fitted) -> Any:
     result
         As for ``calibrated_class_probabilities``.
     """
-    return result.guide.read_at(temperature=best_temperature(result), together=TOGETHER)
+    return result.guide.read_at(
+        temperature=best_temperature(result), single_answer_probability=SINGLE_ANSWER_PROBABILITY
+    )
 
 
 def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
@@ -166,7 +168,7 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
     ----------
     result
         A fit of class labels with a confusion matrix for every worker, or with sources of answers
-        or one coin read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
+        or one coin read ``moderated``, as ``infer_classes`` returns them.
 
     Raises
     ------
@@ -185,7 +187,8 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
             "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
     read = result.guide.reading
-    if not (read.together or read.temperature != 1 or read.label_sharpness is not None):
+    in_full = read.temperature == 1 and read.label_sharpness is None
+    if in_full and not read.single_answer_probability:
         result = replace(result, guide=calibrated_guide(result))
     return result.class_probabilities
 

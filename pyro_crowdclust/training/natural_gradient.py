@@ -13,6 +13,9 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior
 
 StepSize = Callable[[int], float]
 
+# A row whose step leaves its domain after this many halvings of rho is left unchanged.
+_MAX_HALVINGS = 20
+
 
 @dataclass(frozen=True)
 class RobbinsMonro:
@@ -83,21 +86,13 @@ class NaturalGradient:
         The modules whose natural parameters are trained.
     step_size
         rho in (0, 1].
-    max_halvings
-        After this many halvings a row is left unchanged.
     """
 
-    def __init__(
-        self,
-        posteriors: Iterable[ConjugatePosterior],
-        step_size: float = 0.01,
-        max_halvings: int = 20,
-    ) -> None:
+    def __init__(self, posteriors: Iterable[ConjugatePosterior], step_size: float = 0.01) -> None:
         self.posteriors = list(posteriors)
         if not self.posteriors:
             raise ValueError("posteriors is empty, but there must be one to optimize")
         self.set_step_size(step_size)
-        self.max_halvings = max_halvings
         self.num_halvings = 0
 
     def set_step_size(self, step_size: float) -> None:
@@ -133,7 +128,7 @@ class NaturalGradient:
         """The proposal with rho halved, row by row, until every row is legal or stays."""
         eta = posterior.natural_parameters
         rate = torch.full_like(legal, self.step_size, dtype=eta.dtype)
-        for _ in range(self.max_halvings):
+        for _ in range(_MAX_HALVINGS):
             self.num_halvings += 1
             rate = torch.where(legal, rate, rate / 2)
             proposal = eta - rate.unsqueeze(-1) * gradient

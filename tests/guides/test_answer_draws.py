@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.guides import drawn_groups
+from pyro_crowdclust.guides import answer_draws, drawn_groups
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from pyro_crowdclust.starts.most_asked import most_asked
@@ -48,11 +48,12 @@ def test_chains_that_agree_are_one_partition_and_others_are_all_there():
 
 
 @pytest.mark.long
-def test_the_largest_are_numbered_and_small_ones_are_none():
+def test_the_largest_are_numbered_and_small_ones_are_none(monkeypatch):
     data = crowd()
     whole, two = (drawn_groups(data, most, max_chains=2) for most in (10, 2))
     assert torch.equal(two, torch.where(whole < 2, whole, -1))
-    assert drawn_groups(data, 10, smallest=15, max_chains=2).max() == 1
+    monkeypatch.setattr(answer_draws, "_MIN_ITEMS", 15)
+    assert drawn_groups(data, 10, max_chains=2).max() == 1
 
 
 @pytest.mark.long

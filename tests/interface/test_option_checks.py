@@ -10,6 +10,7 @@ from pyro_crowdclust.interface import (
     classify,
     cluster,
     infer_classes,
+    infer_trait,
 )
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.training import Checkpoint
@@ -18,6 +19,7 @@ CALLS = {
     "cluster": lambda **options: cluster(None, **options),
     "classify": lambda **options: classify([[0.0]], None, **options),
     "infer_classes": lambda **options: infer_classes(None, **options),
+    "infer_trait": lambda **options: infer_trait(None, **options),
     "average_annotator_models": lambda **options: average_annotator_models(None, **options),
 }
 

@@ -248,10 +248,10 @@ def test_pairs_in_pictures_and_exports_count_a_shared_component():
     assert np.abs((q[left] * q[right]).sum(1) - same).max() > 0.1
 
     rng = np.random.default_rng(0)
-    drawn = rng.integers(400, size=5000)
-    other = (drawn + rng.integers(1, 400, size=5000)) % 400
+    drawn = rng.integers(400, size=50_000)
+    other = (drawn + rng.integers(1, 400, size=50_000)) % 400
     said = result.same_cluster_probability(drawn.tolist(), other.tolist())
-    shown = plot_calibration(result, ring, num_pairs=5000).axes[0].lines[1].get_xdata()
+    shown = plot_calibration(result, ring).axes[0].lines[1].get_xdata()
     tens = (said * 10).astype(int)
     np.testing.assert_allclose(shown, [said[tens == ten].mean() for ten in np.unique(tens)])
 

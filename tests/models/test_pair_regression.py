@@ -16,7 +16,7 @@ from scipy.special import betaln, log_softmax
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.emissions import Standardized
-from pyro_crowdclust.guides import DrawnStart, PairRegressionGuide
+from pyro_crowdclust.guides import DrawnStart, PairRegressionGuide, pair_regression
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
@@ -200,7 +200,7 @@ def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
 
 
 @pytest.mark.long
-def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
+def test_it_starts_with_rates_counted_by_the_groups_that_answers_make(monkeypatch):
     """Groups of three and four; item 7 is in neither and may be in any of the clusters."""
     said = [(0, 1, 1), (1, 2, 1), (0, 2, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (3, 6, 1)]
     said += [(3, 5, 1), (0, 3, 0), (1, 4, 0), (2, 5, 0), (2, 6, 0), (6, 7, 0), (2, 7, 0)]
@@ -208,7 +208,8 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make():
     pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
     workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
     model = PairRegression(SoftmaxRegression(3, 1), workers)
-    guide = PairRegressionGuide(model, start_steps=25, num_items=8)
+    monkeypatch.setattr(pair_regression, "_START_STEPS", 25)
+    guide = PairRegressionGuide(model, num_items=8)
     data = CrowdData(np.linspace(-1, 1, 8)[:, None], pairs)
     guide.start(data, torch.Generator())
     q = guide.infer(full_batch(data)).assignments.numpy()

@@ -32,13 +32,13 @@ def test_points_are_means_and_shares_of_bins():
     q[group == 0, :2] = q[group == 1, 2:] = 0.5
     truth = 2 * group + rng.integers(2, size=400)
     fitted = with_known_pairs(q)
-    top, bottom = plot_calibration(fitted, truth, num_pairs=20_000).axes
+    top, bottom = plot_calibration(fitted, truth).axes
     line = top.lines[1]
     np.testing.assert_allclose(line.get_xdata(), [0.0, 0.5])
     assert line.get_ydata()[0] == 0
     assert line.get_ydata()[1] == pytest.approx(0.5, abs=0.05)
     heights = np.array([bar.get_height() for bar in bottom.patches])
-    assert heights.sum() == 20_000
+    assert heights.sum() == 50_000
     assert np.flatnonzero(heights).tolist() == [0, 5]
     lower, upper = top.collections[0].get_segments()[1][:, 1]
     share, count = line.get_ydata()[1], heights[5]
@@ -51,14 +51,14 @@ def test_points_are_means_and_shares_of_bins():
 
 
 def test_of_a_real_fit(deep):
-    figure = plot_calibration(deep, blobs(NUM_ITEMS)[1], num_pairs=500)
+    figure = plot_calibration(deep, blobs(NUM_ITEMS)[1])
     assert figure.axes[1].get_xlabel() == "probability of being the same"
     rendered(figure)
 
 
 def test_no_item_is_paired_with_itself():
     fitted = with_known_pairs(np.eye(2))
-    top, _ = plot_calibration(fitted, [0, 1], num_pairs=50).axes
+    top, _ = plot_calibration(fitted, [0, 1]).axes
     assert top.lines[1].get_xdata().tolist() == [0.0]
 
 

@@ -16,10 +16,9 @@ def test_curves_and_workers_are_those_of_the_tables():
     pages = pd.DataFrame(
         {"round": [0, 0, 1, 1, 2, 2], "page": 0, "worker": ["ann"] * 4 + ["$b_"] * 2}
     )
-    figure = plot_campaign({"ours": ROUNDS}, questions=pages, stopped_at=2.0)
+    figure = plot_campaign({"ours": ROUNDS}, questions=pages)
     curve, workers = figure.axes
     assert curve.lines[0].get_xydata().tolist() == ROUNDS.to_numpy().tolist()
-    assert curve.lines[1].get_xdata() == [2.0, 2.0]
     assert curve.get_ylabel() == "accuracy"
     assert [bar.get_width() for bar in workers.patches] == [1, 2]  # pages, not items
     assert [label.get_text() for label in workers.get_yticklabels()] == [r"\$b_", "ann"]

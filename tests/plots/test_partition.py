@@ -43,7 +43,7 @@ def test_names_stand_at_own_points_and_apart():
 def test_small_groups_are_grey_and_nameless():
     points = np.random.default_rng(2).normal(size=(200, 2))
     labels = np.array([0] * 198 + [1, 2])
-    axes = plot_partition(points, labels, at_least=0.01)
+    axes = plot_partition(points, labels)
     assert [text.get_text() for text in axes.texts] == ["0"]
     assert sum(len(offsets(scatter)) for scatter in axes.collections) == 200
 

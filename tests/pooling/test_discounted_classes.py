@@ -12,7 +12,7 @@ from scipy.special import expit
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface import average_annotator_models, cluster, infer_classes
+from pyro_crowdclust.interface import average_annotator_models, cluster, infer_classes, infer_trait
 from pyro_crowdclust.interface.class_labels import averaging
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts
 from pyro_crowdclust.mixture import GaussianComponents
@@ -183,7 +183,7 @@ def test_workers_who_err_about_the_same_hard_items_are_no_copies():
     looks = np.where(truth, 2.0, -2.3) + 1.3 * rng.normal(size=400)
     says = rng.random((400, 5)) < expit(2 * looks[:, None] + 1 - rng.normal(size=5))
     data = CrowdData(None, labels=table(says.astype(int)))
-    trait = infer_classes(data, dependent=True, share=0.15, epochs=60)
+    trait = infer_trait(data, share=0.15, epochs=60)
     answers = LabelsTogether(data)
     log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
     np.testing.assert_allclose(rows.sum(-1), 1)

@@ -9,8 +9,13 @@ import torch
 from torch import nn
 
 from pyro_crowdclust import CrowdData, guides, load
-from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin
-from pyro_crowdclust.guides import ClassLabelGuide, PairRegressionGuide, TwoWayGuide
+from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin, TwoCoin
+from pyro_crowdclust.guides import (
+    AveragedGuide,
+    ClassLabelGuide,
+    PairRegressionGuide,
+    TwoWayGuide,
+)
 from pyro_crowdclust.inference import LabelTerm
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
@@ -52,6 +57,11 @@ def _class_labels() -> tuple:
     return model, ClassLabelGuide(model)
 
 
+def _averaged() -> tuple:
+    model, guide = _class_labels()
+    return model, AveragedGuide(guide, ClassLabelGuide(DawidSkene(OneCoin(4, 3))), 0.3)
+
+
 def _said() -> CrowdData:
     generator = torch.Generator().manual_seed(0)
     item, worker = torch.cartesian_prod(torch.arange(12), torch.arange(4)).unbind(1)
@@ -69,6 +79,7 @@ def _known() -> CrowdData:
 
 GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
     "AmortizedGuide": (amortized_pair, crowd),
+    "AveragedGuide": (_averaged, _said),
     "ClassLabelGuide": (_class_labels, _said),
     "MessagePassingGuide": (message_passing_pair, crowd),
     "PairRegressionGuide": (_pair_regression, crowd),

@@ -71,7 +71,7 @@ def average_annotator_models(
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     share
-        As for ``infer_classes``; for two classes only.
+        As for ``infer_trait``; for two classes only.
     num_draws
         Draws of each of eight chains; 0: the fits are averaged without draws.
     options

@@ -10,7 +10,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import TOGETHER, calibrated_guide
+from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, calibrated_guide
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 from pyro_crowdclust.results import UpdateStep, with_step
 
@@ -33,7 +33,8 @@ def calibrated(result: Fitted) -> Fitted:
         read = replace(result, guide=calibrated_guide(result))
     else:
         read = read_by_trusted(result)
-        read = replace(read, guide=read.guide.read_at(together=TOGETHER))
+        guide = read.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY)
+        read = replace(read, guide=guide)
     return with_step(read, Calibrate())
 
 

@@ -30,15 +30,15 @@ from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.inference import (
     codes_of_workers,
-    infer_classes,
+    infer_independent,
     may_err_together,
 )
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
+    averaged_with_trait,
     fit_trait,
     shared_errors_in_words,
-    with_trait_beside,
 )
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -47,6 +47,7 @@ from pyro_crowdclust.results import Chosen, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 from pyro_crowdclust.training.option_checks import check_values
 
 _OPTIONS: dict[str, Any] = {
@@ -214,25 +215,26 @@ def _folds(data: CrowdData, folds: int | None) -> int:
 
 
 @warnings_once()
-def _by_labels_alone(data: CrowdData, **options: Any) -> Fitted:
+def _by_labels_alone(data: CrowdData, trusted: Iterable[Hashable], **options: Any) -> Fitted:
     """``infer_classes``, fitted again with discounted answers if some workers copy others."""
-    trusted, of_fit = options["trusted"], {k: v for k, v in options.items() if k != "trusted"}
-    result = infer_classes(data, dependent=False, **options)
+    check_has_class_labels(data)
+    given = Workers(trusted=codes_of_workers(trusted, data))
+    result = infer_independent(data, given, **options)
     # Copies may explain what the calibration corrects.
-    without = replace(result, guide=result.guide.read_at(temperature=1.0, together=0.0))
-    has_trait = not (trusted or is_interrupted(result)) and may_err_together(data)
-    trait = fit_trait(data, **of_fit) if has_trait else None
+    plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
+    without = replace(result, guide=plain)
+    has_trait = not (given.trusted or is_interrupted(result)) and may_err_together(data)
+    trait = fit_trait(data, **options) if has_trait else None
     worker_weights = None if is_interrupted(result) else copy_discounts(without, trait)
     reasons: list[str] = []
     fits = {"independent workers": result}
     if trait is not None and worker_weights is None:
-        average = with_step(with_trait_beside(result, trait), AverageWithTrait(of_fit))
+        average = with_step(averaged_with_trait(result, trait), AverageWithTrait(options))
         result = fits["average with a trait"] = average
         reasons += filter(None, [shared_errors_in_words(result)])
     if worker_weights is not None:
-        result = fits["copies discounted"] = infer_classes(
-            data, worker_weights=worker_weights, **options
-        )
+        given = given._replace(worker_weights=worker_weights)
+        result = fits["copies discounted"] = infer_independent(data, given, **options)
         reasons.append(in_words(worker_weights, data))
     if counts := counts_in_words(result):
         reasons.append(counts)

@@ -18,7 +18,7 @@ from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait, fit_trait
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -49,8 +49,6 @@ _MIN_SECOND = 0.1
 def infer_classes(
     data: CrowdData,
     num_communities: Sequence[int] | None = None,
-    dependent: bool | None = None,
-    share: float | None = None,
     trusted: Iterable[Hashable] = (),
     worker_weights: Sequence[float] | None = None,
     **options: Any,
@@ -82,7 +80,8 @@ def infer_classes(
     Annotators may make the same errors, as language models do. For two classes the result is
     therefore the average with a fit of ``LatentTrait``. Its weight is .45 where the agreement of
     workers tells nothing about shared errors, and rises to .9 with the agreement that the classes
-    do not explain (``pooling.weight_of_shared_errors``). ``dependent`` leaves out one or the other.
+    do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the independent
+    workers alone, ``infer_trait`` is the trait alone.
 
     Parameters
     ----------
@@ -90,27 +89,18 @@ def infer_classes(
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
-        not learned. By default 0 to 4, and truth and habit, or one rate per worker, unless
-        ``trusted`` or ``worker_weights`` are given.
-    dependent
-        True if annotators make the same errors: only ``LatentTrait``, and ``num_communities`` is
-        ignored. False if they err independently: no ``LatentTrait``. By default both are averaged
-        if there are two classes, and neither ``num_communities``, ``trusted`` nor
-        ``worker_weights`` are given.
-    share
-        If dependent, the expected share of the second of ``data.class_ids``, which matters if there
-        are few annotators; from the votes by default.
+        not learned. By default 0 to 4, and truth and habit, or one rate per worker, and for two
+        classes a trait, unless ``trusted`` or ``worker_weights`` are given.
     trusted
-        Workers who are always right, such as an expert; not allowed if dependent. Only priors that
-        are learned are then tried, if any number of communities is above 0: the trusted labels show
-        what the other workers have in common.
+        Workers who are always right, such as an expert. Only priors that are learned are then
+        tried, if any number of communities is above 0: the trusted labels show what the other
+        workers have in common.
     worker_weights
         The number of independent workers that each of ``data.worker_ids`` counts as, such as the
-        ``worker_weights`` of ``pooling.discount_copies``; 1 each by default. Not allowed if
-        dependent.
+        ``worker_weights`` of ``pooling.discount_copies``; 1 each by default.
     options
         Options of ``fit``. Defaults: the full batch, 200 epochs, a step size of 0.5 and a tolerance
-        of 1e-5 nats per item; if dependent, 500 epochs and 1e-6 nats.
+        of 1e-5 nats per item.
 
     Raises
     ------
@@ -118,9 +108,7 @@ def infer_classes(
         For an unknown argument.
     ValueError
         If there are no class labels, or known ones; if ``num_communities`` is empty, or a
-        checkpoint is given with several numbers; if ``share`` is given without ``dependent``; if
-        ``dependent`` is given with other than two classes, ``trusted`` or ``worker_weights``; and
-        if a trusted worker gave no label.
+        checkpoint is given with several numbers; and if a trusted worker gave no label.
 
     Examples
     --------
@@ -131,32 +119,32 @@ def infer_classes(
     """
     check_options(infer_classes, options)
     check_has_class_labels(data)
-    if share is not None and not dependent:
-        raise ValueError(
-            f"share is {share}, but is used only with dependent=True: leave it out, or pass that"
-        )
-    codes = codes_of_workers(trusted, data)
-    if codes:
-        warn_of_contradictions(codes, data)
+    given = Workers(worker_weights=worker_weights, trusted=codes_of_workers(trusted, data))
+    result = infer_independent(data, given, num_communities, **options)
+    is_plain = num_communities is None and given.are_alike
+    if is_plain and may_err_together(data) and not is_interrupted(result):
+        return AverageWithTrait(options).after(result)
+    return result
+
+
+def infer_independent(
+    data: CrowdData, given: Workers, num_communities: Sequence[int] | None = None, **options: Any
+) -> Fitted:
+    """``infer_classes`` under workers who err independently: without a trait.
+
+    Parameters
+    ----------
+    data
+        Class labels.
+    given
+        Who is trusted, and how much each worker counts.
+    num_communities, options
+        As for ``infer_classes``.
+    """
+    if given.trusted:
+        warn_of_contradictions(given.trusted, data)
     else:
         warn_of_guesses(data)
-    if dependent:
-        if worker_weights is not None:
-            raise ValueError(
-                "worker_weights requires workers who err independently: leave out worker_weights, "
-                "or dependent=True"
-            )
-        if codes:
-            raise ValueError(
-                "trusted requires workers who err independently: leave out trusted, or "
-                "dependent=True"
-            )
-        if data.num_classes != 2:
-            raise ValueError(
-                f"the data have {data.num_classes} classes, but dependent=True is for two: use "
-                "average_annotator_models, or infer each class against all others"
-            )
-        return fit_trait(data, share, **options)
     if isinstance(num_communities, Integral):
         raise ValueError(
             f"num_communities is {num_communities}, but must be a list of numbers to try: "
@@ -169,13 +157,8 @@ def infer_classes(
             raise ValueError("num_communities is empty: pass one number or more")
         for number in num_communities:
             check_whole("num_communities", number, least=0)
-    given = Workers(worker_weights=worker_weights, trusted=codes)
     attempt = partial(_fit_workers, data, DEFAULTS | options)
-    result = calibrated(best_of_workers(data, attempt, given, num_communities))
-    is_asked = dependent is None and num_communities is None and worker_weights is None
-    if is_asked and not codes and may_err_together(data) and not is_interrupted(result):
-        return AverageWithTrait(options).after(result)
-    return result
+    return calibrated(best_of_workers(data, attempt, given, num_communities))
 
 
 def may_err_together(data: CrowdData) -> bool:
@@ -203,8 +186,7 @@ def best_of_workers(
         As for ``infer_classes``.
     """
     numbers = _NUMBERS if num_communities is None else num_communities
-    is_plain = not given.trusted and given.worker_weights is None
-    with_simple = num_communities is None and is_plain
+    with_simple = num_communities is None and given.are_alike
     determines_none = few_workers_vary(data) or _labels_stand_alone(data)
     if not given.trusted and 0 in numbers and determines_none:
         numbers, with_simple = [0], False

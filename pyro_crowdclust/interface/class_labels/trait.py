@@ -21,13 +21,16 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
+from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import LatentTrait
-from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
+from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.results import UpdateStep, with_step
+from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 DEFAULTS: dict[str, Any] = {
     "batch_size": None,
@@ -53,13 +56,57 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
 
 
+def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
+    """The two classes behind the labels of ``data``, as the two sides of a trait of the items.
+
+    ``LatentTrait`` is for workers who err about the same items, as language models do: all of them
+    see one trait, such as how alike two records look, and differ in where they cut it.
+    ``infer_classes`` averages it with workers who err independently.
+
+    Parameters
+    ----------
+    data
+        ``CrowdData(None, labels=frame)``; features are not used.
+    share
+        The expected share of the second of ``data.class_ids``, which matters if there are few
+        workers; from the votes by default.
+    options
+        Options of ``fit``. Defaults: the full batch, 500 epochs, a step size of 0.5 and a tolerance
+        of 1e-6 nats per item.
+
+    Raises
+    ------
+    TypeError
+        For an unknown argument.
+    ValueError
+        If there are no class labels, or known ones; if there are not two classes; and if ``share``
+        is not between 0 and 1.
+
+    Examples
+    --------
+    >>> said = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
+    >>> result = infer_trait(CrowdData(None, labels=said))
+    >>> result.class_probabilities.idxmax(axis=1).tolist()
+    ['x', 'y']
+    """
+    check_options(infer_trait, options)
+    check_has_class_labels(data)
+    if data.num_classes != 2:
+        raise ValueError(
+            f"the data have {data.num_classes} classes, but a trait has two sides: use "
+            "infer_classes or average_annotator_models, or infer each class against all others"
+        )
+    warn_of_guesses(data)
+    return fit_trait(data, share, **options)
+
+
 def fit_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
     """A fit of ``LatentTrait``, with options of ``fit`` that differ from the defaults."""
     model = latent_trait(data, share)
     return fit(model, ClassLabelGuide(model), data, **DEFAULTS | _OF_TRAIT | options)
 
 
-def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
+def averaged_with_trait(result: Fitted, trait: Fitted) -> Fitted:
     """The average of a fit with independent workers and of one with a trait.
 
     Parameters
@@ -75,25 +122,24 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     full = replace(result, guide=result.guide.in_full())
     weight = weight_of_shared_errors(result.data, np.asarray(full.probabilities))
     # A part of what misleads all workers is visible to a trait.
-    beside = trait.guide.read_at(together=TOGETHER / 2)
-    guide = result.guide.read_at(beside=beside, beside_weight=weight)
-    return replace(result, guide=guide)
+    other = trait.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY / 2)
+    return replace(result, guide=AveragedGuide(result.guide, other, weight))
 
 
 def shared_errors_in_words(result: Fitted) -> str:
     """A sentence about a trait that has nearly all of the weight; empty if it has less."""
-    weight = result.guide.reading.beside_weight
-    if result.guide.beside is None or weight < _CLEAR:
+    guide = result.guide
+    if not isinstance(guide, AveragedGuide) or guide.weight < _CLEAR:
         return ""
     return (
         "workers agree more often than the classes explain, as those do who err about the same "
-        f"items: classes are mostly the sides of a trait of the items (weight {weight:.2f})"
+        f"items: classes are mostly the sides of a trait of the items (weight {guide.weight:.2f})"
     )
 
 
 @dataclass(frozen=True)
 class AverageWithTrait(UpdateStep):
-    """Fits a trait, too; the result is averaged with it (``with_trait_beside``).
+    """Fits a trait, too; the result is averaged with it (``averaged_with_trait``).
 
     Attributes
     ----------
@@ -109,7 +155,7 @@ class AverageWithTrait(UpdateStep):
             return with_step(result, self)
         own = {name: getattr(result, name) for name in ("seed", "device", "dtype")}
         trait = fit_trait(result.data, **{**self.options} | own)
-        return with_step(with_trait_beside(result, trait), self)
+        return with_step(averaged_with_trait(result, trait), self)
 
 
 def _share_of_votes(data: CrowdData) -> float:

@@ -61,6 +61,11 @@ class Workers(NamedTuple):
     truth_or_habit: bool = False
     one_rate: bool = False
 
+    @property
+    def are_alike(self) -> bool:
+        """Whether nothing is said about single workers: nobody is trusted, and all count as one."""
+        return not self.trusted and self.worker_weights is None
+
     def annotators(self, data: CrowdData) -> ClassAnnotators:
         """The confusion matrices of the workers in these data."""
         size = data.num_workers, data.num_classes

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
-from pyro_crowdclust.annotators import informative_workers
-from pyro_crowdclust.data.tables import count, listed
+from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.interface.candidates.forms import ANSWERS
-from pyro_crowdclust.interface.choosing.explaining import ExplainAnswers
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
+from pyro_crowdclust.interface.command_line.answer_advice import (
+    about_answers,
+    answers_are_used,
+    is_disputed,
+)
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
     SupportsLapses,
@@ -19,29 +20,17 @@ from pyro_crowdclust.protocols import (
     SupportsWorkers,
     part_of,
 )
-from pyro_crowdclust.results import Fitted, known_or_likeliest, step_of
+from pyro_crowdclust.results import Fitted, known_or_likeliest
 from pyro_crowdclust.training import Ending
 from pyro_crowdclust.training.settling import still_rises
 
-# Answers of a worker are informative if each counts at least this many nats.
-_MIN_WEIGHT = 1.0
 # Pages that are careless with more than this probability should be left out.
 _CARELESS = 0.9
-# Where more than this share of the answers is one label, they say nothing about the pairs.
-_NEARLY_ALL = 0.95
-# Workers who nearly always give the same answer are named if they gave this share of all answers.
-_MIN_SHARE = 0.2
 # A class that has labels should have other items, too, if it has none by chance with less than this
 # probability.
 _UNLIKELY = 0.01
-# Without features: where at least this share of the items could not be placed, which are then in
-# clusters of at most so many items.
-_MIN_UNPLACED, _SMALL = 0.1, 2
-# So many of them are named.
+# So many classes are named.
 _NAMED = 3
-# Features show little of what the crowd sees if the log-probability of held-out answers exceeds
-# that of chance by no more than this, in nats an answer.
-_MIN_GAIN = 0.01
 
 
 def advice(result: Fitted) -> list[str]:
@@ -79,8 +68,8 @@ def advice(result: Fitted) -> list[str]:
     if isinstance(result.guide, SupportsMixture):
         found += _about_clusters(result) + _about_classes(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
-    if has_workers and not (found and _answers_are_used(result)):
-        found += _about_answers(result) or _about_lapses(result)
+    if has_workers and not (found and answers_are_used(result)):
+        found += about_answers(result) or _about_lapses(result)
     if has_workers:
         found += _about_shared_mistakes(result)
     if _still_rising(result):
@@ -93,7 +82,7 @@ def _about_clusters(result: Fitted) -> list[str]:
     if isinstance(result.model, PairRegression) and not result.data.has_answers:
         return []  # the clusters are the known classes
     assigned = result.clusters["assigned_items"]
-    if _is_disputed(result):
+    if is_disputed(result):
         return [
             'all items are in one cluster, though the crowd often said "different": the clusters '
             "collapsed; try more starts, or other features"
@@ -148,180 +137,6 @@ def _without_others(result: Fitted) -> list[int]:
     return classes[~np.isin(classes, others) & (by_chance < _UNLIKELY)].tolist()
 
 
-def _is_disputed(result: Fitted) -> bool:
-    """Whether all items are in one cluster, though the crowd often said "different"."""
-    answers = result.data.answers
-    if answers is None or _are_few(result) or answers.label.nanmean() >= 0.8:
-        return False
-    if len(_uninformative(result)):  # that is what to change first
-        return False
-    return bool((result.clusters["assigned_items"] > 0).sum() == 1)
-
-
-def _about_answers(result: Fitted) -> list[str]:
-    """Advice where answers were not used, the crowd guesses, or the features show little of it."""
-    chosen = result.chosen
-    alone = ""
-    if not _answers_are_used(result):
-        alone = (
-            ", and the clusters are learned from the features alone: answers move only the items "
-            "that they are about"
-        )
-    if _are_few(result):
-        if alone:
-            alone = (
-                ", and components are learned from the features alone: answers can only select "
-                "among such fits, lower the weight of the features, join components and move the "
-                "items that they are about"
-            )
-        why = "there are too few answers to see whether they predict answers about other items"
-        if chosen is not None and chosen.table["held_out"].notna().any():
-            why = "the answers are too few to learn clusters from them that explain them"
-        return [
-            f"{why}{alone}; {_ask_more(result)}, or pass pairs that are certain as must_link and "
-            "cannot_link"
-        ]
-    if alone and (word := _only_word(result)):
-        return [
-            f'nearly all answers are "{word}", whatever the pair{alone}; check the wording of the '
-            "question, or ask about pairs of both kinds"
-        ]
-    if len(names := _uninformative(result)):
-        same = (
-            "some workers nearly always give the same answer, whatever the pair, which says "
-            f"nothing about it (in workers: {listed(names, _NAMED)}){alone}; leave their answers "
-            "out, or ask them again"
-        )
-        return [same, *_about_unclear(result)]
-    weight = result.workers["weight"]
-    if _share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5:
-        return [
-            f"most answers say the opposite of what the clusters show{alone}; "
-            f"{_check_order(result)}"
-        ]
-    guesses = _share_of_answers(result, weight < _MIN_WEIGHT) > 0.5
-    sees_others = step_of(result, ExplainAnswers) is not None
-    if alone:
-        why = ""
-        if guesses:
-            why = "; judged by these clusters, most workers guess, or they see something else"
-        elif sees_others:
-            why = "; these clusters do not explain the answers, so the crowd sees something else"
-        return [
-            "answers about items that were not asked about before are not predicted clearly better "
-            f"than by chance{alone}{why}; {_ask_more(result)}, or add features that show what the "
-            "crowd sees"
-        ]
-    if guesses:
-        return [
-            "most answers come from workers who seem to guess, as they agree neither with each "
-            "other nor with any other evidence: check the question that they were asked"
-        ]
-    if isinstance(result.guide, SupportsPartition):  # there are no features
-        found = _about_unclear(result) + _about_unplaced(result)
-        if _is_disputed(result):
-            said = 'all items are in one cluster, though the crowd often said "different"'
-            found.append(f"{said}: {_check_order(result)}")
-        return found
-    if sees_others:
-        return [
-            "the features show something else than the crowd sees: partitions found from the "
-            "answers alone explain the answers better than the clusters do; use other features, or "
-            "ask about more pairs of the items that matter"
-        ]
-    if chosen is None or chosen.chance is None:
-        return []
-    winner = chosen.table[chosen.table["chosen"]]
-    if "features" in winner and (winner["features"] == ANSWERS.features).any():
-        return [
-            "the features show little of what the crowd sees, so that the clusters are those of "
-            "the answers: ask about the items without answers, or use other features"
-        ]
-    if chosen.held_out > chosen.chance + _MIN_GAIN:
-        return []
-    return [
-        "the features show little of what the crowd sees: answers about items that it was not "
-        "asked about are predicted hardly better than by chance; ask about more items, or use "
-        "other features"
-    ]
-
-
-def _about_unclear(result: Fitted) -> list[str]:
-    """The reason of the choice, where answers without features did not decide it."""
-    chosen, is_alone = result.chosen, isinstance(result.guide, SupportsPartition)
-    return [chosen.reason] if is_alone and chosen is not None and not chosen.is_clear else []
-
-
-def _about_unplaced(result: Fitted) -> list[str]:
-    """Advice where most clusters are items of which the answers do not show where they belong.
-
-    An item that is with others in some draws, but in most draws with none of them, has a cluster of
-    its own in the consensus.
-    """
-    assigned, items = result.assignments, result.data.annotated_items.numpy()
-    sizes = np.bincount(assigned)
-    is_small = sizes <= _SMALL
-    unplaced = is_small[assigned[items]] & (result.assignment_probabilities[items] < 0.5)
-    if unplaced.mean() < _MIN_UNPLACED:
-        return []
-    larger = sizes[~is_small]
-    return [
-        f"{unplaced.sum()} of {count(len(items), 'item')} could not be placed: each is in a "
-        f"cluster of one or two items, and even there with a probability below one half; so the "
-        f"number of clusters, {len(sizes)}, says little ({len(larger)} of them are larger, and "
-        f"hold {count(int(larger.sum()), 'item')}); {_ask_more(result)}"
-    ]
-
-
-def _uninformative(result: Fitted) -> pd.Index:
-    """Workers who nearly always give the same answer, by falling number of answers.
-
-    Empty if they gave few of the answers, or if there are no answers about pairs.
-    """
-    data = result.data
-    answers = data.answers
-    if answers is None or not isinstance(result.guide, SupportsWorkers):
-        return data.worker_ids[:0]
-    informative = informative_workers(answers.worker, answers.label, data.num_workers).numpy()
-    number = np.bincount(answers.worker.numpy(), minlength=data.num_workers)
-    if number[~informative].sum() < _MIN_SHARE * number.sum():
-        return data.worker_ids[:0]
-    order = np.argsort(-number, kind="stable")
-    return data.worker_ids[order[~informative[order]]]
-
-
-def _check_order(result: Fitted) -> str:
-    """What to check where "same" and "different" may be swapped."""
-    right = '1 is "same" and 0 "different" in the answers'
-    if len(result.data.grade_ids):
-        right = 'grades go from "different" to "same" in grades='
-    return f"check that {right}, and not the other way round"
-
-
-def _ask_more(result: Fitted) -> str:
-    return "ask about more pairs" if result.data.placements is None else "have more pages sorted"
-
-
-def _answers_are_used(result: Fitted) -> bool:
-    """Whether the clusters were learned from the answers, too, as the choice has decided."""
-    return result.chosen is None or result.chosen.uses_answers
-
-
-def _are_few(result: Fitted) -> bool:
-    """Whether there are too few answers about pairs to hold some out in the choice of the model."""
-    chosen, data = result.chosen, result.data
-    if chosen is None or "uses_answers" not in chosen.table or chosen.chance is not None:
-        return False
-    return data.has_answers and data.known is None and data.links is None
-
-
-def _only_word(result: Fitted) -> str | None:
-    """The label that nearly all answers have, if there is one."""
-    answers = result.data.answers
-    share = 0.5 if answers is None else float(answers.label.nanmean())
-    return "same" if share > _NEARLY_ALL else "different" if share < 1 - _NEARLY_ALL else None
-
-
 def _about_lapses(result: Fitted) -> list[str]:
     """Advice where pages of pairs look careless."""
     data = result.data
@@ -355,12 +170,6 @@ def _about_shared_mistakes(result: Fitted) -> list[str]:
         f"{said}{done}; ask others about the same items, and if these two copy each other or are "
         "runs of one model, keep the answers of only one"
     ]
-
-
-def _share_of_answers(result: Fitted, workers: pd.Series) -> float:
-    """Share of the answers that come from these workers (a mask)."""
-    number = result.workers["answers"]
-    return float(number[workers].sum() / number.sum())
 
 
 def _still_rising(result: Fitted) -> bool:

@@ -17,7 +17,7 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.interface.class_labels import candidates, classification, search
-from pyro_crowdclust.interface.class_labels.inference import codes_of_workers
+from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_independent
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
@@ -452,7 +452,7 @@ def test_copies_are_discounted_without_features_too(num_copies, tmp_path):
     again = load(tmp_path / "fit")
     assert again.chosen.reason == result.chosen.reason
     np.testing.assert_allclose(again.probabilities, result.probabilities, rtol=0, atol=1e-12)
-    independent = infer_classes(CrowdData(None, labels=labels), dependent=False)
+    independent = infer_independent(CrowdData(None, labels=labels), Workers())
     assert independent.class_probabilities.max(axis=1).mean() > 0.98
     more = {"item": [0, 1], "worker": ["new", 0], "label": [0, 1]}
     labels["worker"] = labels["worker"].astype(object)

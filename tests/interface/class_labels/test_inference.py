@@ -24,6 +24,7 @@ from pyro_crowdclust.interface import (
     average_annotator_models,
     classify,
     infer_classes,
+    infer_trait,
 )
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
@@ -153,11 +154,7 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
     ):
         infer_classes(data, num_communities=2)
     with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
-        infer_classes(data, dependent=True, share="10%")
-    with pytest.raises(
-        ValueError, match="worker_weights requires workers who err independently: leave out"
-    ):
-        infer_classes(data, dependent=True, worker_weights=[1.0, 1.0])
+        infer_trait(data, share="10%")
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [0, 1]}
@@ -292,7 +289,7 @@ def test_an_average_is_no_fit(correlated, read):
 
 def test_what_has_no_confusion_matrices_cannot_be_calibrated(correlated):
     data = correlated[1].data
-    trait = infer_classes(data, dependent=True, epochs=2)
+    trait = infer_trait(data, epochs=2)
     with pytest.raises(ValueError, match="only confusion matrices can be .* fit is of LatentTrait"):
         calibrated_class_probabilities(trait)
 
@@ -340,13 +337,13 @@ def test_temper():
 @pytest.mark.long
 def test_a_trait_keeps_its_promises_where_items_fool_all_workers(correlated):
     truth, independent = correlated
-    result = infer_classes(independent.data, dependent=True, epochs=60)
+    result = infer_trait(independent.data, epochs=60)
     in_full = dataclasses.replace(independent, guide=independent.guide.in_full())
     assert log_loss(result.probabilities, truth) < 0.9 * log_loss(in_full.probabilities, truth)
     in_training = dataclasses.replace(independent, guide=independent.guide.in_full())
     assert log_loss(result.probabilities, truth) < 0.7 * log_loss(in_training.probabilities, truth)
     assert set(result.guide.posteriors) == {"curves", "trait"}
-    given = infer_classes(independent.data, dependent=True, share=0.1, epochs=60)
+    given = infer_trait(independent.data, share=0.1, epochs=60)
     assert given.probabilities[:, 1].mean() < result.probabilities[:, 1].mean()
 
 
@@ -354,9 +351,7 @@ def test_a_trait_is_for_two_classes():
     said = {"item": [0, 0, 1], "worker": list("aba"), "label": list("xyz")}
     data = CrowdData(None, labels=said)
     with pytest.raises(ValueError, match="the data have 3 classes"):
-        infer_classes(data, dependent=True)
-    with pytest.raises(ValueError, match="share is 0.2, but is used only with dependent=True"):
-        infer_classes(data, share=0.2)
+        infer_trait(data)
 
 
 @pytest.mark.long

@@ -7,12 +7,15 @@ from scipy.special import expit
 from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import (
     AverageWithTrait,
     average_annotator_models,
     classify,
     infer_classes,
 )
+from pyro_crowdclust.interface.class_labels.inference import infer_independent
+from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.results import step_of
 from pyro_crowdclust.training import is_interrupted
@@ -43,7 +46,7 @@ def crowd():
 def test_judges_who_err_together_do_not_change_what_a_class_means(crowd):
     same, answers, result = crowd
     data = CrowdData(None, labels=answers)
-    alone = infer_classes(data, dependent=False)
+    alone = infer_independent(data, Workers())
     vote = answers.groupby("item")["label"].mean().to_numpy()
     f1 = {
         name: f1_score(same, p > 0.5)
@@ -55,7 +58,7 @@ def test_judges_who_err_together_do_not_change_what_a_class_means(crowd):
     }
     assert f1["average"] > f1["vote"] > f1["alone"] + 0.2
     assert log_loss(same, result.class_probabilities[1]) < log_loss(same, vote)
-    assert result.guide.reading.beside_weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
+    assert result.guide.weight == pytest.approx(LARGEST_WEIGHT, abs=0.001)
     assert "those do who err about the same items" in result.chosen.reason
     assert result.chosen.winner == "average with a trait on none, 2 components"
     # As the classes do, their rates mean "same".
@@ -75,7 +78,7 @@ def test_a_result_with_a_trait_is_saved_and_updated(crowd, tmp_path):
     more = pd.DataFrame({"item": [0, 1, 2], "worker": ["new"] * 3, "label": [0, 1, 0]})
     updated = again.update(labels=more, epochs=5)
     assert step_of(updated, AverageWithTrait)
-    assert updated.guide.beside.model.annotators.num_workers == 21
+    assert updated.guide.other.model.annotators.num_workers == 21
     assert updated.confusion.index.get_level_values("worker").nunique() == 21
 
 
@@ -84,7 +87,7 @@ def test_ctrl_c_in_the_trait_leaves_independent_workers(monkeypatch):
     data = CrowdData(None, labels=answers[answers["item"] < 60])
     press_in_start(monkeypatch, 7)  # the seventh fit, after six of independent workers
     result = infer_classes(data, epochs=5)
-    assert result.guide.beside is None
+    assert isinstance(result.guide, ClassLabelGuide)
     assert is_interrupted(result)
 
 

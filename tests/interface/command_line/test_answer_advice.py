@@ -1,0 +1,65 @@
+"""Of all that is found out about answers, what must be changed first is said."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.command_line import answer_advice
+from pyro_crowdclust.interface.command_line.answer_advice import AnswerFacts, about_answers
+
+DATA = CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]})
+ALL = AnswerFacts(
+    SimpleNamespace(data=DATA, chosen=None, guide=None),
+    are_few=True,
+    are_used=False,
+    only_word="same",
+    uninformative=pd.Index(["ann"]),
+    are_opposite=True,
+    are_guesses=True,
+    are_unexplained=True,
+    are_alone=False,
+    form_clusters=True,
+    are_unpredicted=True,
+)
+# What is changed in turn, each time on top of all before, and what is said then.
+IN_ORDER = [
+    ({}, "there are too few answers"),
+    ({"are_few": False}, 'nearly all answers are "same", whatever the pair, and the clusters are'),
+    ({"only_word": None}, "some workers nearly always give the same answer"),
+    ({"uninformative": pd.Index([])}, "most answers say the opposite of what the clusters show, "),
+    ({"are_opposite": False}, "answers about items that were not asked about before are not"),
+    ({"are_used": True}, "most answers come from workers who seem to guess"),
+    ({"are_guesses": False}, "the features show something else than the crowd sees"),
+    ({"are_unexplained": False}, "the features show little of what the crowd sees, so that"),
+    ({"form_clusters": False}, "the features show little of what the crowd sees: answers about"),
+    ({"are_unpredicted": False}, None),
+]
+
+
+@pytest.mark.parametrize("number", range(len(IN_ORDER)))
+def test_what_comes_first_says_all(number, monkeypatch):
+    changes = {
+        name: value for change, _ in IN_ORDER[: number + 1] for name, value in change.items()
+    }
+    facts = dataclasses.replace(ALL, **changes)
+    monkeypatch.setattr(answer_advice.AnswerFacts, "of", lambda result: facts)
+    expected = IN_ORDER[number][1]
+    found = about_answers(facts.result)
+    assert [sentence.startswith(expected) for sentence in found] == [True] * (expected is not None)
+
+
+@pytest.mark.parametrize(("guesses", "why"), [(True, "most workers guess"), (False, "do not expl")])
+def test_why_answers_were_not_used(guesses, why, monkeypatch):
+    rest = {"only_word": None, "uninformative": pd.Index([]), "are_opposite": False}
+    facts = dataclasses.replace(ALL, are_few=False, are_guesses=guesses, **rest)
+    monkeypatch.setattr(answer_advice.AnswerFacts, "of", lambda result: facts)
+    (sentence,) = about_answers(facts.result)
+    assert why in sentence
+    assert sentence.endswith(
+        "; ask about more pairs, or add features that show what the crowd sees"
+    )
