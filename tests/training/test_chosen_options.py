@@ -24,6 +24,7 @@ from pyro_crowdclust.training.chosen_options import (
 )
 
 from ..crowds import crowd, message_passing_pair, plain_pair
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
 LEFT_OUT = {"batch_size": "auto", "step_size": "auto", "optim": "auto"}
 PLAIN, NETWORKS = Trained(False, False), Trained(True, False)
@@ -60,6 +61,19 @@ class Amplifier(nn.Module):
 )
 def test_networks_are_layers_of_torch_that_are_trained(guide, has_networks):
     assert Trained.of(heights, guide).has_networks is has_networks
+
+
+@pytest.mark.parametrize(
+    ("name", "ties_items"),
+    [
+        ("answers alone", True),
+        ("pages alone", True),
+        ("class table", False),
+    ],
+)
+def test_every_step_of_a_partition_takes_all_answers(name, ties_items):
+    model, guide, _ = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    assert Trained.of(model, guide).ties_items is ties_items
 
 
 def test_what_is_given_stays_and_the_rest_is_as_the_length_of_training_asks():
