@@ -108,7 +108,7 @@ def fit(
     data
         The training data.
     epochs
-        The number of passes over the data. Default: until the ELBO no longer rises, at most 4,000
+        The number of passes over the data. Default: until the ELBO no longer rises, at most 6,000
         steps (2,000 with networks), or 20 epochs if these are more. With ``stopping``: 20, or as
         many as ``stopping.steps`` takes.
     batch_size

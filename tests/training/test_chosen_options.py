@@ -17,6 +17,8 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import RobbinsMonro
 from pyro_crowdclust.training.chosen_options import (
+    _MAX_EPOCHS,
+    _MAX_STEPS,
     Trained,
     adam,
     budget_of,
@@ -105,6 +107,12 @@ def test_training_that_goes_on_until_the_elbo_no_longer_rises(
 def test_the_budget_is_of_steps_unless_twenty_epochs_are_more():
     assert (budget_of(PLAIN, 1), budget_of(NETWORKS, 1)) == (6000, 2000)
     assert budget_of(PLAIN, 500) == 10_000
+
+
+def test_the_docstring_of_fit_names_the_budget():
+    plain, networks = (f"{_MAX_STEPS[has_networks]:,}" for has_networks in (False, True))
+    said = " ".join(fit.__doc__.split())
+    assert f"at most {plain} steps ({networks} with networks), or {_MAX_EPOCHS} epochs" in said
 
 
 @pytest.mark.long
