@@ -9,6 +9,7 @@ from pyro_crowdclust.results.cluster_classes import (
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.loading import load
+from pyro_crowdclust.results.own_parts import with_own_parts
 from pyro_crowdclust.results.sharpness import read_at
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "known_or_likeliest",
     "load",
     "read_at",
+    "with_own_parts",
 ]

@@ -31,7 +31,7 @@ from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
-from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered_fit
+from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered_fit, with_rates
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -150,7 +150,7 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
     weights = [weight for weight in _WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
-    reads = [_with_rates(rates, tempered_fit(result, weight)) for weight in weights]
+    reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
     answered = answered_batch(data)
     assert answered is not None
     (alone,) = item_batches(data, len(answered.items), answered.items)
@@ -176,10 +176,3 @@ def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
         shapes = np.stack([strength * rate.mean, strength * (1 - rate.mean)], -1)
         found[name] = torch.from_numpy(shapes) - 1
     return found
-
-
-def _with_rates(rates: dict[str, Float[Tensor, "worker 2"]], result: Fitted) -> Fitted:
-    """The result, with these natural parameters of the rates in its guide."""
-    for name, natural_parameters in rates.items():
-        result.guide.posteriors[name].set_natural_parameters(natural_parameters)
-    return result

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -24,7 +24,7 @@ from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust, part_of
-from pyro_crowdclust.results import read_at
+from pyro_crowdclust.results import read_at, with_own_parts
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
 _CERTAIN = 50.0
@@ -109,7 +109,7 @@ def updated_at_full_weight(result: Fitted) -> Fitted:
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:
-    """The result of a mixture, with rates of workers estimated from its current assignments.
+    """A copy of the result of a mixture, with workers' rates estimated from its assignments.
 
     Workers who lapse are not changed, as the items alone do not determine whether they looked.
     """
@@ -118,23 +118,25 @@ def with_workers_refitted(result: Fitted) -> Fitted:
     is_of_pairs = isinstance(annotators, SupportsWithTrust) and not isinstance(
         annotators, SupportsSites
     )
-    if answered is not None and is_of_pairs:
-        batch = answered.to(result.device, torch.float64)
-        refit_workers(result.guide, annotators, batch)
-    return result
+    if answered is None or not is_of_pairs:
+        return result
+    refitted = with_own_parts(result)
+    batch = answered.to(result.device, torch.float64)
+    refit_workers(refitted.guide, refitted.model.annotators, batch)
+    return refitted
 
 
 @torch.no_grad()
 def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int]) -> Fitted:
-    """The result, with the rates of some workers estimated from all their answers in other data.
+    """A copy of the result, with the rates of some workers estimated from all their answers.
 
     Parameters
     ----------
     result
-        A fit, whose clusters judge the answers. It is returned unchanged unless its workers have
-        two coins.
+        A fit, whose clusters judge the answers. It is returned itself unless its workers have two
+        coins.
     data
-        The same items and workers, and answers that may not be in the fit.
+        The same items and workers, and all answers, some of which may not be in the fit.
     workers
         Codes of the workers.
     """
@@ -149,11 +151,20 @@ def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int
     counts = expected_counts(
         annotators, same[own], answers.worker[own], answers.label[own].double()
     )
+    rates = {}
     for name, prior in annotators.priors().items():
-        rates = result.guide.posteriors[name].natural_parameters.clone()
-        rates[[*workers]] = (prior.natural_parameters + counts[name]).to(rates)[[*workers]]
-        result.guide.posteriors[name].set_natural_parameters(rates)
-    return replace(result)
+        rates[name] = result.guide.posteriors[name].natural_parameters.clone()
+        of_other = (prior.natural_parameters + counts[name]).to(rates[name])
+        rates[name][[*workers]] = of_other[[*workers]]
+    return with_rates(result, rates)
+
+
+def with_rates(result: Fitted, rates: Mapping[str, Float[Tensor, "worker size"]]) -> Fitted:
+    """A copy of the result, with these natural parameters of workers' rates in its guide."""
+    found = with_own_parts(result)
+    for name, natural_parameters in rates.items():
+        found.guide.posteriors[name].set_natural_parameters(natural_parameters)
+    return found
 
 
 @torch.no_grad()
