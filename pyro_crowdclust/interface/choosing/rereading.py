@@ -183,8 +183,9 @@ def grouped(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 
 def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
     read = _read_by(result, ownership=Ownership(len(group)))
-    one_hot = nn.functional.one_hot(group, len(group)).double()
-    read.guide.posteriors["owners"].set_natural_parameters(_CERTAIN * one_hot)
+    owners = read.guide.posteriors["owners"]
+    one_hot = nn.functional.one_hot(group, len(group)).to(owners.natural_parameters)
+    owners.set_natural_parameters(_CERTAIN * one_hot)
     # What was learned about the components now holds for their clusters.
     for name in read.model.supervision.sites_of_clusters:
         posterior, prior = read.guide.posteriors[name], read.model.priors()[name]
@@ -224,7 +225,7 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
         feature_weight=feature_weight,
         prior_weight=feature_weight,
     )
-    refit_workers(read.guide, annotators, answered.to(None, torch.float64))
+    refit_workers(read.guide, annotators, answered.to(result.device, torch.float64))
     # An ``update`` with more answers also learns which components are one cluster.
     training, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(training, TrainingOptions):
@@ -247,7 +248,7 @@ def with_components_joined(result: Fitted, data: CrowdData, feature_weight: floa
     read = with_answers_added(result, data)
     answered = answered_batch(data)
     assert answered is not None  # as there are answers
-    batch = answered.to(None, torch.float64)
+    batch = answered.to(result.device, torch.float64)
     for _ in range(_JOINS):
         move_owners(read.guide, batch)
         refit_workers(read.guide, read.model.annotators, batch)
