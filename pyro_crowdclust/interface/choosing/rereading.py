@@ -18,12 +18,12 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.inference.owners import move_owners
-from pyro_crowdclust.inference.workers import refit_workers
+from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
-from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust, part_of
+from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import read_at, with_own_parts
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
@@ -114,11 +114,7 @@ def with_workers_refitted(result: Fitted) -> Fitted:
     Workers who lapse are not changed, as the items alone do not determine whether they looked.
     """
     answered = answered_batch(result.data)
-    annotators = result.model.annotators
-    is_of_pairs = isinstance(annotators, SupportsWithTrust) and not isinstance(
-        annotators, SupportsSites
-    )
-    if answered is None or not is_of_pairs:
+    if answered is None or not can_refit(result.model.annotators):
         return result
     refitted = with_own_parts(result)
     batch = answered.to(result.device, torch.float64)
