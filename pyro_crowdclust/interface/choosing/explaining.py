@@ -29,7 +29,7 @@ from pyro_crowdclust.families import beta_concentration
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
-from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import reweighted, tempered_fit, with_rates
 from pyro_crowdclust.interface.recipe import is_supervised
@@ -44,7 +44,6 @@ _MIN_RATIO = 0.75
 _DOUBTFUL_RATIO = 0.9
 # Draws of more items take too long.
 _MAX_ITEMS = 1000
-_WEIGHTS = (*WEIGHTS, 0.02)
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     if not answers_predict_each_other(drawn.data, result.seed):
         return result
     max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
-    weights = [weight for weight in _WEIGHTS if weight <= max_weight]
+    weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
     answered = answered_batch(data)
