@@ -25,7 +25,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
-from pyro_crowdclust.families import beta_concentration
+from pyro_crowdclust.families import beta_of_moments
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
@@ -171,7 +171,6 @@ def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
     workers, found = drawn.workers(), {}
     assert workers is not None  # of two coins
     for name, rate in workers.rates.items():
-        strength = beta_concentration(rate.mean, rate.sd**2)
-        shapes = np.stack([strength * rate.mean, strength * (1 - rate.mean)], -1)
+        shapes = np.stack(beta_of_moments(rate.mean, rate.sd**2), -1)
         found[name] = torch.from_numpy(shapes) - 1
     return found
