@@ -39,7 +39,6 @@ from pyro_crowdclust.callbacks import (
     NearbyOwners,
     OwnershipMoves,
     RateMoves,
-    WholeElbo,
 )
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
@@ -373,7 +372,6 @@ CALLBACKS: dict[str, tuple[Callable[[], tuple[Any, Any]], Callable[[], Any]]] = 
     "nearby owners": (owned_pair, NearbyOwners),
     "ownership moves": (owned_pair, OwnershipMoves),
     "rate moves": (amortized_pair, RateMoves),
-    "whole elbo": (amortized_pair, WholeElbo),
 }
 
 # Exported parts that keep a contract, but are in no table, and why.
