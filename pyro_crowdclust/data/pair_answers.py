@@ -355,7 +355,7 @@ def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:
     """Labels as a user wrote them: 0 and 1, or grades, None where the worker could not tell."""
     if not len(grades):
         return answers.label.numpy().astype(np.int64)
-    written = np.append(grades.to_numpy(dtype=object), None)
+    written = np.array([*grades, None], dtype=object)
     return written[grade_places(answers.label, len(grades)).numpy()]
 
 
