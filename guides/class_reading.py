@@ -40,7 +40,7 @@ class ClassReading:
     temperature
         T, at least 1: the logits of items with labels are divided by it, since answers about an
         item agree more often than workers who err independently would
-        (``pooling.best_temperature``).
+        (``pooling.calibrated_guide``).
     single_answer_probability
         lambda, at least 0 and below 1: all answers about an item are with this probability a single
         one, with their mean evidence, and independent otherwise. What misleads one worker may

@@ -320,8 +320,11 @@ class MessagePassingGuide(MixtureGuide):
         model: SemiCrowdsourcedMixture,
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
     ) -> MessagePassingGuide:
-        """The same posterior for another model; sites that only this has are at their prior."""
-        other = rebuilt(self, model=model, solver=solver)
+        """The same posterior for another model; sites that only this has are at their prior.
+
+        Both, with the parts that only this model has, move to the device of this guide.
+        """
+        other = rebuilt(self, model=model, solver=solver).to(next(self.parameters()).device)
         own = self.state_dict()
         own = {name: value for name, value in own.items() if not name.startswith("model.")}
         other.load_state_dict(own, strict=False)

@@ -94,8 +94,8 @@ def fit(
     a ``state_dict``, for the process's random numbers and for Pyro's parameter store. All threads
     share the latter two and Pyro's stack of handlers, so that fits, and computations with results,
     in other threads wait for each other; use several processes for fits at the same time. Small
-    data (up to 200,000 features and answers) are fitted in one thread; torch's number of threads
-    is restored afterwards.
+    data (up to 200,000 features, answers and placements) are fitted in one thread; torch's number
+    of threads is restored afterwards.
 
     Parameters
     ----------
@@ -108,13 +108,14 @@ def fit(
     data
         The training data.
     epochs
-        The number of passes over the data. Default: until the ELBO no longer rises, at most 4,000
+        The number of passes over the data. Default: until the ELBO no longer rises, at most 6,000
         steps (2,000 with networks), or 20 epochs if these are more. With ``stopping``: 20, or as
         many as ``stopping.steps`` takes.
     batch_size
         The approximate number of items without answers per step; None: every step takes all data.
-        Default: None if there are no networks and at most 200,000 features and answers; otherwise
-        128 for networks, and 1,024 without. With ``epochs`` or ``stopping``: 128.
+        Default: None if there are no networks and at most 200,000 features, answers and placements,
+        or if partitions are drawn; otherwise 128 for networks, and 1,024 without. With ``epochs``
+        or ``stopping``: 128.
     optim
         A function that makes a torch optimizer (not one of Pyro) of all parameters that are not
         natural parameters, such as ``partial(torch.optim.Adam, lr=0.05)``. Default: Adam, at 0.003

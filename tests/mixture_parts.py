@@ -28,7 +28,6 @@ from pyro_crowdclust.mixture import (
     MixedComponents,
     MultinomialComponents,
     Ownership,
-    PitmanYorWeights,
     PoissonComponents,
     StickBreakingWeights,
 )
@@ -42,7 +41,7 @@ CLUSTERS, ITEMS, DIM, FEATURES, WORKERS = 4, 50, 2, 5, 2
 WEIGHTS = {
     "dirichlet": lambda: DirichletWeights(CLUSTERS, 1.0),
     "stick-breaking": lambda: StickBreakingWeights(CLUSTERS, 2.0),
-    "pitman-yor": lambda: PitmanYorWeights(CLUSTERS, 1.0, 0.3),
+    "sticks, discount": lambda: StickBreakingWeights(CLUSTERS, 1.0, 0.3),
 }
 
 COMPONENTS = {

@@ -29,7 +29,6 @@ from pyro_crowdclust.annotators import (
     TrustedWorkers,
     Truth,
     TwoCoin,
-    TwoCoinClasses,
 )
 from pyro_crowdclust.callbacks import (
     ClassMoves,
@@ -40,7 +39,6 @@ from pyro_crowdclust.callbacks import (
     NearbyOwners,
     OwnershipMoves,
     RateMoves,
-    WholeElbo,
 )
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.distributions import ConjugatePrior, TwoCoinAnswer
@@ -171,7 +169,6 @@ CLASS_ANNOTATORS: dict[str, Callable[[int, int], Any]] = {
         workers, classes, worker_weights=[0.5] * workers
     ),
     "one coin": lambda workers, classes: OneCoin(workers, classes, (2.5, 1.2)),
-    "two coins": lambda workers, _: TwoCoinClasses(workers, (2.0, 1.0), (3.0, 1.5)),
     "communities": lambda workers, classes: CommunityConfusion(workers, classes, 2),
     "one trusted": lambda workers, classes: TrustedWorkers(
         CommunityConfusion(workers, classes, 2), [workers - 1]
@@ -375,7 +372,6 @@ CALLBACKS: dict[str, tuple[Callable[[], tuple[Any, Any]], Callable[[], Any]]] = 
     "nearby owners": (owned_pair, NearbyOwners),
     "ownership moves": (owned_pair, OwnershipMoves),
     "rate moves": (amortized_pair, RateMoves),
-    "whole elbo": (amortized_pair, WholeElbo),
 }
 
 # Exported parts that keep a contract, but are in no table, and why.

@@ -14,15 +14,28 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions import ConjugatePosterior
+from pyro_crowdclust.files import rebuilt
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LossTerms, ViewOrItself
+from pyro_crowdclust.interface import with_workers_refitted
+from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_components_joined
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
 from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP
 from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, ViewTeaching
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.training.elbo import default_elbo
 
-from .crowds import amortized_pair, message_passing_pair, plain_pair, quiet_fit
+from .crowds import (
+    NUM_WORKERS,
+    amortized_pair,
+    crowd,
+    message_passing_pair,
+    plain_mixture,
+    plain_pair,
+    quiet_fit,
+)
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd
 from .striped_photos import SIZE, guide_with, stripes
 
@@ -55,6 +68,12 @@ def started(kind: str, dtype: torch.dtype):
         data, batch_size=10, answers_per_step=40, generator=torch.Generator().manual_seed(0)
     )
     return result.model, result.guide, next(iter(sampler)).to(None, dtype)
+
+
+def silent_mixture():
+    """Model and guide for features alone."""
+    model = rebuilt(plain_mixture(), annotators=None)
+    return model, MessagePassingGuide(model)
 
 
 def loss_of(model, guide, batch, elbo) -> torch.Tensor:
@@ -108,6 +127,25 @@ def test_what_was_fitted_on_a_gpu_goes_on_anywhere(kind, tmp_path):
     for device in ("cpu", "cuda"):
         further = quiet_fit(result.model, result.guide, data, epochs=2, device=device)
         assert np.isfinite(further.history["elbo"]).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_answers_are_added_to_a_fit_where_it_is(device):
+    silent, heard = silent_mixture(), crowd()
+    fitted = quiet_fit(*silent, heard.with_answers(None), device=device)
+    for add in (with_answers_added, with_components_joined):
+        read = add(fitted, heard, 0.5)
+        assert {one.device.type for one in read.guide.state_dict().values()} == {device}
+        assert np.isfinite(read.workers["sensitivity"]).all()
+        assert np.isfinite(with_workers_refitted(read).elbo)
+
+
+def test_parts_that_a_model_gains_are_where_the_guide_is():
+    model, guide = silent_mixture()
+    for part in (model, guide):
+        part.to("meta")
+    other = guide.for_model(rebuilt(model, annotators=TwoCoin(NUM_WORKERS)))
+    assert {one.device.type for one in other.state_dict().values()} == {"meta"}
 
 
 @needs_gpu

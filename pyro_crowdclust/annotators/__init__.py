@@ -1,6 +1,5 @@
 """Annotator models: how workers answer about pairs, pages and classes, and how good they are."""
 
-from pyro_crowdclust.annotators.class_coins import OneCoin, TwoCoinClasses
 from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMatrices
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.annotators.graded import GradedAnswers
@@ -19,6 +18,7 @@ from pyro_crowdclust.annotators.label_sites import (
     worker_weights_of,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
+from pyro_crowdclust.annotators.one_coin import OneCoin
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_looks import CoinLooks, PairLooks, looks_of
@@ -64,7 +64,6 @@ __all__ = [
     "TrustedWorkers",
     "Truth",
     "TwoCoin",
-    "TwoCoinClasses",
     "annotators_about",
     "annotators_for",
     "annotators_of_looks",

@@ -20,7 +20,7 @@ from torch import Tensor
 from pyro_crowdclust.families import (
     Dirichlet,
     PosteriorSummary,
-    beta_concentration,
+    beta_of_moments,
     beta_summary,
 )
 
@@ -54,9 +54,7 @@ class DrawnShares(NamedTuple):
         """The summary of Betas that have the moments over all draws."""
         centre = self.mean.mean(0)
         spread = self.variance.mean(0) + self.mean.var(0, correction=0)
-        mean = centre.numpy()
-        strength = beta_concentration(mean, spread.numpy())
-        return beta_summary(strength * mean, strength * (1 - mean), interval)
+        return beta_summary(*beta_of_moments(centre.numpy(), spread.numpy()), interval)
 
 
 class LookShares(NamedTuple):
@@ -155,8 +153,7 @@ def weight_of(
     """
     mean, variance = np.zeros_like(sensitivity.mean), np.zeros_like(sensitivity.mean)
     for rate in (sensitivity, specificity):
-        strength = beta_concentration(rate.mean, rate.sd**2)
-        right, wrong = strength * rate.mean, strength * (1 - rate.mean)
+        right, wrong = beta_of_moments(rate.mean, rate.sd**2)
         mean += scipy.special.digamma(right) - scipy.special.digamma(wrong)
         variance += scipy.special.polygamma(1, right) + scipy.special.polygamma(1, wrong)
     return mean, np.sqrt(variance)

@@ -19,7 +19,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
-from pyro_crowdclust.families import beta_concentration
+from pyro_crowdclust.families import beta_of_moments
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,
@@ -259,17 +259,14 @@ def _counts(
     mean: Float[np.ndarray, "*rate"], sd: Float[np.ndarray, "*rate"]
 ) -> Float[np.ndarray, "*rate 2"]:
     """Pseudo-counts (right, wrong) of rates with these means and standard deviations."""
-    mean = np.clip(mean, 1e-3, 1 - 1e-3)
-    total = _total_counts(mean, sd)
-    return np.stack([mean * total, (1 - mean) * total], -1)
+    return np.stack(_shapes(np.clip(mean, 1e-3, 1 - 1e-3), sd), -1)
 
 
-def _total_counts(
+def _shapes(
     mean: Float[np.ndarray, "*share"], sd: Float[np.ndarray, "*share"]
-) -> Float[np.ndarray, "*share"]:
-    """Pseudo-counts, right plus wrong, of Beta distributions with these moments."""
-    variance = np.maximum(np.nan_to_num(sd) ** 2, 1e-8)
-    return np.maximum(beta_concentration(mean, variance), 0.5)
+) -> tuple[Float[np.ndarray, "*share"], Float[np.ndarray, "*share"]]:
+    """Shapes of Betas with these moments, from which rates can be drawn."""
+    return beta_of_moments(mean, np.maximum(np.nan_to_num(sd) ** 2, 1e-8), fewest=0.5)
 
 
 def _limited_by_decisions(
@@ -300,7 +297,7 @@ def _grade_counts(
     channels: Channels, codes: Int[np.ndarray, " worker"]
 ) -> Float[np.ndarray, "worker truth outcome"]:
     """Pseudo-counts of every share; for a worker without answers, few with the mean shares."""
-    total = np.median(_total_counts(channels.mean, channels.sd), axis=-1, keepdims=True)
+    total = np.median(np.add(*_shapes(channels.mean, channels.sd)), axis=-1, keepdims=True)
     stranger = sum(_STRANGER) * channels.mean.mean(0, keepdims=True)
     return np.concatenate([channels.mean * total, stranger])[codes]
 

@@ -9,7 +9,6 @@ from pyro_crowdclust.callbacks.nearby_owners import NearbyOwners
 from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
 from pyro_crowdclust.callbacks.rate_moves import RateMoves
 from pyro_crowdclust.callbacks.structural_moves import Judge, Proposal, StructuralMoves
-from pyro_crowdclust.callbacks.whole_elbo import WholeElbo
 
 __all__ = [
     "ClassMoves",
@@ -23,5 +22,4 @@ __all__ = [
     "Proposal",
     "RateMoves",
     "StructuralMoves",
-    "WholeElbo",
 ]

@@ -355,11 +355,8 @@ def labels_of(answers: Answers, grades: pd.Index) -> np.ndarray:
     """Labels as a user wrote them: 0 and 1, or grades, None where the worker could not tell."""
     if not len(grades):
         return answers.label.numpy().astype(np.int64)
-    unsure = answers.label.isnan()
-    place = (answers.label.nan_to_num() * (len(grades) - 1)).round().long()
-    labels = grades.to_numpy(dtype=object)[place.numpy()]
-    labels[unsure.numpy()] = None
-    return labels
+    written = np.array([*grades, None], dtype=object)
+    return written[grade_places(answers.label, len(grades)).numpy()]
 
 
 def repeated_answers(answers: Answers) -> Bool[np.ndarray, " pair"]:

@@ -97,18 +97,12 @@ class Argilla:
 def _record(question: Question, shown: ShownItems) -> dict[str, Any]:
     if isinstance(question, PageQuestion):
         raise ValueError("Argilla cannot sort pages: ask about pairs, or use another tool")
-    fields = {}
-    for place, item in enumerate(question.items, 1):
-        if shown.has_images:
-            fields[f"image_{place}"] = shown.image(item)
-        if shown.has_texts:
-            fields[f"text_{place}"] = shown.text(item)
     about = question.about()
     name = "/".join(map(str, about.values()))
     assigned = {} if question.worker is None else {"worker": question.worker}
     return {
         "id": name,
-        "fields": fields,
+        "fields": shown.numbered(question.items),
         "metadata": {**about, **assigned},
         "suggestions": {},
         "responses": {},

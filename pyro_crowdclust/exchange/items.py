@@ -6,7 +6,7 @@ import base64
 import mimetypes
 import struct
 import zlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,16 @@ class ShownItems:
                 f"image of item {show(item)}: cannot read {address} ({error.strerror or error})"
             ) from error
         return _data_address(kind, content)
+
+    def numbered(self, items: Sequence[Hashable]) -> dict[str, str]:
+        """Pictures and texts of several items: ``image_1``, ``text_1``, ``image_2``, ..."""
+        found = {}
+        for place, item in enumerate(items, 1):
+            if self.has_images:
+                found[f"image_{place}"] = self.image(item)
+            if self.has_texts:
+                found[f"text_{place}"] = self.text(item)
+        return found
 
 
 # What every format accepts as items to show: a table, a text for every id, or None for the ids.

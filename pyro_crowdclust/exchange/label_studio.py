@@ -218,12 +218,7 @@ def _task(question: Question, shown: ShownItems) -> dict[str, Any]:
         data["worker"] = question.worker
     if isinstance(question, PageQuestion):
         return {**data, "list": [_list_entry(item, shown) for item in question.items]}
-    for place, item in enumerate(question.items, 1):
-        if shown.has_images:
-            data[f"image_{place}"] = shown.image(item)
-        if shown.has_texts:
-            data[f"text_{place}"] = shown.text(item)
-    return data
+    return {**data, **shown.numbered(question.items)}
 
 
 def _list_entry(item: Hashable, shown: ShownItems) -> dict[str, str]:

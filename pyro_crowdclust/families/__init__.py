@@ -46,7 +46,7 @@ from pyro_crowdclust.families.product import ProductFamily
 from pyro_crowdclust.families.summaries import (
     PosteriorSummary,
     SupportsShares,
-    beta_concentration,
+    beta_of_moments,
     beta_summary,
     mixed_summary,
     summary_of_moments,
@@ -110,7 +110,7 @@ __all__ = [
     "RowDensity",
     "SupportsShares",
     "Tempered",
-    "beta_concentration",
+    "beta_of_moments",
     "beta_summary",
     "mixed_summary",
     "natural_at_mean",

@@ -51,18 +51,28 @@ def beta_summary(
     return PosteriorSummary(mean, *map(np.asarray, (beta.std(), *bounds)))
 
 
-def beta_concentration(
-    mean: Float[np.ndarray, "*batch"], variance: Float[np.ndarray, "*batch"]
-) -> Float[np.ndarray, "*batch"]:
-    """``a + b`` of ``Beta(a, b)`` with these moments; not positive if there is no such Beta.
+def beta_of_moments(
+    mean: Float[np.ndarray, "*batch"],
+    variance: Float[np.ndarray, "*batch"],
+    fewest: float = 1e-6,
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """``a, b`` of the ``Beta(a, b)`` with these moments, ``a + b = m (1 - m) / v - 1``.
+
+    Parameters
+    ----------
+    mean, variance
+        m and v. A variance below 1e-12 is read as that.
+    fewest
+        The smallest ``a + b``, for variances that are too large for any Beta.
 
     Examples
     --------
     >>> import numpy as np
-    >>> beta_concentration(np.array([0.5]), np.array([1 / 12]))  # the uniform distribution
-    array([2.])
+    >>> beta_of_moments(np.array([0.5]), np.array([1 / 12]))  # the uniform distribution
+    (array([1.]), array([1.]))
     """
-    return mean * (1 - mean) / variance - 1
+    total = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-12) - 1, fewest)
+    return mean * total, (1 - mean) * total
 
 
 def summary_of_moments(
@@ -78,10 +88,8 @@ def summary_of_moments(
     >>> summary_of_moments(np.array([0.5]), np.array([1 / 12]), 0.9).upper
     array([0.95])
     """
-    variance = np.maximum(variance, 1e-12)
-    size = np.maximum(beta_concentration(mean, variance), 1e-6)
-    beta = beta_summary(mean * size, (1 - mean) * size, interval)
-    return PosteriorSummary(mean, np.sqrt(variance), beta.lower, beta.upper)
+    beta = beta_summary(*beta_of_moments(mean, variance), interval)
+    return PosteriorSummary(mean, np.sqrt(np.maximum(variance, 1e-12)), beta.lower, beta.upper)
 
 
 def summarize_shares(

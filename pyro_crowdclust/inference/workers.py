@@ -14,11 +14,20 @@ from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.distributions.pairs import agreement, components_together
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust
 
 # Number of alternating rounds of items and workers.
 _ROUNDS = 20
 # The same for pages, which take longer and settle sooner.
 _ROUNDS_OF_PAGES = 6
+
+
+def can_refit(annotators: Any) -> bool:
+    """Whether the items alone determine the rates of workers who answer about pairs.
+
+    Of workers who lapse they do not determine whether these looked.
+    """
+    return isinstance(annotators, SupportsWithTrust) and not isinstance(annotators, SupportsSites)
 
 
 @torch.no_grad()

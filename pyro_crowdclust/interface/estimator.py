@@ -38,6 +38,7 @@ from pyro_crowdclust.interface.tables_of_rows import (
     warn_if_cut,
 )
 from pyro_crowdclust.mixture import Components
+from pyro_crowdclust.protocols import SupportsPartition
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.feature_density import mean_log_density
 from pyro_crowdclust.training import Ending, Stopping
@@ -256,7 +257,7 @@ class CrowdClusterer(
 
     def predict_proba(self, X: ArrayLike) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, columns in the order of the labels."""
-        check_is_fitted(self)
+        self._check_predicts()
         return self.result_.predict_proba(self._read(X, reset=False))
 
     def transform(self, X: ArrayLike) -> Float[np.ndarray, "item dim"]:
@@ -284,13 +285,24 @@ class CrowdClusterer(
         Raises
         ------
         ValueError
-            If clusters are regressed on the features: there is no density of features then.
+            If clusters are regressed on the features, or are a partition of the items: there is no
+            density of features then.
         """
         return mean_log_density(self.result_, self._new_items(X))
 
     def _new_items(self, X: ArrayLike) -> CrowdData:
-        check_is_fitted(self)
+        self._check_predicts()
         return self.result_.new_items(self._read(X, reset=False))
+
+    def _check_predicts(self) -> None:
+        """Raise a ``ValueError`` if clusters are a partition, which holds no other items."""
+        check_is_fitted(self)
+        if isinstance(self.result_.guide, SupportsPartition):
+            raise ValueError(
+                "the clusters of this fit are a partition of its own items, of which nothing "
+                "follows about the features of others: read labels_, or pass n_clusters= and "
+                "features to fit a mixture"
+            )
 
     def _read(self, X: ArrayLike, reset: bool) -> Float[np.ndarray, "item feature"] | pd.DataFrame:
         """Numbers, or a data frame as it is, after scikit-learn's checks."""
@@ -316,6 +328,7 @@ class CrowdClusterer(
 
     @property
     def _n_features_out(self) -> int:
+        self._check_predicts()
         model = self.result_.model
         if self.networks is not None:
             return model.components.num_features

@@ -37,7 +37,6 @@ from pyro_crowdclust.mixture.sites import (
 from pyro_crowdclust.mixture.softmax_regression import SoftmaxRegression
 from pyro_crowdclust.mixture.weights import (
     DirichletWeights,
-    PitmanYorWeights,
     StickBreakingWeights,
     Weights,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "MixtureSummary",
     "MultinomialComponents",
     "Ownership",
-    "PitmanYorWeights",
     "PoissonComponents",
     "SoftmaxRegression",
     "StickBreakingWeights",

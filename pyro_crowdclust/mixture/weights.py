@@ -147,12 +147,13 @@ class DirichletWeights(Weights):
 
 
 @described
-class PitmanYorWeights(Weights):
+class StickBreakingWeights(Weights):
     """``pi_k = beta_k prod_{l<k} (1 - beta_l)``, ``beta_k ~ Beta(1 - d, eta + k d)``, k = 1 ..
 
-    A Pitman-Yor process truncated at T clusters: the last stick is all that is left,
-    ``beta_T = 1``. A discount d above 0 gives more small clusters: without the truncation the
-    number of clusters of N items grows like ``N^d``, with d = 0 like ``eta log N``.
+    Truncated at T clusters: the last stick is all that is left, ``beta_T = 1``. With d = 0 these
+    are the weights of a Dirichlet process, ``pi ~ GEM(eta)`` (Echraibi et al. 2019, section 2.1),
+    otherwise of a Pitman-Yor process. A discount d above 0 gives more small clusters: without the
+    truncation the number of clusters of N items grows like ``N^d``, with d = 0 like ``eta log N``.
 
     ``E[log pi_k] = E[log beta_k] + sum_{l<k} E[log(1 - beta_l)]`` is linear in the sticks'
     statistics, and with expected counts N_k the posterior is ``Beta(1 - d + N_k, eta + k d +
@@ -169,13 +170,15 @@ class PitmanYorWeights(Weights):
 
     Examples
     --------
-    >>> weights = PitmanYorWeights(3, concentration=1.0, discount=0.5)
-    >>> weights.mean(weights.prior.natural_parameters).round(decimals=4)
-    tensor([0.2500, 0.1500, 0.6000], dtype=torch.float64)
+    >>> for discount in (0.0, 0.5):
+    ...     weights = StickBreakingWeights(3, discount=discount)
+    ...     print(weights.mean(weights.prior.natural_parameters).numpy())
+    [0.5  0.25 0.25]
+    [0.25 0.15 0.6 ]
     """
 
     def __init__(
-        self, num_clusters: int, concentration: float = 1.0, discount: float = 0.25
+        self, num_clusters: int, concentration: float = 1.0, discount: float = 0.0
     ) -> None:
         super().__init__()
         check_num_clusters(num_clusters, smallest=2)  # one stick
@@ -213,7 +216,8 @@ class PitmanYorWeights(Weights):
 
     def from_probabilities(self, probabilities: Float[Tensor, " cluster"]) -> Tensor:
         left = probabilities.flip(0).cumsum(0).flip(0)
-        return probabilities[:-1] / left[:-1]
+        # Where nothing is left, any stick gives 0.
+        return probabilities[:-1] / left[:-1].clamp_min(torch.finfo(left.dtype).tiny)
 
     def posterior_counts(self, natural_parameters: Float[Tensor, "stick 2"]) -> Tensor:
         # With the second term of eq. 17 the sticks may not match any counts exactly.
@@ -223,28 +227,3 @@ class PitmanYorWeights(Weights):
         # Earlier sticks are expected to be larger (Kurihara et al. 2007), as long as the truncation
         # does not matter: the last stick is all that is left, which is much for a small T.
         return counts.argsort(descending=True, stable=True)
-
-
-@described
-class StickBreakingWeights(PitmanYorWeights):
-    """``pi ~ GEM(eta)`` truncated at T clusters: the weights of a Dirichlet process mixture.
-
-    ``beta_k ~ Beta(1, eta)``, the Pitman-Yor process without discount; Echraibi et al. 2019,
-    section 2.1.
-
-    Parameters
-    ----------
-    num_clusters
-        T.
-    concentration
-        eta; larger gives more clusters.
-
-    Examples
-    --------
-    >>> weights = StickBreakingWeights(3)
-    >>> weights.mean(weights.prior.natural_parameters)
-    tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
-    """
-
-    def __init__(self, num_clusters: int, concentration: float = 1.0) -> None:
-        super().__init__(num_clusters, concentration, discount=0.0)

@@ -4,7 +4,6 @@ from pyro_crowdclust.networks.assignment_outputs import AssignmentOutputs
 from pyro_crowdclust.networks.cluster_recognition import ClusterRecognition
 from pyro_crowdclust.networks.convolutional import (
     ConvolutionalClassifier,
-    ConvolutionalDecoder,
     ConvolutionalEncoder,
     ResidualDecoder,
     ResidualEncoder,
@@ -27,7 +26,6 @@ __all__ = [
     "ClusterRecognition",
     "CodedMLP",
     "ConvolutionalClassifier",
-    "ConvolutionalDecoder",
     "ConvolutionalEncoder",
     "GaussianRecognition",
     "OpinionPool",

@@ -125,51 +125,6 @@ class ConvolutionalEncoder(_SkipImageNetwork):
 
 
 @described
-class ConvolutionalDecoder(_SkipImageNetwork):
-    """``f(x) = W x + b + CNN(x)``: the mirror image of ``ConvolutionalEncoder``.
-
-    Parameters
-    ----------
-    dim
-        Dimension d of the latent.
-    image_shape, channels, hidden
-        As for ``ConvolutionalEncoder``.
-
-    Raises
-    ------
-    ValueError
-        If the images cannot be halved twice.
-
-    Examples
-    --------
-    >>> import torch
-    >>> ConvolutionalDecoder(8, (1, 28, 28))(torch.randn(5, 8)).shape
-    torch.Size([5, 784])
-    """
-
-    def __init__(
-        self,
-        dim: int,
-        image_shape: tuple[int, int, int],
-        channels: tuple[int, int] = (16, 32),
-        hidden: int = 256,
-    ) -> None:
-        first, second = channels
-        small = _smallest(image_shape)
-        layers = nn.Sequential(
-            nn.Linear(dim, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, second * math.prod(small)),
-            nn.ReLU(),
-            nn.Unflatten(-1, (second, *small)),
-            nn.ConvTranspose2d(second, first, 4, stride=2, padding=1),
-            nn.ReLU(),
-        )
-        output = nn.ConvTranspose2d(first, image_shape[0], 4, stride=2, padding=1, bias=False)
-        super().__init__(layers, output, nn.Linear(dim, math.prod(image_shape)))
-
-
-@described
 class ResidualEncoder(_SkipImageNetwork):
     """``f(o) = A o + b + ResNet(o)``: five residual blocks, 32 x 32 to 8 x 8.
 

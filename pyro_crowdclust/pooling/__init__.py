@@ -1,12 +1,7 @@
 """Classes and matches, pooled from fits, workers or judges: averages, draws, decisions."""
 
 from pyro_crowdclust.pooling.averaging import AveragedClasses, average_classes, stacking_weights
-from pyro_crowdclust.pooling.calibration import (
-    SINGLE_ANSWER_PROBABILITY,
-    best_temperature,
-    calibrated_class_probabilities,
-    calibrated_guide,
-)
+from pyro_crowdclust.pooling.calibration import SINGLE_ANSWER_PROBABILITY, calibrated_guide
 from pyro_crowdclust.pooling.decisions import choose_positives
 from pyro_crowdclust.pooling.discounted_classes import (
     DiscountedClasses,
@@ -28,8 +23,6 @@ __all__ = [
     "Matches",
     "SoftAnswers",
     "average_classes",
-    "best_temperature",
-    "calibrated_class_probabilities",
     "calibrated_guide",
     "choose_positives",
     "combine_soft_answers",

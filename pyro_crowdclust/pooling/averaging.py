@@ -5,7 +5,7 @@
 
 No annotator model is best for every crowd. The ELBO does not show which one is, since it measures
 the fit to the workers rather than to the items. So A answers are held out. The temperature T_m of a
-model (see ``calibrated_class_probabilities``) is the one under which these are likeliest, each
+model (see ``calibrated_guide``) is the one under which these are likeliest, each
 predicted from the other answers about its item. v are the weights under which the average of the
 models predicts them best (stacking; Yao et al. 2018). w shrinks these towards equal weights, as if
 A_0 more answers had been held out that favour no model. True classes are not needed.

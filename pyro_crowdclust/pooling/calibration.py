@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -73,7 +72,7 @@ class HeldOutLabels(NamedTuple):
     @classmethod
     @torch.no_grad()
     def of(cls, result: Fitted) -> HeldOutLabels:
-        """The answers of a fit that can be calibrated (``calibrated_class_probabilities``)."""
+        """The answers of a fit that can be calibrated (``calibrated_guide``)."""
         result = replace(result, guide=result.guide.in_full())
         batch = full_batch(result.data)
         labels, posteriors = batch.class_labels, result.guide.posteriors
@@ -123,7 +122,37 @@ class HeldOutLabels(NamedTuple):
         return float(of_classes.logsumexp(-1).mean())
 
 
-def best_temperature(result: Fitted) -> float:
+def calibrated_guide(result: Fitted) -> Any:
+    """The guide of a fit, read at the best temperature T, and with answers that may be one.
+
+        q(y_i = k)  =  .9 q_T(k) + .1 q_i(k)        q_T  propto  (p(k) prod_a p(a | k))^(1/T)
+                                                    q_i  propto   p(k) prod_a p(a | k)^(1/n_i)
+
+    over the n_i answers a about item i. The temperature shows in the answers. That all workers err
+    about the same items does not, since predictions of answers from others are then right. In
+    public crowds it happens so often that a tenth is worth more than certainty.
+
+    Results of ``infer_classes``, and of ``classify`` without features, are read so already; any
+    other is by ``dataclasses.replace(result, guide=calibrated_guide(result))``.
+
+    Parameters
+    ----------
+    result
+        A fit of class labels with a confusion matrix for every worker, or with sources of answers
+        or one coin read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
+
+    Raises
+    ------
+    ValueError
+        For any other result.
+    """
+    _check_can_be_calibrated(result)
+    return result.guide.read_at(
+        temperature=_best_temperature(result), single_answer_probability=SINGLE_ANSWER_PROBABILITY
+    )
+
+
+def _best_temperature(result: Fitted) -> float:
     """The temperature, 1 or more, under which each answer is predicted best from the others.
 
     The maximum of ``n mean log p(a | others, T) - (log T)^2 / 2`` over n answers: ``log T`` is
@@ -139,42 +168,7 @@ def best_temperature(result: Fitted) -> float:
     return max(TEMPERATURES, key=log_posterior)
 
 
-def calibrated_guide(result: Fitted) -> Any:
-    """The guide of a fit, read at the best temperature T, and with answers that may be one.
-
-        q(y_i = k)  =  .9 q_T(k) + .1 q_i(k)        q_T  propto  (p(k) prod_a p(a | k))^(1/T)
-                                                    q_i  propto   p(k) prod_a p(a | k)^(1/n_i)
-
-    over the n_i answers a about item i. The temperature shows in the answers. That all workers err
-    about the same items does not, since predictions of answers from others are then right. In
-    public crowds it happens so often that a tenth is worth more than certainty.
-
-    Parameters
-    ----------
-    result
-        As for ``calibrated_class_probabilities``.
-    """
-    return result.guide.read_at(
-        temperature=best_temperature(result), single_answer_probability=SINGLE_ANSWER_PROBABILITY
-    )
-
-
-def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
-    """``result.class_probabilities``, calibrated (``calibrated_guide``).
-
-    Results of ``infer_classes`` and of ``classify`` without features have it already.
-
-    Parameters
-    ----------
-    result
-        A fit of class labels with a confusion matrix for every worker, or with sources of answers
-        or one coin read ``moderated``, as ``infer_classes`` returns them.
-
-    Raises
-    ------
-    ValueError
-        For any other result.
-    """
+def _check_can_be_calibrated(result: Fitted) -> None:
     check_fit(result)
     # The matrices of other annotators may describe one source, or one state of an item, only.
     has_own = part_of(result.model, "annotators", ConfusionMatrices) is not None
@@ -186,11 +180,6 @@ def calibrated_class_probabilities(result: Fitted) -> pd.DataFrame:
             f"{type(result.model).__name__}{_with_annotators(result)}: use its own probabilities, "
             "or, for class labels, average_annotator_models, whose probabilities are calibrated"
         )
-    read = result.guide.reading
-    in_full = read.temperature == 1 and read.label_sharpness is None
-    if in_full and not read.single_answer_probability:
-        result = replace(result, guide=calibrated_guide(result))
-    return result.class_probabilities
 
 
 def _with_annotators(result: Fitted) -> str:

@@ -14,6 +14,7 @@ from pyro_crowdclust.results.further_training import (
     with_step,
 )
 from pyro_crowdclust.results.loading import load
+from pyro_crowdclust.results.own_parts import with_own_parts
 from pyro_crowdclust.results.sharpness import read_at
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "load",
     "read_at",
     "step_of",
+    "with_own_parts",
     "with_step",
 ]

@@ -11,9 +11,8 @@ from pyro_crowdclust.annotators.suited import annotators_on_pages
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.files.parts import arguments_of, rebuilt
-from pyro_crowdclust.inference.workers import refit_workers
+from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.minibatches.making import answered_batch
-from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.freezing import freeze_like
 
@@ -53,10 +52,7 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
         part.to(device)
     answered = answered_batch(data)
     is_sorted = data.placements is not None
-    is_of_pairs = isinstance(annotators, SupportsWithTrust) and not isinstance(
-        annotators, SupportsSites
-    )
-    if answered is not None and (is_sorted or is_of_pairs):
+    if answered is not None and (is_sorted or can_refit(annotators)):
         refit_workers(guide, annotators, answered.to(device, torch.float64))
     return model, guide
 

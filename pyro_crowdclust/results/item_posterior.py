@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.data.new_items import read_new_items
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.inference.enumeration import enumerated_inference
@@ -156,7 +155,7 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
         If columns of the fit are missing, or there are more or fewer numbers per item; for missing
         numbers (NaN) if the model does not integrate them out.
     """
-    shape, columns = result.feature_shape, result.data.columns
+    shape = result.feature_shape
     if shape is None and features is not None:
         raise ValueError(
             "the fit had answers but no features, so it cannot use features of new items: collect "
@@ -164,12 +163,7 @@ def new_items(result: FittedModel, features: Any) -> CrowdData:
         )
     if features is None and shape is not None:
         raise ValueError("new items need features, like the items of the fit: pass features")
-    if columns is None and shape is not None and len(shape) == 1:
-        columns = Columns.of_numbers(shape[0])
-    # Rows that are drawn with replacement, or joined from several tables, share index values.
-    features = in_pandas(features)
-    ids = pd.RangeIndex(len(features)) if isinstance(features, pd.DataFrame) else None
-    new = CrowdData(features, item_ids=ids, kinds=columns)
+    new = read_new_items(features, result.data.columns, shape)
     check_gaps(result.model, new)
     found = () if new.features is None else tuple(new.features.shape[1:])
     if shape is not None and found != shape:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.protocols import module_of, part_of
+from pyro_crowdclust.protocols import SupportsPartition, module_of, part_of, unwrapped
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.isolation import is_small
 from pyro_crowdclust.training.natural_gradient import RobbinsMonro
@@ -38,7 +38,8 @@ class Trained:
     has_networks
         Whether model or guide have layers of torch with parameters.
     ties_items
-        Whether the model ties items together in such a way that minibatches cannot have answers.
+        Whether model or guide tie items together so that minibatches cannot have answers: a field
+        of links does, and draws of partitions, whose every step must know all answers.
     """
 
     has_networks: bool
@@ -51,7 +52,8 @@ class Trained:
         supervision = part_of(model, "supervision", Supervision)
         return cls(
             has_networks=any(_is_layer(module) for root in roots for module in root.modules()),
-            ties_items=supervision is not None and supervision.couples_items,
+            ties_items=isinstance(unwrapped(guide), SupportsPartition)
+            or (supervision is not None and supervision.couples_items),
         )
 
 

@@ -172,7 +172,9 @@ def threads_for(data: CrowdData) -> Iterator[None]:
 
 
 def is_small(data: CrowdData) -> bool:
-    """Whether the data have at most 200,000 features and answers."""
+    """Whether there are at most 200,000 features, answers, placements and numbers of likeness."""
     features = 0 if data.features is None else math.prod(data.features.shape)
-    labels = 0 if data.class_labels is None else len(data.class_labels)
-    return features + data.num_pairs + labels <= _MAX_NUMBERS_OF_ONE_THREAD
+    placements = 0 if data.placements is None else len(data.placements)
+    likeness = 0 if data.likeness is None else data.likeness.values.numel()
+    answers = data.num_pairs + data.num_labels + placements
+    return features + answers + likeness <= _MAX_NUMBERS_OF_ONE_THREAD

@@ -16,6 +16,7 @@ from pyro.infer.elbo import ELBO
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.new_items import read_new_items
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.errors import first_line
@@ -403,8 +404,14 @@ class Trainer:
 
     @torch.no_grad()
     def predict_proba(self, features: Any) -> Tensor:
-        """q(z) of items from their features alone, at this point of training."""
-        batches = item_batches(CrowdData(features), PREDICTION_ROWS)
+        """q(z) of items from their features alone, at this point of training.
+
+        Columns are read as those of the training data.
+        """
+        own = self.data.features
+        shape = None if own is None else tuple(own.shape[1:])
+        items = read_new_items(features, self.data.columns, shape)
+        batches = item_batches(items, PREDICTION_ROWS)
         with evaluating(self.guide):
             parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
         return torch.cat([part.assignments for part in parts]).cpu()

@@ -66,6 +66,8 @@ def test_files_are_put_in_and_addresses_stay(tmp_path):
     assert isinstance(shown.fields(1)["size"], int)
     assert shown.text(1) == "size: 3\nweight: 0.5"
     assert shown.text(2) == "size: 4"
+    numbered = {"image_1": address, "text_1": "size: 4", "image_2": shown.image(1)}
+    assert shown.numbered([2, 1]) == numbered | {"text_2": shown.text(1)}
 
 
 @pytest.mark.parametrize(

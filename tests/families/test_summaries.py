@@ -11,7 +11,7 @@ from pyro_crowdclust.families import (
     Beta,
     Categorical,
     Dirichlet,
-    beta_concentration,
+    beta_of_moments,
     beta_summary,
 )
 
@@ -50,10 +50,17 @@ def test_without_mass_no_quantile_is_computed(monkeypatch):
     np.testing.assert_array_equal(alone.upper, full.mean)
 
 
-def test_the_concentration_has_the_moments():
+def test_a_beta_is_found_by_its_moments():
     successes, failures = np.array([1.0, 40.0, 0.3]), np.array([3.0, 0.5, 0.3])
     moments = scipy.stats.beta(successes, failures).stats("mv")
-    np.testing.assert_allclose(beta_concentration(*moments), successes + failures)
+    np.testing.assert_allclose(beta_of_moments(*moments), [successes, failures])
+
+
+def test_moments_of_no_beta_have_shapes_that_are_finite_and_positive():
+    mean, variance = np.array([0.2, 0.2]), np.array([0.0, 0.3])
+    certain, unknown = np.stack(beta_of_moments(mean, variance), 1)
+    np.testing.assert_allclose(certain, [0.2 * 1.6e11, 0.8 * 1.6e11])
+    np.testing.assert_allclose(unknown, [0.2e-6, 0.8e-6])
 
 
 def test_moments_of_shares_are_those_of_their_betas():

@@ -412,3 +412,14 @@ def test_answers_about_items_that_are_not_there():
     features, pairs, _ = flowers()
     with pytest.raises(ValueError, match="left is 'flower .*', not a position .* or pass item_ids"):
         clusterer().fit(features.to_numpy(), pairs=pairs)
+
+
+def test_a_partition_says_why_it_predicts_no_other_items():
+    """Of answers alone, and of what ``cluster`` takes for records."""
+    _, pairs, _ = flowers()
+    fitted = CrowdClusterer(max_iter=2, n_init=1).fit(None, pairs=pairs[:12])
+    for read in (fitted.predict, fitted.predict_proba, fitted.transform, fitted.score):
+        with pytest.raises(ValueError, match="partition of its own items.*n_clusters="):
+            read(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="partition of its own items"):
+        fitted.get_feature_names_out()

@@ -13,7 +13,6 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import (
     DirichletWeights,
     GaussianComponents,
-    PitmanYorWeights,
     StickBreakingWeights,
     Weights,
 )
@@ -69,7 +68,7 @@ def test_count_statistics_are_the_transpose_of_log_weights(make):
 @pytest.mark.parametrize("discount", [0.0, 0.4])
 def test_expected_log_weights_of_sticks(discount):
     """``E[log pi_k] = E[log beta_k] + sum_{l<k} E[log(1 - beta_l)]``, by digamma."""
-    weights = PitmanYorWeights(4, 1.5, discount)
+    weights = StickBreakingWeights(4, 1.5, discount)
     gamma = 0.2 + 5 * torch.rand(3, 2)
     statistics = weights.prior.family.expected_statistics(gamma - 1)
     total = torch.digamma(gamma.sum(-1))
@@ -84,7 +83,7 @@ def test_expected_log_weights_of_sticks(discount):
 @pytest.mark.parametrize(("eta", "discount"), [(2.0, 0.0), (0.7, 0.3)])
 def test_a_natural_step_is_the_update_of_the_sticks(eta, discount):
     """gamma_1k = 1 - d + sum_n phi_nk, gamma_2k = eta + k d + sum_n sum_{l>k} phi_nl."""
-    weights = PitmanYorWeights(4, eta, discount)
+    weights = StickBreakingWeights(4, eta, discount)
     model = SemiCrowdsourcedMixture(weights, GaussianComponents(4, 2), Identity())
     guide = MessagePassingGuide(model)
     data = CrowdData(3 * torch.randn(30, 2))
@@ -100,9 +99,13 @@ def test_a_natural_step_is_the_update_of_the_sticks(eta, discount):
         assert failures[k].item() == pytest.approx(eta + (k + 1) * discount + later)
 
 
-def test_without_discount_a_pitman_yor_process_is_a_dirichlet_process():
-    ours, theirs = PitmanYorWeights(5, 1.7, 0.0), StickBreakingWeights(5, 1.7)
-    assert torch.equal(ours.prior.natural_parameters, theirs.prior.natural_parameters)
+def test_sticks_of_clusters_that_have_no_weight():
+    """Where nothing is left to break, no stick is NaN."""
+    probabilities = torch.tensor([0.5, 0.5, 0.0, 0.0])
+    weights = StickBreakingWeights(4)
+    sticks = weights.from_probabilities(probabilities)
+    same(sticks, torch.tensor([0.5, 1.0, 0.0]))
+    same(weights.probabilities(sticks), probabilities)
 
 
 def test_one_uniform_stick_is_a_uniform_dirichlet():
@@ -120,10 +123,8 @@ def test_one_uniform_stick_is_a_uniform_dirichlet():
 
 def test_more_concentration_and_more_discount_give_more_clusters():
     """Of the prior: the expected share of the first cluster falls."""
-    first = [
-        PitmanYorWeights(50, eta, d).mean(PitmanYorWeights(50, eta, d).prior.natural_parameters)[0]
-        for eta, d in [(0.5, 0.0), (2.0, 0.0), (2.0, 0.5)]
-    ]
+    tried = [StickBreakingWeights(50, *one) for one in [(0.5, 0.0), (2.0, 0.0), (2.0, 0.5)]]
+    first = [weights.mean(weights.prior.natural_parameters)[0] for weights in tried]
     assert first[0] > first[1] > first[2]
 
 
@@ -186,7 +187,7 @@ def test_moves_in_a_guide_with_sticks(name):
 )
 def test_sticks_outside_their_range(concentration, discount):
     with pytest.raises(ValueError, match="need 0 <= discount < 1 and concentration > -discount"):
-        PitmanYorWeights(3, concentration, discount)
+        StickBreakingWeights(3, concentration, discount)
 
 
 @every_weights

@@ -25,7 +25,6 @@ from pyro_crowdclust.annotators import (
     Habit,
     OneCoin,
     Truth,
-    TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -40,7 +39,6 @@ NUM_WORKERS = 3
 ANNOTATORS = {
     "confusion": lambda classes: ConfusionMatrices(NUM_WORKERS, classes, 2.0, 1.5),
     "one_coin": lambda classes: OneCoin(NUM_WORKERS, classes, (2.5, 1.2)),
-    "two_coin": lambda _: TwoCoinClasses(NUM_WORKERS, (2.0, 1.0), (3.0, 1.5)),
     "community": lambda classes: CommunityConfusion(NUM_WORKERS, classes, 2),
     "sources": lambda classes: AnswerSources(
         [
@@ -66,23 +64,21 @@ def simulated(num_items: int, num_workers: int, num_classes: int, seed: int) -> 
     return pd.DataFrame(rows, columns=["item", "worker", "label"])
 
 
-def tiny(num_classes: int = 3) -> CrowdData:
+def tiny() -> CrowdData:
     """Four items, one of them without labels, and every class somewhere."""
     rows = [(0, 0, 0), (0, 1, 1), (1, 0, 2), (1, 2, 2), (2, 1, 0), (2, 2, 1), (2, 0, 1)]
     frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
-    frame["label"] %= num_classes
     return CrowdData(None, labels=frame, item_ids=range(4))
 
 
 def problem(name: str) -> tuple[ClassLabelGuide, Batch]:
     """A guide with random posteriors, and a batch with weights of its own."""
-    num_classes = 2 if name == "two_coin" else 3
-    model = DawidSkene(ANNOTATORS[name](num_classes))
+    model = DawidSkene(ANNOTATORS[name](3))
     guide = ClassLabelGuide(model)
     for posterior in guide.posteriors.values():
         plate = posterior.natural_parameters.shape[:-1]
         posterior.set_natural_parameters(random_natural(posterior.family, *plate))
-    batch = full_batch(tiny(num_classes))
+    batch = full_batch(tiny())
     batch.item_weight.copy_(0.5 + torch.rand(4))
     return guide, batch
 
@@ -133,10 +129,6 @@ def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, flo
                 right, wrong = expected_log(natural(guide, "accuracy")[j] + 1)
                 for label in range(classes):
                     log_gamma[j, k, label] = right if label == k else wrong - np.log(classes - 1)
-            elif name == "two_coin":
-                site = "sensitivity" if k == 1 else "specificity"
-                right, wrong = expected_log(natural(guide, site)[j] + 1)
-                log_gamma[j, k] = (wrong, right) if k == 1 else (right, wrong)
             else:
                 alpha = natural(guide, "confusion")[j * classes + k] + 1
                 log_gamma[j, k] = expected_log(alpha)
@@ -149,9 +141,6 @@ def log_gamma_and_kl(guide: ClassLabelGuide, name: str) -> tuple[np.ndarray, flo
                     cost += share[c] * dirichlet_kl(alpha, concentration[c, k])
         if name == "one_coin":
             cost += dirichlet_kl(natural(guide, "accuracy")[j] + 1, np.array([2.5, 1.2]))
-        elif name == "two_coin":
-            cost += dirichlet_kl(natural(guide, "sensitivity")[j] + 1, np.array([2.0, 1.0]))
-            cost += dirichlet_kl(natural(guide, "specificity")[j] + 1, np.array([3.0, 1.5]))
         elif name == "sources":
             shares, habits = (natural(guide, site)[j] + 1 for site in ("sources", "habit"))
             truth, habit, confusion = expected_log(shares)
@@ -248,7 +237,7 @@ def ascend(guide: ClassLabelGuide, batch: Batch, steps: int) -> list[float]:
     return elbos
 
 
-@pytest.mark.parametrize("name", ["confusion", "one_coin", "two_coin", "sources"])
+@pytest.mark.parametrize("name", ["confusion", "one_coin", "sources"])
 def test_coordinate_ascent_never_lowers_the_elbo(name):
     guide, batch = problem(name)
     elbos = np.array(ascend(guide, batch, 30))
@@ -350,14 +339,6 @@ def test_one_coin_confusion_is_even_over_wrong_labels():
     wrong = result.confusion["mean"].loc["w1", 0]
     assert wrong[1] == pytest.approx(wrong[2])
     assert wrong.sum() == pytest.approx(1)
-
-
-def test_two_coins_are_confusion_matrices_of_two_classes():
-    data = CrowdData(None, labels=simulated(40, 6, 2, seed=3))
-    coins = run(data, TwoCoinClasses(6))
-    rows = run(data, ConfusionMatrices(6, 2))
-    assert coins.elbo == pytest.approx(rows.elbo, abs=1e-9)
-    np.testing.assert_allclose(coins.guide.confusion(), rows.guide.confusion(), atol=1e-9)
 
 
 def test_an_item_without_labels_and_a_worker_with_one():

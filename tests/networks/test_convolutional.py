@@ -20,7 +20,7 @@ from pyro_crowdclust.networks import (
     ResidualDecoder,
     ResidualEncoder,
 )
-from pyro_crowdclust.networks.convolutional import ConvolutionalDecoder, ResidualBlock
+from pyro_crowdclust.networks.convolutional import ResidualBlock
 from pyro_crowdclust.simulation import simulate_pages
 from pyro_crowdclust.starts import PrincipalComponentStart
 
@@ -31,7 +31,6 @@ PIXELS, OUTPUTS = 2 * 8 * 12, 5
 SMALL = {"channels": (3, 4), "hidden": 6}
 WITH_SKIP = {
     "convolutional encoder": lambda: ConvolutionalEncoder(IMAGE, OUTPUTS, **SMALL),
-    "convolutional decoder": lambda: ConvolutionalDecoder(OUTPUTS, IMAGE, **SMALL),
     "residual encoder": lambda: ResidualEncoder(IMAGE, OUTPUTS, width=2),
     "residual decoder": lambda: ResidualDecoder(OUTPUTS, IMAGE, width=2),
 }
@@ -143,7 +142,6 @@ def test_depths_are_those_of_the_paper():
     "build",
     [
         lambda: ConvolutionalEncoder((1, 30, 28), 4),
-        lambda: ConvolutionalDecoder(4, (1, 28, 30)),
         lambda: ResidualEncoder((3, 33, 32), 4),
         lambda: ResidualDecoder(4, (3, 32, 33)),
         lambda: ConvolutionalClassifier((3, 30, 30), 4),
@@ -191,7 +189,7 @@ def amortized(model):
 @pytest.mark.parametrize("make_guide", [message_passing, amortized])
 def test_fits_of_images(make_guide, tmp_path):
     data, kinds = bars()
-    decoder = ConvolutionalDecoder(DIM, (1, 12, 12), **SMALL)
+    decoder = ResidualDecoder(DIM, (1, 12, 12), width=2)
     model = deep_mixture(BernoulliEmission(decoder))
     start = PrincipalComponentStart(partition_steps=30)
     result = quiet_fit(model, make_guide(model), data, epochs=5, step_size=0.1, initialize=start)
@@ -206,7 +204,7 @@ def test_fits_of_images(make_guide, tmp_path):
 
 def test_networks_of_the_users_are_checked_where_sizes_are_known():
     data, _ = bars()
-    model = deep_mixture(BernoulliEmission(ConvolutionalDecoder(DIM, (1, 12, 12), **SMALL)))
+    model = deep_mixture(BernoulliEmission(ResidualDecoder(DIM, (1, 12, 12), width=2)))
     encoder = ConvolutionalEncoder((1, 12, 8), 2 * DIM, **SMALL)
     guide = MessagePassingGuide(model, GaussianRecognition(encoder, DIM))
     with pytest.raises(ValueError, match="takes 96 features per item, but the data have 144"):

@@ -8,7 +8,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.callbacks import DropMoves, MergeMoves, RateMoves, WholeElbo
+from pyro_crowdclust.callbacks import DropMoves, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -89,9 +89,7 @@ def test_reading_leaves_networks_as_they_are(guide):
     assert all(module.training for module in result.guide.modules())
 
 
-@pytest.mark.parametrize(
-    "callback", [WholeElbo(), MergeMoves(), DropMoves(), RateMoves()], ids=name_of
-)
+@pytest.mark.parametrize("callback", [MergeMoves(), DropMoves(), RateMoves()], ids=name_of)
 def test_callbacks_that_look_leave_networks_as_they_are(callback):
     guide = AmortizedGuide if isinstance(callback, RateMoves) else MessagePassingGuide
     networks = [

@@ -18,8 +18,8 @@ from pyro_crowdclust.annotators import (
     CommunityConfusion,
     ConfusionMatrices,
     Habit,
+    OneCoin,
     Truth,
-    TwoCoinClasses,
 )
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.guides import ClassLabelGuide
@@ -220,9 +220,11 @@ def test_chains_side_by_side_do_not_hear_each_other(annotators):
         assert len(value) == 3, name
 
 
-def test_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match="TwoCoinClasses cannot be drawn"):
-        draw_classes(fitted(TwoCoinClasses(3)))
+def test_what_cannot_be_drawn(monkeypatch):
+    with monkeypatch.context() as changed:
+        changed.delattr(OneCoin, "draw")
+        with pytest.raises(ValueError, match="OneCoin cannot be drawn"):
+            draw_classes(fitted(OneCoin(3, 2)))
     model = MomResp(DiagonalGaussianComponents(2, 1), ConfusionMatrices(3, 2))
     with pytest.raises(ValueError, match="MomResp also learns from features"):
         draw_classes(fitted(model.annotators, model, np.arange(4.0)[:, None]))

@@ -17,6 +17,8 @@ from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import RobbinsMonro
 from pyro_crowdclust.training.chosen_options import (
+    _MAX_EPOCHS,
+    _MAX_STEPS,
     Trained,
     adam,
     budget_of,
@@ -24,6 +26,7 @@ from pyro_crowdclust.training.chosen_options import (
 )
 
 from ..crowds import crowd, message_passing_pair, plain_pair
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 
 LEFT_OUT = {"batch_size": "auto", "step_size": "auto", "optim": "auto"}
 PLAIN, NETWORKS = Trained(False, False), Trained(True, False)
@@ -62,6 +65,19 @@ def test_networks_are_layers_of_torch_that_are_trained(guide, has_networks):
     assert Trained.of(heights, guide).has_networks is has_networks
 
 
+@pytest.mark.parametrize(
+    ("name", "ties_items"),
+    [
+        ("answers alone", True),
+        ("pages alone", True),
+        ("class table", False),
+    ],
+)
+def test_every_step_of_a_partition_takes_all_answers(name, ties_items):
+    model, guide, _ = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    assert Trained.of(model, guide).ties_items is ties_items
+
+
 def test_what_is_given_stays_and_the_rest_is_as_the_length_of_training_asks():
     given = {"batch_size": None, "step_size": 1.0, "optim": torch.optim.SGD}
     for is_open in (True, False):
@@ -91,6 +107,12 @@ def test_training_that_goes_on_until_the_elbo_no_longer_rises(
 def test_the_budget_is_of_steps_unless_twenty_epochs_are_more():
     assert (budget_of(PLAIN, 1), budget_of(NETWORKS, 1)) == (6000, 2000)
     assert budget_of(PLAIN, 500) == 10_000
+
+
+def test_the_docstring_of_fit_names_the_budget():
+    plain, networks = (f"{_MAX_STEPS[has_networks]:,}" for has_networks in (False, True))
+    said = " ".join(fit.__doc__.split())
+    assert f"at most {plain} steps ({networks} with networks), or {_MAX_EPOCHS} epochs" in said
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from pyro_crowdclust.interface import classify
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.protocols import unwrapped
-from pyro_crowdclust.training.isolation import isolated
+from pyro_crowdclust.training.isolation import is_small, isolated
 
 from ..crowds import amortized_pair, crowd, message_passing_pair, plain_pair, quiet_fit
 from ..plain_pyro import autoguide_location, hand_guide_location, noise_around
@@ -304,3 +304,16 @@ def test_gradients_that_are_switched_off_are_no_matter():
     with torch.no_grad():
         assert both() == expected
         assert not torch.is_grad_enabled()
+
+
+def test_placements_and_likeness_make_data_large_too():
+    number = 200_001
+    item, page = np.arange(number) % 3, np.arange(number) // 3
+    pages = {"page": page, "item": item, "worker": page % 5, "group": item % 2}
+    many = np.arange(number)
+    like = {"left": many, "right": many + 1, "score": np.linspace(0.0, 1.0, number)}
+    pair = {"left": [0], "right": [1], "worker": [0], "label": [1]}
+    assert not is_small(CrowdData(None, placements=pages))
+    assert not is_small(CrowdData(None, pair, likeness=like, item_ids=range(number + 1)))
+    few = {name: column[:6] for name, column in pages.items()}
+    assert is_small(CrowdData(None, placements=few))

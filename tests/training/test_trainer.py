@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pandas as pd
 import pyro
 import pyro.distributions as dist
@@ -14,6 +15,8 @@ from pyro.infer import Trace_ELBO
 from pyro.nn import PyroModule
 from torch import nn
 
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import mixture_for
 from pyro_crowdclust.protocols import unwrapped
 
 from ..crowds import NUM_CLUSTERS, crowd, message_passing_pair, plain_pair, quiet_fit
@@ -119,6 +122,21 @@ def test_callbacks_see_the_trainer_and_add_to_the_history():
         result.history.drop(columns=["seconds", "confidence"]),
         silent.history.drop(columns="seconds"),
     )
+
+
+def test_callbacks_predict_a_table_by_the_categories_of_the_training_data():
+    town = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    table = pd.DataFrame({"town": town, "height": 5.0 * (np.arange(60) % 3)})
+    items = np.flatnonzero(town != "a")
+    some, seen = table.iloc[items], []
+    recipe = mixture_for(CrowdData(table), num_clusters=3)
+    # The frame lacks the first town, which would shift the codes of the others.
+    result = recipe.fit(
+        progress=False, callbacks=[lambda trainer: seen.append(trainer.predict_proba(some))]
+    )
+    of_result = result.component_probabilities[torch.from_numpy(items)]
+    torch.testing.assert_close(seen[-1].double(), of_result, atol=1e-3, rtol=0)
+    assert len(set(of_result.argmax(1).tolist())) == 2
 
 
 def test_the_step_size_may_be_a_function_of_the_step():

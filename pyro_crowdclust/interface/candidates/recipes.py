@@ -43,11 +43,8 @@ from pyro_crowdclust.transforms import WithAtoms, Within
 # Start of learned priors: components are expected to have a fifth of the data's variance, so that
 # they neither merge into one nor keep single items.
 FIRST_SCALE = 0.2
-
-
 # Expected standard deviation of the scores of a regression; 2 gives probabilities from .1 to .9.
 _SCORE_SD = 2.0
-
 
 MINIBATCHES: dict[str, Any] = {
     "epochs": 20,
@@ -147,8 +144,7 @@ def regression_recipe(data: CrowdData, num_clusters: int, emission: Identity) ->
     """Clusters regressed on the coordinates; the guide starts from the answers.
 
     The expected standard deviation of the scores over the items is ``_SCORE_SD``, whatever the
-    units
-    of the coordinates: with weights of standard deviation s, it is ``s sqrt(sum_f var x_f)``.
+    units of the coordinates: with weights of standard deviation s, it is ``s sqrt(sum_f var x_f)``.
     """
     points = emission.latent(sample_of(data))
     spread = float(points.var(0, correction=0).sum().sqrt())

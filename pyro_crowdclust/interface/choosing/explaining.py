@@ -24,12 +24,16 @@ from torch import Tensor
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
-from pyro_crowdclust.families import beta_concentration
+from pyro_crowdclust.families import beta_of_moments
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
-from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
-from pyro_crowdclust.interface.choosing.rereading import tempered_fit, updated_at_its_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    tempered_fit,
+    updated_at_its_weight,
+    with_rates,
+)
 from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -43,7 +47,6 @@ _MIN_RATIO = 0.75
 _DOUBTFUL_RATIO = 0.9
 # Draws of more items take too long.
 _MAX_ITEMS = 1000
-_WEIGHTS = (*WEIGHTS, 0.02)
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,9 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     if not answers_predict_each_other(drawn.data, result.seed):
         return result
     max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
-    weights = [weight for weight in _WEIGHTS if weight <= max_weight]
+    weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
-    reads = [_with_rates(rates, tempered_fit(result, weight)) for weight in weights]
+    reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
     answered = answered_batch(data)
     assert answered is not None
     (alone,) = item_batches(data, len(answered.items), answered.items)
@@ -168,14 +171,6 @@ def _rates_of(drawn: PartitionGuide) -> dict[str, Float[Tensor, "worker 2"]]:
     workers, found = drawn.workers(), {}
     assert workers is not None  # of two coins
     for name, rate in workers.rates.items():
-        strength = beta_concentration(rate.mean, rate.sd**2)
-        shapes = np.stack([strength * rate.mean, strength * (1 - rate.mean)], -1)
+        shapes = np.stack(beta_of_moments(rate.mean, rate.sd**2), -1)
         found[name] = torch.from_numpy(shapes) - 1
     return found
-
-
-def _with_rates(rates: dict[str, Float[Tensor, "worker 2"]], result: Fitted) -> Fitted:
-    """The result, with these natural parameters of the rates in its guide."""
-    for name, natural_parameters in rates.items():
-        result.guide.posteriors[name].set_natural_parameters(natural_parameters)
-    return result

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
@@ -21,12 +21,12 @@ from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.inference.owners import move_owners
-from pyro_crowdclust.inference.workers import refit_workers
+from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
 from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust, part_of
-from pyro_crowdclust.results import UpdateStep, read_at, step_of, with_step
+from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.results import UpdateStep, read_at, step_of, with_own_parts, with_step
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
 _CERTAIN = 50.0
@@ -99,32 +99,30 @@ def updated_at_its_weight(result: Fitted) -> Fitted:
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:
-    """The result of a mixture, with rates of workers estimated from its current assignments.
+    """A copy of the result of a mixture, with workers' rates estimated from its assignments.
 
     Workers who lapse are not changed, as the items alone do not determine whether they looked.
     """
     answered = answered_batch(result.data)
-    annotators = result.model.annotators
-    is_of_pairs = isinstance(annotators, SupportsWithTrust) and not isinstance(
-        annotators, SupportsSites
-    )
-    if answered is not None and is_of_pairs:
-        batch = answered.to(result.device, torch.float64)
-        refit_workers(result.guide, annotators, batch)
-    return result
+    if answered is None or not can_refit(result.model.annotators):
+        return result
+    refitted = with_own_parts(result)
+    batch = answered.to(result.device, torch.float64)
+    refit_workers(refitted.guide, refitted.model.annotators, batch)
+    return refitted
 
 
 @torch.no_grad()
 def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int]) -> Fitted:
-    """The result, with the rates of some workers estimated from all their answers in other data.
+    """A copy of the result, with the rates of some workers estimated from all their answers.
 
     Parameters
     ----------
     result
-        A fit, whose clusters judge the answers. It is returned unchanged unless its workers have
-        two coins.
+        A fit, whose clusters judge the answers. It is returned itself unless its workers have two
+        coins.
     data
-        The same items and workers, and answers that may not be in the fit.
+        The same items and workers, and all answers, some of which may not be in the fit.
     workers
         Codes of the workers.
     """
@@ -139,11 +137,20 @@ def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int
     counts = expected_counts(
         annotators, same[own], answers.worker[own], answers.label[own].double()
     )
+    rates = {}
     for name, prior in annotators.priors().items():
-        rates = result.guide.posteriors[name].natural_parameters.clone()
-        rates[[*workers]] = (prior.natural_parameters + counts[name]).to(rates)[[*workers]]
-        result.guide.posteriors[name].set_natural_parameters(rates)
-    return replace(result)
+        rates[name] = result.guide.posteriors[name].natural_parameters.clone()
+        of_other = (prior.natural_parameters + counts[name]).to(rates[name])
+        rates[name][[*workers]] = of_other[[*workers]]
+    return with_rates(result, rates)
+
+
+def with_rates(result: Fitted, rates: Mapping[str, Float[Tensor, "worker size"]]) -> Fitted:
+    """A copy of the result, with these natural parameters of workers' rates in its guide."""
+    found = with_own_parts(result)
+    for name, natural_parameters in rates.items():
+        found.guide.posteriors[name].set_natural_parameters(natural_parameters)
+    return found
 
 
 @dataclass(frozen=True)
@@ -193,8 +200,9 @@ def grouped(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
 
 def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
     read = _read_by(result, ownership=Ownership(len(group)))
-    one_hot = nn.functional.one_hot(group, len(group)).double()
-    read.guide.posteriors["owners"].set_natural_parameters(_CERTAIN * one_hot)
+    owners = read.guide.posteriors["owners"]
+    one_hot = nn.functional.one_hot(group, len(group)).to(owners.natural_parameters)
+    owners.set_natural_parameters(_CERTAIN * one_hot)
     # What was learned about the components now holds for their clusters.
     for name in read.model.supervision.sites_of_clusters:
         posterior, prior = read.guide.posteriors[name], read.model.priors()[name]
@@ -234,7 +242,7 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
         feature_weight=feature_weight,
         prior_weight=feature_weight,
     )
-    refit_workers(read.guide, annotators, answered.to(None, torch.float64))
+    refit_workers(read.guide, annotators, answered.to(result.device, torch.float64))
     # An ``update`` with more answers also learns which components are one cluster.
     training, moves = result.train_on, OWNERS_LEARNED if read.model.ownership else ()
     if isinstance(training, TrainingOptions):
@@ -257,7 +265,7 @@ def with_components_joined(result: Fitted, data: CrowdData, feature_weight: floa
     read = with_answers_added(result, data)
     answered = answered_batch(data)
     assert answered is not None  # as there are answers
-    batch = answered.to(None, torch.float64)
+    batch = answered.to(result.device, torch.float64)
     for _ in range(_JOINS):
         move_owners(read.guide, batch)
         refit_workers(read.guide, read.model.annotators, batch)

@@ -31,12 +31,11 @@ from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 
-_WEIGHTS = (*WEIGHTS, 0.02)
 # Which components are near each other shows at this weight of the features.
 _NEAR_WEIGHT = 0.35
 # Share of the prior probability of joins that ignores how near the clusters are.
@@ -234,7 +233,7 @@ class UnseenAnswers:
         logits = fitted.guide.infer(batch.to(fitted.device, torch.float64)).logits
         near = fitted.component_probabilities.double().numpy(force=True) ** _NEAR_WEIGHT
         near /= near.sum(1, keepdims=True)
-        for weight in _WEIGHTS:
+        for weight in ALL_WEIGHTS:
             q = softmax(weight * logits.double().numpy(force=True), 1)
             yield from self._joined(weight, q, near, _groups(fitted))
 

@@ -81,7 +81,7 @@ def average_annotator_models(
     ------
     ValueError
         If there are no class labels, if ``share`` is given and there are not two classes, if
-        ``num_draws`` is no completed number, and for a checkpoint, as several fits are averaged.
+        ``num_draws`` is no whole number, and for a checkpoint, as several fits are averaged.
 
     Examples
     --------

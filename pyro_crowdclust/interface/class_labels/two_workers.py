@@ -21,21 +21,17 @@ from jaxtyping import Float
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.class_labels.workers import RIGHT, WRONG
+from pyro_crowdclust.results import with_own_parts
 
 _STEPS = 100
 
 
 def at_one_rate(fitted: Fitted) -> Fitted:
-    """A fit of ``OneCoin`` whose workers are given q(y) at one rate for all of them.
-
-    Parameters
-    ----------
-    fitted
-        The fit, whose guide is changed.
-    """
+    """A copy of a fit of ``OneCoin``, whose workers are given q(y) at one rate for all of them."""
     classes = torch.from_numpy(_classes_at_one_rate(fitted.data))
-    fitted.guide.start(fitted.data, torch.Generator(), classes)
-    return fitted
+    found = with_own_parts(fitted)
+    found.guide.start(found.data, torch.Generator(), classes)
+    return found
 
 
 def _classes_at_one_rate(data: CrowdData) -> Float[np.ndarray, "item class"]:

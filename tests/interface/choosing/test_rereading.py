@@ -10,7 +10,12 @@ import pytest
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import ChooseAgain, ReadAtWeight, choice_for
-from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_feature_weight
+from pyro_crowdclust.interface.choosing.rereading import (
+    with_answers_added,
+    with_feature_weight,
+    with_workers_rated_by,
+    with_workers_refitted,
+)
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.results import step_of
 from pyro_crowdclust.simulation import simulate_pairs
@@ -78,6 +83,17 @@ def test_graded_answers_judge_workers_too(silent):
     heard = with_answers_added(silent, CrowdData(FEATURES, said, grades=[0, 1, 2, 3]))
     assert np.isfinite(heard.workers.to_numpy(dtype=float)).all()
     assert (heard.assignments == silent.assignments).mean() > 0.9
+
+
+def test_workers_are_judged_anew_in_a_copy(silent):
+    """Tables are computed once, so that a guide that changed would belie them."""
+    said = simulate_pairs(KINDS, [0.9, 0.5], [0.8, 0.5], pairs_per_worker=90, seed=0)
+    data = CrowdData(FEATURES, said)
+    heard = with_feature_weight(with_answers_added(silent, data), 0.05)
+    before = heard.workers
+    for judged in (with_workers_refitted(heard), with_workers_rated_by(heard, data, [0])):
+        assert abs(judged.workers["sensitivity"] - before["sensitivity"])[0] > 1e-3
+        pd.testing.assert_frame_equal(replace(heard).workers, before)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices
 from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.interface.class_labels.inference import keeping_classes
-from pyro_crowdclust.pooling import best_temperature
+from pyro_crowdclust.pooling import calibrated_guide
 
 
 def honest_crowd(seed: int, shares: list[float], second: float = 0.0):
@@ -71,7 +71,7 @@ def test_guessers_are_found_by_truth_and_habit(guessers):
 
 def test_probabilities_of_truth_and_habit_are_calibrated(guessers):
     truth, result = guessers
-    assert best_temperature(result) <= 2
+    assert calibrated_guide(result).reading.temperature <= 2
     plain = dataclasses.replace(result, guide=result.guide.in_full())
     assert (plain.assignments == result.assignments).all()
     assert log_loss(truth, result.probabilities) < log_loss(truth, plain.probabilities) + 0.04

@@ -29,14 +29,8 @@ from pyro_crowdclust.interface import (
 from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling import AveragedClasses, draw_classes
-from pyro_crowdclust.pooling.calibration import (
-    TEMPERATURES,
-    HeldOutLabels,
-    best_temperature,
-    calibrated_class_probabilities,
-    temper,
-)
+from pyro_crowdclust.pooling import AveragedClasses, calibrated_guide, draw_classes
+from pyro_crowdclust.pooling.calibration import TEMPERATURES, HeldOutLabels, temper
 from pyro_crowdclust.results import step_of
 
 from ...control_c import press_in_start
@@ -174,12 +168,16 @@ def log_loss(probabilities: np.ndarray, truth: np.ndarray) -> float:
     return float(-np.log(probabilities[np.arange(len(truth)), truth]).mean())
 
 
+def read_calibrated(result: Fitted) -> Fitted:
+    return dataclasses.replace(result, guide=calibrated_guide(result))
+
+
 def test_answers_that_agree_too_often_raise_the_temperature(correlated):
     truth, result = correlated
-    assert best_temperature(result) == result.guide.reading.temperature > 1
-    assert calibrated_class_probabilities(result).equals(result.class_probabilities)
+    assert result.guide.reading.temperature > 1
+    assert calibrated_guide(result).reading == result.guide.reading
     plain = dataclasses.replace(result, guide=result.guide.in_full())
-    calibrated = calibrated_class_probabilities(plain)
+    calibrated = read_calibrated(plain).class_probabilities
     np.testing.assert_allclose(calibrated, result.class_probabilities, rtol=1e-9)
     assert (plain.assignments == result.assignments).all()
     assert log_loss(result.probabilities, truth) < log_loss(plain.probabilities, truth)
@@ -193,7 +191,8 @@ def test_calibrated_results_stay_so_in_files_and_updates(correlated, tmp_path):
     said = {"item": [0, 1, 2], "worker": ["another"] * 3, "label": result.data.class_ids[[0, 1, 1]]}
     updated = loaded.update(labels=said, epochs=3)
     assert step_of(updated, Calibrate)
-    assert updated.guide.reading.temperature == best_temperature(updated) > 1
+    assert updated.guide.reading == calibrated_guide(updated).reading
+    assert updated.guide.reading.temperature > 1
 
 
 def test_a_few_answers_hardly_show_a_temperature():
@@ -236,7 +235,8 @@ def test_log_likelihood_of_held_out_labels_is_that_of_a_loop(correlated):
     expected = held_out_by_a_loop(result, np.ones(9), temperature, np.log)
     log_likelihood = HeldOutLabels.of(result).log_likelihood
     assert log_likelihood(temperature) == pytest.approx(expected, abs=1e-9)
-    assert max(map(log_likelihood, TEMPERATURES)) == log_likelihood(best_temperature(result))
+    best = calibrated_guide(result).reading.temperature
+    assert max(map(log_likelihood, TEMPERATURES)) == log_likelihood(best)
 
 
 @pytest.mark.parametrize(("moderated", "log"), [(False, digamma), (True, np.log)])
@@ -272,14 +272,14 @@ def test_answers_that_explain_themselves_raise_the_temperature():
     guide = read.guide.in_full().read_at(1.0, moderated=False)
     result = dataclasses.replace(read, guide=guide)
     assert result.probabilities.max(1).mean() > 0.99
-    assert best_temperature(result) > 2
-    calibrated = calibrated_class_probabilities(result).to_numpy()
+    assert calibrated_guide(result).reading.temperature > 2
+    calibrated = read_calibrated(result).probabilities
     assert log_loss(calibrated, truth) < log_loss(result.probabilities, truth) / 2
     assert log_loss(read.probabilities, truth) < log_loss(calibrated, truth)
     assert read.probabilities.max(1).mean() < (read.assignments == truth).mean() + 0.1
 
 
-@pytest.mark.parametrize("read", [calibrated_class_probabilities, draw_classes, suggest])
+@pytest.mark.parametrize("read", [calibrated_guide, draw_classes, suggest])
 def test_an_average_is_no_fit(correlated, read):
     _, result = correlated
     average = AveragedClasses([result], [1.0], np.ones(1))
@@ -291,7 +291,7 @@ def test_what_has_no_confusion_matrices_cannot_be_calibrated(correlated):
     data = correlated[1].data
     trait = infer_trait(data, epochs=2)
     with pytest.raises(ValueError, match="only confusion matrices can be .* fit is of LatentTrait"):
-        calibrated_class_probabilities(trait)
+        calibrated_guide(trait)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_confusion_matrices_that_are_a_part_of_others_cannot_be_calibrated(corre
     model = DawidSkene(annotators)
     result = fit(model, ClassLabelGuide(model), correlated[1].data, epochs=2, progress=False)
     with pytest.raises(ValueError, match="only confusion matrices can be calibrated"):
-        calibrated_class_probabilities(result)
+        calibrated_guide(result)
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, "a"])

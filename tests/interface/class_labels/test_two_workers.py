@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
+from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import infer_classes
+from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
+from pyro_crowdclust.models import DawidSkene
 
 
 def two_workers(seed: int, accuracy: tuple[float, float], number: int, size: int):
@@ -49,6 +54,15 @@ def test_who_is_better_is_not_known(crowd):
     table = crowd[1].confusion.loc[(slice(None), 0, 0), :]
     assert abs(table["mean"].diff().iloc[-1]) < 0.05
     assert (table["upper"] - table["lower"] > 0.2).all()
+
+
+def test_one_rate_for_both_is_of_a_copy():
+    _, data = two_workers(0, (0.9, 0.65), 3, 60)
+    model = DawidSkene(OneCoin(2, 3))
+    fitted = fit(model, ClassLabelGuide(model), data, progress=False)
+    before = fitted.probabilities
+    assert np.abs(at_one_rate(fitted).probabilities - before).max() > 0.01
+    np.testing.assert_array_equal(replace(fitted).probabilities, before)
 
 
 def test_two_workers_of_whom_one_always_says_the_same_have_matrices():

@@ -1,4 +1,4 @@
-"""Annotator models of class labels with one or two rates per worker."""
+"""Annotators of class labels with one rate per worker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,11 @@ class OneCoin(nn.Module):
         super().__init__()
         check_sizes(num_workers, num_classes)
         self.num_workers, self.num_classes = num_workers, num_classes
-        self.accuracy = _beta_prior(accuracy, num_workers)
+        family = Beta()
+        right, wrong = torch.tensor(accuracy, dtype=torch.float64)
+        self.accuracy = ConjugatePrior(
+            family, family.natural(right, wrong), num_workers, dims=("worker",)
+        )
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global site ``accuracy``, one Beta for every worker."""
@@ -132,84 +136,3 @@ class OneCoin(nn.Module):
 
     def _prior(self) -> tuple[Float[Tensor, " worker"], Float[Tensor, " worker"]]:
         return self.accuracy.family.standard(self.accuracy.natural_parameters)
-
-
-@described
-class TwoCoinClasses(nn.Module):
-    """Two classes: sensitivity ``p(1 | 1)`` and specificity ``p(0 | 0)`` per worker, ``~ Beta``.
-
-    Class 1 is the second of ``CrowdData.class_ids``.
-
-    Parameters
-    ----------
-    num_workers
-        M.
-    sensitivity, specificity
-        Pseudo-counts (right answers, wrong answers) of the Beta priors.
-
-    Raises
-    ------
-    ValueError
-        If there are no workers.
-
-    Examples
-    --------
-    Eve says yes to everything.
-
-    >>> from pyro_crowdclust import CrowdData, fit
-    >>> from pyro_crowdclust.guides import ClassLabelGuide
-    >>> from pyro_crowdclust.models import DawidSkene
-    >>> labels = {
-    ...     "item": [0, 0, 0, 1, 1, 1, 2, 2, 2],
-    ...     "worker": ["ann", "ben", "eve"] * 3,
-    ...     "label": ["no", "no", "yes", "no", "no", "yes", "yes", "yes", "yes"],
-    ... }
-    >>> data = CrowdData(None, labels=labels)
-    >>> model = DawidSkene(TwoCoinClasses(data.num_workers))
-    >>> options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
-    >>> result = fit(model, ClassLabelGuide(model), data, **options)
-    >>> of_eve = result.confusion["mean"].loc["eve"].round(2)
-    >>> float(of_eve["yes", "yes"]), float(of_eve["no", "no"])
-    (0.72, 0.51)
-    """
-
-    num_classes = 2
-
-    def __init__(
-        self,
-        num_workers: int,
-        sensitivity: tuple[float, float] = (4.0, 2.0),
-        specificity: tuple[float, float] = (4.0, 2.0),
-    ) -> None:
-        super().__init__()
-        check_sizes(num_workers, 2)
-        self.num_workers = num_workers
-        self.sensitivity = _beta_prior(sensitivity, num_workers)
-        self.specificity = _beta_prior(specificity, num_workers)
-
-    def priors(self) -> dict[str, ConjugatePrior]:
-        """The global sites ``sensitivity`` and ``specificity``, two Betas for every worker."""
-        return {"sensitivity": self.sensitivity, "specificity": self.specificity}
-
-    def sample(self) -> dict[str, Tensor]:
-        """Run the sites of both rates in a model."""
-        return sample_sites(self.priors())
-
-    def log_answers(self, values: Mapping[str, Tensor]) -> Float[Tensor, "worker label class"]:
-        """``log p(label | class)``: the specificity for class 0, the sensitivity for class 1."""
-        return torch.stack([values["specificity"], values["sensitivity"].flip(-1)], -1)
-
-    def summary(
-        self, posteriors: Mapping[str, ConjugatePosterior], interval: float
-    ) -> PosteriorSummary:
-        """Both rates on the diagonal, and one minus each rate in the other cell of its row."""
-        specificity = torch.stack(list(posteriors["specificity"].standard()), -1)
-        sensitivity = torch.stack(list(posteriors["sensitivity"].standard()), -1).flip(-1)
-        rows = torch.stack([specificity, sensitivity], 1)
-        return summarize_shares(rows, rows.flip(-1), interval)
-
-
-def _beta_prior(pseudo_counts: tuple[float, float], num_workers: int) -> ConjugatePrior:
-    family = Beta()
-    right, wrong = torch.tensor(pseudo_counts, dtype=torch.float64)
-    return ConjugatePrior(family, family.natural(right, wrong), num_workers, dims=("worker",))
