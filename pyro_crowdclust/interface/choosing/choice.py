@@ -10,7 +10,7 @@ features for all candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,11 +21,10 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
-from pyro_crowdclust.interface.candidates.forms import forms_for
-from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
+from pyro_crowdclust.interface.candidates.forms import Form, forms_for
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
-from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
+from pyro_crowdclust.interface.choosing.deciding import decide
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -39,9 +38,9 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
     find_shared_mistakes,
 )
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Decision, Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
-from pyro_crowdclust.interface.recipe import Recipe, as_answered, is_supervised, seeds_of
+from pyro_crowdclust.interface.recipe import as_answered, is_supervised, seeds_of
 from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -49,39 +48,51 @@ from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.option_checks import check_values
 
+# Numbers of components to try.
+SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
+
 
 @dataclass(frozen=True)
-class Choice(Plan):
-    """The candidates for some data; it can be inspected or changed before it runs.
-
-    It has the fields of ``Plan``, and more.
+class Choice:
+    """The candidates for some data; it can be inspected or changed before it is fitted.
 
     Attributes
     ----------
+    data
+        Items and answers.
+    forms
+        The ways to model the features that are compared, all with ``first_size`` components.
+    sizes
+        Numbers of components, ascending. The best forms are tried with more and fewer components
+        than ``first_size``, as long as that improves them.
+    first_size
+        One of ``sizes``.
     num_clusters
-        The bound on the number of clusters that was given, for an update with the first answers.
+        The bound on the number of clusters that was given; None if there was none.
+    may_be_records
+        Whether there may be more clusters than ``sizes`` has, too small to have a shape. Partitions
+        from the answers, which allow such clusters, are then compared with the winner.
+    keeps_near_copies
+        Whether all rows count. Otherwise only one counts of each group of rows that are nearly the
+        same, unless there are so few groups that they may be clusters, or only one cluster would be
+        left.
+    by_features
+        The choice without the answers, which is used if these predict nothing about other items;
+        None if there are no answers, or other supervision.
     """
 
-    by_features: Choice | None = None
+    data: CrowdData
+    forms: Sequence[Form]
+    sizes: Sequence[int] = SIZES
+    first_size: int = 8
     num_clusters: int | None = None
+    may_be_records: bool = False
+    keeps_near_copies: bool = False
+    by_features: Choice | None = None
 
-    def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
-        """Try the candidates; returns the recipe of the best for all data, and how it was chosen.
-
-        Parameters
-        ----------
-        seed
-            Seed of starts, items and splits.
-        progress
-            Show which candidate is being tried.
-        """
-        search = Search(self, seed, progress)
-        best, chosen = _found(search)
-        if search.found_records:
-            recipe, chosen = AnswersAlone(self.data).run(seed=seed)
-            return recipe, because(RECORDS, chosen)
-        recipe = best.form.recipe(self.of(best.uses_answers).data, best.num_components)
-        return recipe, _with_columns(chosen, recipe.model, self.data)
+    def of(self, uses_answers: bool) -> Choice:
+        """The choice of candidates that use the answers, or of those that do not."""
+        return self if uses_answers or self.by_features is None else self.by_features
 
     @warnings_once()
     def fit(
@@ -99,8 +110,10 @@ class Choice(Plan):
             answers, one start from the answers is added; if there are only known labels, one from
             these; if there is no supervision, and some columns hold yes/no or categories, one from
             the other columns. The fit with the largest ELBO is kept.
-        seed, progress
-            As in ``run``.
+        seed
+            Seed of starts, items and splits.
+        progress
+            Show which candidate is being tried.
         changes
             Options of ``fit`` that replace those of the recipe.
 
@@ -142,11 +155,12 @@ class Choice(Plan):
     ) -> Fitted:
         seeds = seeds_of(num_starts, seed)
         search = Search(self, seed, progress)
-        best, chosen = _found(search)
+        decision = decide(search)
         options = {"progress": progress} | changes
-        if search.found_records:
+        if decision.are_records:
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
+        best, chosen = decision.trial, _chosen_by(search, decision)
         # Copies of a row count only once, both in the search and in the fit.
         data = distinct_items(self.of(best.uses_answers).data)
         recipe = best.form.recipe(data, best.num_components)
@@ -154,7 +168,9 @@ class Choice(Plan):
         found = corrected(fit_completely(search, best, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted) or not found.has_one_cluster:
             return found.fitted
-        alternative = self._alternative_to_one_cluster(found.best, search.num_near_copies)
+        alternative = self._alternative_to_one_cluster(
+            found.best, search.candidates.num_near_copies
+        )
         if alternative is None:
             return found.fitted
         instead, why = alternative
@@ -179,16 +195,16 @@ class Choice(Plan):
     def _with_near_copies(self) -> Choice:
         """The same choice, with near-copies of rows kept."""
         by_features = self.by_features and self.by_features._with_near_copies()
-        return replace(self, max_groups=None, by_features=by_features)
+        return replace(self, keeps_near_copies=True, by_features=by_features)
 
 
-def _found(search: Search) -> tuple[Trial, Chosen]:
-    """The winner of a search, and how it was chosen."""
-    best, reason = search.best()
-    if search.num_near_copies:
-        reason += f"; {search.num_near_copies} near-copies of items were left out"
-    table, chance = table_of(search.trials, best), search.chance_of(best)
-    return best, Chosen(table, reason, chance, most_components=max(search.plan.sizes))
+def _chosen_by(search: Search, decision: Decision) -> Chosen:
+    """How a search has chosen."""
+    candidates, best, reason = search.candidates, decision.trial, decision.reason
+    if candidates.num_near_copies:
+        reason += f"; {candidates.num_near_copies} near-copies of items were left out"
+    table, chance = table_of(candidates.trials, best), search.chance_of(best)
+    return Chosen(table, reason, chance, most_components=max(search.choice.sizes))
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
@@ -250,10 +266,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    max_groups = max(MAX_CLUSTERS, num_clusters or 0)
-    choice = Choice(
-        data, forms, sizes, first_size, max_groups=max_groups, num_clusters=num_clusters
-    )
+    choice = Choice(data, forms, sizes, first_size, num_clusters)
     if not data.has_answers or is_supervised(data):
         return choice
     unanswered = data.with_answers(None).with_parts(placements=None)
