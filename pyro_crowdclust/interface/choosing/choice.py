@@ -10,7 +10,7 @@ features for all candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,10 +21,11 @@ from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
-from pyro_crowdclust.interface.candidates.forms import Form, forms_for
+from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.deciding import decide
+from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -48,51 +49,13 @@ from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.option_checks import check_values
 
-# Numbers of components to try.
-SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
-
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Plan):
     """The candidates for some data; it can be inspected or changed before it is fitted.
 
-    Attributes
-    ----------
-    data
-        Items and answers.
-    forms
-        The ways to model the features that are compared, all with ``first_size`` components.
-    sizes
-        Numbers of components, ascending. The best forms are tried with more and fewer components
-        than ``first_size``, as long as that improves them.
-    first_size
-        One of ``sizes``.
-    num_clusters
-        The bound on the number of clusters that was given; None if there was none.
-    may_be_records
-        Whether there may be more clusters than ``sizes`` has, too small to have a shape. Partitions
-        from the answers, which allow such clusters, are then compared with the winner.
-    keeps_near_copies
-        Whether all rows count. Otherwise only one counts of each group of rows that are nearly the
-        same, unless there are so few groups that they may be clusters, or only one cluster would be
-        left.
-    by_features
-        The choice without the answers, which is used if these predict nothing about other items;
-        None if there are no answers, or other supervision.
+    Its fields are those of a ``Plan``.
     """
-
-    data: CrowdData
-    forms: Sequence[Form]
-    sizes: Sequence[int] = SIZES
-    first_size: int = 8
-    num_clusters: int | None = None
-    may_be_records: bool = False
-    keeps_near_copies: bool = False
-    by_features: Choice | None = None
-
-    def of(self, uses_answers: bool) -> Choice:
-        """The choice of candidates that use the answers, or of those that do not."""
-        return self if uses_answers or self.by_features is None else self.by_features
 
     @warnings_once()
     def fit(
@@ -183,7 +146,7 @@ class Choice:
         """The choice to use where features show one cluster, and why; None to keep it at one."""
         if num_near_copies:
             return (
-                self._with_near_copies(),
+                self.with_near_copies(),
                 "without near-copies there is one cluster, so they are kept",
             )
         if best.uses_answers:
@@ -192,11 +155,6 @@ class Choice:
         why = "the features alone show one cluster, so the answers are used"
         return replace(self, by_features=None), why
 
-    def _with_near_copies(self) -> Choice:
-        """The same choice, with near-copies of rows kept."""
-        by_features = self.by_features and self.by_features._with_near_copies()
-        return replace(self, keeps_near_copies=True, by_features=by_features)
-
 
 def _chosen_by(search: Search, decision: Decision) -> Chosen:
     """How a search has chosen."""
@@ -204,7 +162,7 @@ def _chosen_by(search: Search, decision: Decision) -> Chosen:
     if candidates.num_near_copies:
         reason += f"; {candidates.num_near_copies} near-copies of items were left out"
     table, chance = table_of(candidates.trials, best), search.chance_of(best)
-    return Chosen(table, reason, chance, most_components=max(search.choice.sizes))
+    return Chosen(table, reason, chance, most_components=max(search.plan.sizes))
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:

@@ -103,7 +103,7 @@ def fit_completely(
     seeds, options
         Seeds of the starts, and options of the fits.
     """
-    source, data = search.choice.of(best.uses_answers), recipe.data
+    source, data = search.plan.of(best.uses_answers), recipe.data
     if search.interrupted:
         fitted = recipe.fit(seed=seeds[0], **options)
         fitted = replace(fitted, stop_reason=INTERRUPTED)
@@ -176,7 +176,7 @@ def _with_answers_read(
     search: Search, best: Trial, fitted: Fitted, chosen: Chosen
 ) -> tuple[Fitted, Chosen]:
     """A fit of the features alone with the answers added, and how it was chosen."""
-    data = search.choice.data
+    data = search.plan.data
     reading = None if search.unseen is None else search.unseen.nearest(fitted)
     if reading is None:
         add = with_components_joined if best.joins else with_answers_added

@@ -56,7 +56,7 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     The candidate had several when it predicted held-out answers.
     """
     search, best = found.search, found.best
-    data, candidates = search.choice.data, search.candidates
+    data, candidates = search.plan.data, search.candidates
     is_scored = data.answers is not None and best.held_out is not None
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
@@ -100,17 +100,17 @@ def explained_by_draws(found: CompleteFit) -> CompleteFit:
 
 def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
-    choice, best = found.search.choice, found.best
+    plan, best = found.search.plan, found.best
     # In minibatches, as of very many items, these fits would take longer than all others.
-    if not (found.may_start_elsewhere and takes_all(choice.data, found.of_components.model)):
+    if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
         return None
-    data, most = distinct_items(choice.data), max(choice.sizes)
+    data, most = distinct_items(plan.data), max(plan.sizes)
     instead = better_from_draws(found.of_components, best.form, data, most, **found.options)
     if instead is None:
         return None
     number = instead.component_probabilities.shape[1]
     why = FROM_DRAWS.format(count(number, "component"))
-    read = as_chosen(best, instead, choice.data)
+    read = as_chosen(best, instead, plan.data)
     chosen = with_reason(found.fitted.chosen, why)
     return replace(
         found, of_components=instead, of_candidate=read, fitted=replace(read, chosen=chosen)
@@ -123,7 +123,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     With the rates of workers integrated out, clusters that people do not see explain answers no
     better than chance, however well they are explained by blaming the workers.
     """
-    search, source = found.search, found.search.choice.by_features
+    search, source = found.search, found.search.plan.by_features
     # With readings of unseen answers, the fit is one of the features alone already.
     if not found.is_doubtful or search.unseen is not None or source is None:
         return found

@@ -50,7 +50,7 @@ def decide(search: Search) -> Decision:
 
 def too_few_answers(search: Search) -> Decision | None:
     """Without answers, if these are too few to hold some out."""
-    if search.choice.by_features is None or search.candidates.splits:
+    if search.plan.by_features is None or search.candidates.splits:
         return None
     trial, why = search.joined, "there are too few answers to hold some out"
     # Placements that are too few for every candidate may be enough for the best.
@@ -58,9 +58,9 @@ def too_few_answers(search: Search) -> Decision | None:
     return Decision(trial, f"{why}: {_JOINED if trial.joins else _ALONE}")
 
 
-def records(search: Search) -> Decision | None:
+def as_records(search: Search) -> Decision | None:
     """A partition into clusters of any number and size, if it predicts answers best."""
-    if not search.choice.may_be_records:
+    if not search.plan.may_be_records:
         return None
     candidates = search.candidates
     fit_best = partial(candidates.complete_fit_of, search.best.trial)
@@ -70,8 +70,8 @@ def records(search: Search) -> Decision | None:
 
 
 def nothing_else(search: Search) -> Decision | None:
-    """The best candidate, if there is no choice without answers."""
-    return search.best if search.choice.by_features is None else None
+    """The best candidate, if there is no plan without answers."""
+    return search.best if search.plan.by_features is None else None
 
 
 def answers_about_the_same(search: Search) -> Decision | None:
@@ -118,7 +118,7 @@ def one_cluster(search: Search) -> Decision | None:
     return search.best if search.without_answers[0].clusters == 1 else None
 
 
-def joined_by_pages(search: Search) -> Decision | None:
+def features_joined_by_pages(search: Search) -> Decision | None:
     """Clusters of the features, if pages show which of these are one."""
     if not search.joined.joins:
         return None
@@ -134,13 +134,13 @@ def features_alone(search: Search) -> Decision:
 
 RULES: tuple[Callable[[Search], Decision | None], ...] = (
     too_few_answers,
-    records,
+    as_records,
     nothing_else,
     answers_about_the_same,
     predicted,
     answers_alone,
     one_cluster,
-    joined_by_pages,
+    features_joined_by_pages,
     features_alone,
 )
 

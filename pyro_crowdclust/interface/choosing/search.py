@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,21 +18,19 @@ from pyro_crowdclust.interface.choosing.fixed_components import (
 from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
 from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
+from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.trials import Decision, Trial
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 
-if TYPE_CHECKING:
-    from pyro_crowdclust.interface.choosing.choice import Choice
-
 
 class Search:
-    """What is known about the candidates of a choice; each part is found when it is first asked.
+    """What is known about the candidates of a plan; each part is found when it is first asked.
 
     Parameters
     ----------
-    choice
+    plan
         The data, and what to try.
     seed
         Seed of starts, items and splits.
@@ -52,9 +49,9 @@ class Search:
         Parts of the placements that decide at components of the features alone, if not the splits.
     """
 
-    def __init__(self, choice: Choice, seed: int, progress: bool) -> None:
-        self.choice, self.seed, self.progress = choice, seed, progress
-        self.candidates = Candidates(choice, seed, progress)
+    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
+        self.plan, self.seed, self.progress = plan, seed, progress
+        self.candidates = Candidates(plan, seed, progress)
         self.interrupted = False
         self.unseen: UnseenAnswers | None = None
         self.parts: list[PlacementSplit] = []
@@ -157,7 +154,7 @@ class Search:
         if search.interrupted:
             raise KeyboardInterrupt
         trials = search.candidates.trials
-        self.unseen = UnseenAnswers.of(self.choice.data, search.candidates.fits, self.seed)
+        self.unseen = UnseenAnswers.of(self.plan.data, search.candidates.fits, self.seed)
         if self.unseen is None:
             return None
         place = self.unseen.better_than(trials.index(best))
@@ -166,9 +163,9 @@ class Search:
     @cached_property
     def _of_features(self) -> tuple[Search, Trial]:
         """A search without answers, and its winner."""
-        choice = self.choice.by_features
-        assert choice is not None  # as the callers have seen
-        search = Search(choice, self.seed, self.progress)
+        plan = self.plan.by_features
+        assert plan is not None  # as the callers have seen
+        search = Search(plan, self.seed, self.progress)
         return search, search.unless_interrupted(lambda: search.best).trial
 
     def _add_without_answers(self, trials: Sequence[Trial], best: Trial) -> Trial:

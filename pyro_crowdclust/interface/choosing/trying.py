@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -43,9 +44,6 @@ from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.training import Stopping, completed, is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 
-if TYPE_CHECKING:
-    from pyro_crowdclust.interface.choosing.choice import Choice
-
 # Share of the answered items whose answers are held out. If most items have answers, the same
 # number of answers is held out, some of them about pairs of other items (``pair_split``).
 _SHARE = 0.25
@@ -55,11 +53,11 @@ NUM_SPLITS = 3
 
 
 class Candidates:
-    """The candidates of a choice, which are tried one after the other on a part of its data.
+    """The candidates of a plan, which are tried one after the other on a part of its data.
 
     Parameters
     ----------
-    choice
+    plan
         The data, and what to try.
     seed
         Seed of starts, items and splits.
@@ -78,21 +76,21 @@ class Candidates:
         The fits of the trials, if nothing is held out.
     """
 
-    def __init__(self, choice: Choice, seed: int, progress: bool) -> None:
-        self.choice, self.seed = choice, seed
+    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
+        self.plan, self.seed = plan, seed
         generator = generator_of(seed)
-        data = distinct_items(choice.data)
+        data = distinct_items(plan.data)
         if data.num_items > MAX_ITEMS:
             data = some_items(data, connected_items(data, MAX_ITEMS, generator))
         num_items = data.num_items
-        if not choice.keeps_near_copies:
-            data = without_near_copies(data, max(MAX_CLUSTERS, choice.num_clusters or 0))
+        if not plan.keeps_near_copies:
+            data = without_near_copies(data, max(MAX_CLUSTERS, plan.num_clusters or 0))
         self.num_near_copies = num_items - data.num_items
         made = [split(data, _SHARE, generator) for _ in range(NUM_SPLITS)]
         self.data = data
         self.splits: list[HeldOut] = [one for one in made if one is not None]
         self.ranking = Ranking(self.splits, data.num_items)
-        self.draws = Draws(max(choice.sizes), seed)
+        self.draws = Draws(max(plan.sizes), seed)
         self.trials: list[Trial] = []
         self.fits: list[Fitted] = []
         self.bar = tqdm(disable=not progress, unit="candidate")

@@ -20,7 +20,8 @@ from pyro_crowdclust.interface import (
 )
 from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing import complete_fits, corrections, several_starts, trying
-from pyro_crowdclust.interface.choosing.choice import SIZES, Choice
+from pyro_crowdclust.interface.choosing.choice import Choice
+from pyro_crowdclust.interface.choosing.plan import SIZES
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.restarts import INTERRUPTED_STARTS

@@ -77,7 +77,7 @@ def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
 
 def test_more_components_must_pay_where_items_count_less(monkeypatch):
     def try_out(self, form, number, split=0):
-        elbo = {2: -1.1, 3: -1.0, 4: -1.2}.get(number, -9.0) - (form != self.choice.forms[0])
+        elbo = {2: -1.1, 3: -1.0, 4: -1.2}.get(number, -9.0) - (form != self.plan.forms[0])
         coarsened = {2: -0.5, 3: -0.6}.get(number, -9.0)
         values = np.full(100, elbo)
         found = Trial(form, number, elbo, None, number, 0.0, values, coarsened)

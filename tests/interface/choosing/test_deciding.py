@@ -27,7 +27,7 @@ def searched(**found: object) -> SimpleNamespace:
     """A search in which nothing predicts answers, with these changes."""
     of_features = found.get("joined", trial())
     search = {
-        "choice": SimpleNamespace(by_features="a choice", may_be_records=False),
+        "plan": SimpleNamespace(by_features="a plan", may_be_records=False),
         "candidates": SimpleNamespace(splits=["pages"]),
         "best": BEST,
         "predicts_answers": False,
@@ -47,7 +47,7 @@ NO_ANSWERS = SimpleNamespace(by_features=None, may_be_records=False)
     ("found", "reason"),
     [
         ({}, "nothing predicts held-out answers clearly better than chance: clusters are learned"),
-        ({"choice": NO_ANSWERS}, BEST.reason),
+        ({"plan": NO_ANSWERS}, BEST.reason),
         ({"predicts_answers": True}, BEST.reason),
         ({"joined": trial(clusters=1)}, BEST.reason),
         ({"joined": trial(joins=True)}, "no candidate predicts held-out placements clearly: "),
@@ -75,7 +75,7 @@ def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
     search = Search(small(CrowdData(two_groups()), 2, forms=1), 0, False)
     with pytest.raises(KeyboardInterrupt):
         decide(search)
-    tried = search.candidates.try_out(search.choice.forms[0], 2)
+    tried = search.candidates.try_out(search.plan.forms[0], 2)
     decision = decide(search)
     assert decision.trial is tried
     assert decision.reason == "best of 1 candidates when the search was interrupted"

@@ -153,9 +153,9 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
 
 def _doubtful(search, fitted):
     """A complete fit whose answers seem to be explained by blaming the workers."""
-    form = search.choice.forms[0]
+    form = search.plan.forms[0]
     best = Trial(form, 6, 0.0, AtWeights(np.zeros((1, 1))), 6, 0.0)
-    recipe = form.recipe(search.choice.data, 6)
+    recipe = form.recipe(search.plan.data, 6)
     options = {"progress": False}
     return CompleteFit(search, best, recipe, range(1), options, fitted, fitted, fitted, True)
 

@@ -1,0 +1,61 @@
+"""The plan of a search: the data, the forms of models, and the numbers of components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.candidates.forms import Form
+
+# Numbers of components to try.
+SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search tries, and on which data.
+
+    Attributes
+    ----------
+    data
+        Items and answers.
+    forms
+        The ways to model the features that are compared, all with ``first_size`` components.
+    sizes
+        Numbers of components, ascending. The best forms are tried with more and fewer components
+        than ``first_size``, as long as that improves them.
+    first_size
+        One of ``sizes``.
+    num_clusters
+        The bound on the number of clusters that was given; None if there was none.
+    may_be_records
+        Whether there may be more clusters than ``sizes`` has, too small to have a shape. Partitions
+        from the answers, which allow such clusters, are then compared with the winner.
+    keeps_near_copies
+        Whether all rows count. Otherwise only one counts of each group of rows that are nearly the
+        same, unless there are so few groups that they may be clusters, or only one cluster would be
+        left.
+    by_features
+        The plan without the answers, which is used if these predict nothing about other items;
+        None if there are no answers, or other supervision.
+    """
+
+    data: CrowdData
+    forms: Sequence[Form]
+    sizes: Sequence[int] = SIZES
+    first_size: int = 8
+    num_clusters: int | None = None
+    may_be_records: bool = False
+    keeps_near_copies: bool = False
+    by_features: Plan | None = None
+
+    def of(self, uses_answers: bool) -> Plan:
+        """The plan of candidates that use the answers, or of those that do not."""
+        return self if uses_answers or self.by_features is None else self.by_features
+
+    def with_near_copies(self) -> Self:
+        """The same plan, with near-copies of rows kept."""
+        by_features = self.by_features and self.by_features.with_near_copies()
+        return replace(self, keeps_near_copies=True, by_features=by_features)
