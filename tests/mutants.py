@@ -211,7 +211,15 @@ CORE = {
         *("tests/interface/choosing/test_held_out.py", "tests/pooling/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],
-    "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_search.py"],
+    "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_climbing.py"],
+    "pyro_crowdclust/interface/choosing/climbing.py": ["tests/interface/choosing/test_climbing.py"],
+    "pyro_crowdclust/interface/choosing/deciding.py": [
+        *("tests/interface/choosing/test_deciding.py", "tests/interface/choosing/test_search.py"),
+        "tests/interface/choosing/test_answer_predictiveness.py",
+    ],
+    "pyro_crowdclust/interface/choosing/trying.py": [
+        *("tests/interface/choosing/test_trying.py", "tests/interface/choosing/test_search.py"),
+    ],
     "pyro_crowdclust/interface/choosing/fixed_components.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
         "tests/interface/choosing/test_held_out_pages.py",
@@ -226,7 +234,7 @@ CORE = {
         "tests/interface/choosing/test_answer_predictiveness.py"
     ],
     "pyro_crowdclust/interface/choosing/trials.py": [
-        *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_search.py"),
+        *("tests/interface/choosing/test_trials.py", "tests/interface/choosing/test_climbing.py"),
     ],
     "pyro_crowdclust/interface/choosing/overlaps.py": ["tests/interface/choosing/test_overlaps.py"],
     "pyro_crowdclust/interface/class_labels/candidate_average.py": [

@@ -18,6 +18,7 @@ LITTLE = {
     "pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS": 8,
     "pyro_crowdclust.interface.answers_only.search._MAX_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
+    "pyro_crowdclust.interface.choosing.trying.NUM_SPLITS": 1,
     "pyro_crowdclust.interface.choosing.shared_mistakes._MAX_ANSWERS": 0,
     "pyro_crowdclust.interface.choosing.fixed_components.WEIGHTS": (1.0, 0.5, 0.1),
     "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
@@ -44,7 +45,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(name, little)
     choosing = "pyro_crowdclust.interface.choosing"
     # Candidates end early, and the chosen one begins once.
-    patch.setattr(f"{choosing}.search.Stopping", lambda tolerance: Stopping(10 * tolerance))
+    patch.setattr(f"{choosing}.trying.Stopping", lambda tolerance: Stopping(10 * tolerance))
     patch.setattr(f"{choosing}.choice.seeds_of", lambda *given: seeds_of(*given)[:1])
     settle_early(patch)
 

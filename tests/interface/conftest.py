@@ -15,6 +15,7 @@ def _few_draws():
     """For tests of how a search goes, which name this in place of short searches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyro_crowdclust.guides.answer_draws._STEPS", 15)
+        patch.setattr("pyro_crowdclust.interface.choosing.trying.NUM_SPLITS", 1)
         yield
 
 

@@ -40,7 +40,7 @@ def answered(
 def small(data: CrowdData, *sizes: int, forms: int = 2) -> Choice:
     choice = choice_for(data)
     by_features = choice.by_features and small(choice.by_features.data, *sizes, forms=forms)
-    changes = {"sizes": sizes, "first_size": sizes[0], "num_splits": 1, "by_features": by_features}
+    changes = {"sizes": sizes, "first_size": sizes[0], "by_features": by_features}
     return dataclasses.replace(choice, forms=choice.forms[:forms], **changes)
 
 

@@ -70,7 +70,7 @@ def test_a_choice_of_the_model_hears_grades():
     choice = choice_for(CrowdData(features(), judgements(), grades=GRADES))
     kinds = "full Gaussians", "regression"
     forms = [one for one in choice.forms if one.kind in kinds and one.features == "columns"]
-    some = dataclasses.replace(choice, forms=forms, sizes=[3], first_size=3, num_splits=1)
+    some = dataclasses.replace(choice, forms=forms, sizes=[3], first_size=3)
     result = some.fit(num_starts=1, progress=False)
     assert clustering_accuracy(KINDS[:60], result.assignments[:60]) > 0.93
     assert result.chosen.held_out > result.chosen.chance

@@ -80,7 +80,7 @@ def test_clusters_that_columns_do_not_show_are_regressed_on_them(asked, known):
     data = CrowdData(features, placements=pages, known=labels if known else None)
     choice = choice_for(data)
     forms = [form for form in choice.forms if form.kind == "regression"][:1]
-    few = dataclasses.replace(choice, forms=forms, sizes=[4], first_size=4, num_splits=1)
+    few = dataclasses.replace(choice, forms=forms, sizes=[4], first_size=4)
     result = few.fit(num_starts=1, progress=False)
     assert isinstance(result.model, PairRegression)
     assert isinstance(result.model.annotators, SortedPages)

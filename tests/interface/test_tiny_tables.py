@@ -8,8 +8,9 @@ import pytest
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.interface import choice_for, classify, cluster
+from pyro_crowdclust.interface.choosing import deciding
 from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.choosing.trials import Decision
 from pyro_crowdclust.interface.command_line.advice import advice
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -59,15 +60,13 @@ def test_few_answers_part_the_one_cluster_that_features_show():
 def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     """Which one start on some of the items may show, and the fit to all does not."""
     cloud, answers, halves = halves_of_a_cloud(number=300)
-    search = Search.search
 
-    def without_answers(self: Search) -> tuple[Trial, str]:
-        plan = self.plan.by_features
-        if plan is None:
-            return search(self)
-        return self.without_answers(plan)[0], "nothing is heard"
+    def without_answers(search: Search) -> Decision | None:
+        if search.plan.by_features is None:
+            return None
+        return Decision(search.without_answers[0], "nothing is heard")
 
-    monkeypatch.setattr(Search, "search", without_answers)
+    monkeypatch.setattr(deciding, "RULES", (without_answers, *deciding.RULES))
     result = quick(cloud, answers, 2)
     assert clustering_accuracy(halves, result.assignments) > 0.9
     assert result.chosen.reason.startswith("the features alone show one cluster, so the answers")

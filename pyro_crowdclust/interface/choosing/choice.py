@@ -21,9 +21,9 @@ from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
-from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
+from pyro_crowdclust.interface.choosing.deciding import decide
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
@@ -38,9 +38,9 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
     find_shared_mistakes,
 )
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Decision, Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
-from pyro_crowdclust.interface.recipe import Recipe, as_answered, is_supervised, seeds_of
+from pyro_crowdclust.interface.recipe import as_answered, is_supervised, seeds_of
 from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen, UpdateStep, step_of, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -56,36 +56,10 @@ _NOT_KEPT = "device", "initialize"
 
 @dataclass(frozen=True)
 class Choice(Plan):
-    """The candidates for some data; it can be inspected or changed before it runs.
+    """The candidates for some data; it can be inspected or changed before it is fitted.
 
-    It has the fields of ``Plan``, and more.
-
-    Attributes
-    ----------
-    num_clusters
-        The bound on the number of clusters that was given, for updates that choose again.
+    Its fields are those of a ``Plan``.
     """
-
-    by_features: Choice | None = None
-    num_clusters: int | None = None
-
-    def run(self, *, seed: int = 0, progress: bool = True) -> tuple[Recipe, Chosen]:
-        """Try the candidates; returns the recipe of the best for all data, and how it was chosen.
-
-        Parameters
-        ----------
-        seed
-            Seed of starts, items and splits.
-        progress
-            Show which candidate is being tried.
-        """
-        search = Search(self, seed, progress)
-        best, chosen = _found(search)
-        if search.found_records:
-            recipe, chosen = AnswersAlone(self.data).run(seed=seed)
-            return recipe, because(RECORDS, chosen)
-        recipe = best.form.recipe(self.of(best.uses_answers).data, best.num_components)
-        return recipe, _with_columns(chosen, recipe.model, self.data)
 
     @warnings_once()
     def fit(
@@ -103,8 +77,10 @@ class Choice(Plan):
             answers, one start from the answers is added; if there are only known labels, one from
             these; if there is no supervision, and some columns hold yes/no or categories, one from
             the other columns. The fit with the largest ELBO is kept.
-        seed, progress
-            As in ``run``.
+        seed
+            Seed of starts, items and splits.
+        progress
+            Show which candidate is being tried.
         changes
             Options of ``fit`` that replace those of the recipe.
 
@@ -153,11 +129,12 @@ class Choice(Plan):
     ) -> Fitted:
         seeds = seeds_of(num_starts, seed)
         search = Search(self, seed, progress)
-        best, chosen = _found(search)
+        decision = decide(search)
         options = {"progress": progress} | changes
-        if search.found_records:
+        if decision.are_records:
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
+        best, chosen = decision.trial, _chosen_by(search, decision)
         # Copies of a row count only once, both in the search and in the fit.
         data = distinct_items(self.of(best.uses_answers).data)
         recipe = best.form.recipe(data, best.num_components)
@@ -165,7 +142,9 @@ class Choice(Plan):
         found = corrected(fit_completely(search, best, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted) or not found.has_one_cluster:
             return found.fitted
-        alternative = self._alternative_to_one_cluster(found.best, search.num_near_copies)
+        alternative = self._alternative_to_one_cluster(
+            found.best, search.candidates.num_near_copies
+        )
         if alternative is None:
             return found.fitted
         instead, why = alternative
@@ -178,7 +157,7 @@ class Choice(Plan):
         """The choice to use where features show one cluster, and why; None to keep it at one."""
         if num_near_copies:
             return (
-                self._with_near_copies(),
+                self.with_near_copies(),
                 "without near-copies there is one cluster, so they are kept",
             )
         if best.uses_answers:
@@ -187,19 +166,14 @@ class Choice(Plan):
         why = "the features alone show one cluster, so the answers are used"
         return replace(self, by_features=None), why
 
-    def _with_near_copies(self) -> Choice:
-        """The same choice, with near-copies of rows kept."""
-        by_features = self.by_features and self.by_features._with_near_copies()
-        return replace(self, max_groups=None, by_features=by_features)
 
-
-def _found(search: Search) -> tuple[Trial, Chosen]:
-    """The winner of a search, and how it was chosen."""
-    best, reason = search.best()
-    if search.num_near_copies:
-        reason += f"; {search.num_near_copies} near-copies of items were left out"
-    table, chance = table_of(search.trials, best), search.chance_of(best)
-    return best, Chosen(table, reason, chance, most_components=max(search.plan.sizes))
+def _chosen_by(search: Search, decision: Decision) -> Chosen:
+    """How a search has chosen."""
+    candidates, best, reason = search.candidates, decision.trial, decision.reason
+    if candidates.num_near_copies:
+        reason += f"; {candidates.num_near_copies} near-copies of items were left out"
+    table, chance = table_of(candidates.trials, best), search.chance_of(best)
+    return Chosen(table, reason, chance, most_components=max(search.plan.sizes))
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
@@ -261,10 +235,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
-    max_groups = max(MAX_CLUSTERS, num_clusters or 0)
-    choice = Choice(
-        data, forms, sizes, first_size, max_groups=max_groups, num_clusters=num_clusters
-    )
+    choice = Choice(data, forms, sizes, first_size, num_clusters)
     if not data.has_answers or is_supervised(data):
         return choice
     unanswered = data.with_answers(None).with_parts(placements=None)

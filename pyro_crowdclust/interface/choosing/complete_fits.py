@@ -31,7 +31,9 @@ from pyro_crowdclust.starts import FittedStart
 from pyro_crowdclust.training import RobbinsMonro, is_interrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 
-# Once a fit to some of the items has found the clusters, a few small steps on all are enough.
+# Where all items need minibatches, the chosen candidate is first fitted to this many items.
+_PART_ITEMS = 5000
+# Once that fit has found the clusters, a few small steps on all items are enough.
 _AFTER_PART: dict[str, Any] = {"epochs": 3, "step_size": RobbinsMonro(0.05, delay=50.0)}
 
 
@@ -106,10 +108,10 @@ def fit_completely(
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
         check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
-        fitted = _best_fit(best, recipe, source.part_items, seeds, options, check)
+        fitted = _best_fit(best, recipe, seeds, options, check)
         if check is not None:
             best, fitted, chosen = checked(
-                check, search.trials, best, fitted, chosen, data, options
+                check, search.candidates.trials, best, fitted, chosen, data, options
             )
     with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
         of_candidate = read = as_chosen(best, fitted, source.data)
@@ -122,7 +124,6 @@ def fit_completely(
 def _best_fit(
     best: Trial,
     recipe: Recipe,
-    part_items: int,
     seeds: range,
     options: dict[str, Any],
     check: LabelCheck | None,
@@ -134,7 +135,7 @@ def _best_fit(
     data = recipe.data
     if recipe.options["batch_size"] is not None and "initialize" not in options:
         generator = torch.Generator().manual_seed(seeds[0])
-        part = some_items(data, connected_items(data, part_items, generator))
+        part = some_items(data, connected_items(data, _PART_ITEMS, generator))
         emission = part_of(recipe.model, "emission", Identity)
         of_part = best_of_starts(
             best.form.recipe(part, best.num_components, emission), part, seeds, options, check
@@ -174,11 +175,12 @@ def _with_answers_read(
     search: Search, best: Trial, fitted: Fitted, chosen: Chosen
 ) -> tuple[Fitted, Chosen]:
     """A fit of the features alone with the answers added, and how it was chosen."""
+    data = search.plan.data
     reading = None if search.unseen is None else search.unseen.nearest(fitted)
     if reading is None:
         add = with_components_joined if best.joins else with_answers_added
-        return add(fitted, search.plan.data, best.feature_weight), chosen
-    read = with_answers_added(grouped(fitted, reading.group), search.plan.data, reading.weight)
+        return add(fitted, data, best.feature_weight), chosen
+    read = with_answers_added(grouped(fitted, reading.group), data, reading.weight)
     table = chosen.table
     weight = table["feature_weight"].mask(table["chosen"], reading.weight)
     chosen = replace(chosen, table=table.assign(feature_weight=weight))

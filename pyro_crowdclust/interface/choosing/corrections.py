@@ -56,14 +56,15 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     The candidate had several when it predicted held-out answers.
     """
     search, best = found.search, found.best
-    is_scored = search.plan.data.answers is not None and best.held_out is not None
+    data, candidates = search.plan.data, search.candidates
+    is_scored = data.answers is not None and best.held_out is not None
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
         return found
-    tried = search.complete_fit_of(best, search.splits[0].data)
+    tried = candidates.complete_fit_of(best, candidates.splits[0].data)
     start = FittedStart(tried.model, tried.guide, tried.data.num_items)
     fitted = completed(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
-    read = as_chosen(best, fitted, search.plan.data)
+    read = as_chosen(best, fitted, data)
     if has_one_cluster(read):
         return found
     chosen = with_reason(found.fitted.chosen, FROM_CANDIDATE)
@@ -99,17 +100,17 @@ def explained_by_draws(found: CompleteFit) -> CompleteFit:
 
 def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
-    search, best = found.search, found.best
+    plan, best = found.search.plan, found.best
     # In minibatches, as of very many items, these fits would take longer than all others.
-    if not (found.may_start_elsewhere and takes_all(search.plan.data, found.of_components.model)):
+    if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
         return None
-    data, most = distinct_items(search.plan.data), max(search.plan.sizes)
+    data, most = distinct_items(plan.data), max(plan.sizes)
     instead = better_from_draws(found.of_components, best.form, data, most, **found.options)
     if instead is None:
         return None
     number = instead.component_probabilities.shape[1]
     why = FROM_DRAWS.format(count(number, "component"))
-    read = as_chosen(best, instead, search.plan.data)
+    read = as_chosen(best, instead, plan.data)
     chosen = with_reason(found.fitted.chosen, why)
     return replace(
         found, of_components=instead, of_candidate=read, fitted=replace(read, chosen=chosen)
@@ -126,11 +127,12 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     # With readings of unseen answers, the fit is one of the features alone already.
     if not found.is_doubtful or search.unseen is not None or source is None:
         return found
-    trial = search.read_by_answers(source)
+    trial = search.read_by_answers()
     if trial is None or search.unseen is None:
         return found
     recipe = trial.form.recipe(distinct_items(source.data), trial.num_components)
-    chosen = Chosen(table_of(search.trials, trial), "", most_components=max(source.sizes))
+    table = table_of(search.candidates.trials, trial)
+    chosen = Chosen(table, "", most_components=max(source.sizes))
     instead = fit_completely(search, trial, recipe, chosen, found.seeds, found.options)
     completed(instead.fitted)
     evidence = search.unseen.log_evidence_of

@@ -16,7 +16,7 @@ from pyro_crowdclust.annotators import pair_rates
 from pyro_crowdclust.data import Placements
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
-from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
+from pyro_crowdclust.interface.choosing.held_out_parts import folds, has_fewer
 from pyro_crowdclust.minibatches import BatchPages
 
 # Number of parts of the items in ``placement_parts``.
@@ -223,7 +223,7 @@ def placement_parts(data: CrowdData, generator: torch.Generator) -> list[Placeme
     assert placements is not None  # as the caller has seen
     if len(placements) < _MIN_PLACEMENTS:
         return []
-    part = torch.randperm(data.num_items, generator=generator)[placements.item] % _PARTS
+    part = folds(torch.arange(data.num_items), _PARTS, generator)[placements.item]
     held_out = [part == one for one in range(_PARTS)]
     return [
         PlacementSplit(data.with_parts(placements=placements.at(~out)), placements.at(out))

@@ -18,7 +18,7 @@ from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.data import Answers, Links, some_items
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.chance import log_chance
-from pyro_crowdclust.interface.choosing.held_out_parts import has_fewer
+from pyro_crowdclust.interface.choosing.held_out_parts import folds, has_fewer
 from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
 from pyro_crowdclust.partitions import AskedPairs
 
@@ -156,9 +156,9 @@ def splits_of_pairs(
         of_answer = AskedPairs.of(answers.items, data.num_items).pair
     else:
         of_answer = answers.page.unique(return_inverse=True)[1]
-    parts = 10 if answers.num_pairs < _FEW else 4
-    part = torch.randperm(int(of_answer.max()) + 1, generator=generator)[of_answer] % parts
-    found = [_without(data, answers, part == one, least=least) for one in range(parts)]
+    number = 10 if answers.num_pairs < _FEW else 4
+    part = folds(of_answer, number, generator)
+    found = [_without(data, answers, part == one, least=least) for one in range(number)]
     return [one for one in found if one is not None]
 
 

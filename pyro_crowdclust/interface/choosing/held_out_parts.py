@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jaxtyping import Bool
+import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 # Lower limit of predicted probabilities.
@@ -20,3 +21,25 @@ def has_fewer(number: int, *parts: Bool[Tensor, " said"]) -> bool:
     (False, True)
     """
     return any(int(part.sum()) < number for part in parts)
+
+
+def folds(
+    group: Int[Tensor, " said"], number: int, generator: torch.Generator
+) -> Int[Tensor, " said"]:
+    """In which of so many parts each thing that was said is held out: with all of its group.
+
+    Parameters
+    ----------
+    group
+        The groups, numbered from 0.
+    number
+        Number of parts, which have about equally many groups.
+    generator
+        Draws the parts.
+
+    Examples
+    --------
+    >>> folds(torch.tensor([0, 0, 1, 2]), 2, torch.Generator().manual_seed(0)).tolist()
+    [0, 0, 0, 1]
+    """
+    return torch.randperm(int(group.max()) + 1, generator=generator)[group] % number

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
+    Decision,
     Trial,
     fewest_components,
     is_within_error,
@@ -80,7 +81,7 @@ class Ranking:
         rivals = sorted(self.rivals(trials), key=lambda trial: -trial.elbo)
         return rivals + [trial for trial in by_score if trial not in rivals]
 
-    def by_elbo(self, trials: Sequence[Trial]) -> tuple[Trial, str]:
+    def by_elbo(self, trials: Sequence[Trial]) -> Decision:
         """The form with the largest ELBO, with the fewest components that do as well.
 
         That is those within a standard error, or those with the largest coarsened ELBO, if fewer.
@@ -90,10 +91,12 @@ class Ranking:
         among = f"of {len(trials)} candidates; nothing held out"
         coarse = self.largest_coarsened_elbo(of_form(first, trials))
         if coarse is not None and coarse.num_components < best.num_components:
-            return coarse, f"largest coarsened ELBO of the kind with the largest ELBO {among}"
+            why = "largest coarsened ELBO of the kind with the largest ELBO"
+            return Decision(coarse, f"{why} {among}")
         if best is first:
-            return best, f"largest ELBO {among}"
-        return best, f"fewest components within a standard error of the largest ELBO {among}"
+            return Decision(best, f"largest ELBO {among}")
+        why = "fewest components within a standard error of the largest ELBO"
+        return Decision(best, f"{why} {among}")
 
     @staticmethod
     def largest_coarsened_elbo(trials: Sequence[Trial]) -> Trial | None:

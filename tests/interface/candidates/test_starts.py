@@ -18,7 +18,7 @@ from pyro_crowdclust.interface.candidates.starts import (
     starts_at_labels,
     starts_of_numbers,
 )
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.starts import PartitionStart
 
 RNG = np.random.default_rng(3)
@@ -64,7 +64,7 @@ def test_a_coin_parts_no_cluster():
     found = choice.fit(num_starts=1, progress=False)
     assert found.elbo == pytest.approx(best, abs=0.1)
     assert adjusted_rand_score(CLUSTER, found.assignments) > 0.8
-    tried = Search(choice, 0, progress=False).fit_of(form, 3, data)
+    tried = Candidates(choice, 0, progress=False).fit_of(form, 3, data)
     assert tried.elbo == pytest.approx(best, abs=0.5)
 
 

@@ -19,7 +19,7 @@ from pyro_crowdclust.interface import (
     recipe_for,
 )
 from pyro_crowdclust.interface.choosing import choice as choice_module
-from pyro_crowdclust.interface.choosing import complete_fits, corrections, several_starts
+from pyro_crowdclust.interface.choosing import complete_fits, corrections, several_starts, trying
 from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.interface.choosing.plan import SIZES
 from pyro_crowdclust.metrics import clustering_accuracy
@@ -129,7 +129,7 @@ def test_a_regression_is_chosen_where_classes_are_regions_of_one_cloud():
     data = answered(features, side, 200, range(70))
     choice = choice_for(data)
     of_columns = [form for form in choice.forms if form.features == "columns"]
-    choice = dataclasses.replace(choice, forms=of_columns, sizes=(2, 4), first_size=4, num_splits=1)
+    choice = dataclasses.replace(choice, forms=of_columns, sizes=(2, 4), first_size=4)
     result = choice.fit(progress=False)
     assert result.chosen.winner == "regression on columns, 4 components"
     assert clustering_accuracy(side, result.assignments) > 0.85
@@ -161,12 +161,12 @@ def test_clusters_own_components_beside_labels_and_links():
 def test_without_answers_the_elbo_chooses():
     features = np.repeat([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]], 30, axis=0)
     features += np.random.default_rng(0).normal(size=(90, 2))
-    recipe, chosen = small(CrowdData(features), 5, 4, 3, 2).run(progress=False)
-    table = chosen.table
+    result = small(CrowdData(features), 5, 4, 3, 2).fit(num_starts=1, progress=False)
+    chosen, table = result.chosen, result.chosen.table
     assert table["held_out"].isna().all()
     assert chosen.chance is None
     assert table["elbo"].idxmax() == table.index[table["chosen"]][0]
-    assert recipe.model.num_clusters == 3
+    assert result.model.num_clusters == 3
 
 
 def test_elbos_are_in_the_units_of_the_features():
@@ -174,8 +174,9 @@ def test_elbos_are_in_the_units_of_the_features():
     features, _ = two_rings(60)
     elbos = []
     for unit in (1.0, 100.0):
-        _, chosen = small(CrowdData(unit * features), 3, forms=4).run(progress=False)
-        elbos.append(chosen.table["elbo"].to_numpy())
+        choice = small(CrowdData(unit * features), 3, forms=4)
+        result = choice.fit(num_starts=1, progress=False)
+        elbos.append(result.chosen.table["elbo"].to_numpy())
     np.testing.assert_allclose(elbos[0] - elbos[1], 2 * np.log(100.0), atol=1e-3)
 
 
@@ -285,8 +286,8 @@ def test_the_bound_on_clusters_is_kept():
     features, _ = two_rings(60)
     choice = choice_for(CrowdData(features), num_clusters=4)
     assert (max(choice.sizes), choice.first_size) == (4, 4)
-    _, chosen = choice.run(progress=False)
-    assert chosen.table["components"].max() == 4
+    result = choice.fit(num_starts=1, progress=False)
+    assert result.chosen.table["components"].max() == 4
     with pytest.raises(ValueError, match="num_clusters is 0"):
         choice_for(CrowdData(features), num_clusters=0)
 
@@ -306,10 +307,11 @@ def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
 
     features, ring = two_rings(400)
     data = answered(features, ring, 300)
-    plain = small(data, 8, forms=1)
+    choice = small(data, 8, forms=1)
     # Full batches for 100 items, minibatches for 400.
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", 2000)
-    choice = dataclasses.replace(plain, part_items=100, max_items=200)
+    monkeypatch.setattr(complete_fits, "_PART_ITEMS", 100)
+    monkeypatch.setattr(trying, "MAX_ITEMS", 200)
     result = choice.fit(progress=False)
     assert len(result.history) <= 3
     assert result.data is data

@@ -14,7 +14,7 @@ from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing.choice import choice_for
 from pyro_crowdclust.interface.choosing.held_out_pages import placement_parts, placement_split
 from pyro_crowdclust.interface.choosing.rereading import grouped
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -233,6 +233,6 @@ def test_clusters_own_components_of_pages():
     clouds = 3.0 * np.eye(6)[kinds + 3 * rng.integers(2, size=90)]
     pages = simulate_placements(kinds, [0.95] * 3, pages_per_worker=10, page_size=15, seed=0)
     data = CrowdData(clouds + rng.normal(size=(90, 6)), placements=pages, item_ids=range(90))
-    search = Search(choice_for(data), seed=0, progress=False)
-    form = next(form for form in search.plan.forms if form.kind == "diagonal Gaussians")
-    assert search.try_out(form, 8).clusters < 8
+    candidates = Candidates(choice_for(data), seed=0, progress=False)
+    form = next(form for form in candidates.plan.forms if form.kind == "diagonal Gaussians")
+    assert candidates.try_out(form, 8).clusters < 8

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.training import Stopping
 
@@ -50,7 +50,7 @@ def test_labels_make_no_class_vanish(curves, labelled):
     choice = dataclasses.replace(choice, forms=(form,), sizes=[4], first_size=4)
     usual = form.recipe(labelled, 4).fit(progress=False)
     result = choice.fit(num_starts=1, progress=False)
-    tried = Search(choice, 0, progress=False).fit_of(form, 4, labelled)
+    tried = Candidates(choice, 0, progress=False).fit_of(form, 4, labelled)
     assert min(result.elbo, tried.elbo) > usual.elbo + 5
     others = labelled.known.numpy() < 0
     assert adjusted_rand_score(shape, result.assignments) > 0.6

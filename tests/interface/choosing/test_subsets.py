@@ -11,12 +11,12 @@ from sklearn.metrics import normalized_mutual_info_score
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface import choice_for, cluster
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     distinct_items,
     without_near_copies,
 )
+from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.metrics import clustering_accuracy
 
 from ..small_choices import answered, small
@@ -31,8 +31,8 @@ def test_copies_of_rows_are_no_clusters():
     rng = np.random.default_rng(0)
     features = np.repeat([[0.0, 0.0], [9.0, 0.0]], 20, axis=0) + rng.normal(size=(40, 2))
     copies = CrowdData(features[rng.integers(0, 40, 300)])
-    _, chosen = small(copies, 2, 13, forms=1).run(progress=False)
-    assert chosen.winner.endswith("2 components")
+    result = small(copies, 2, 13, forms=1).fit(num_starts=1, progress=False)
+    assert result.chosen.winner.endswith("2 components")
     # Whole numbers repeat of themselves.
     counts = CrowdData(rng.poisson(3, size=(300, 2)).astype(float))
     assert distinct_items(counts) is counts
@@ -116,8 +116,8 @@ def test_near_copies_are_clusters_where_there_are_no_others():
 
 def test_groups_that_may_be_clusters_are_no_near_copies():
     data = CrowdData(near_copies(np.random.default_rng(3).normal(size=(60, 3)), 4))
-    assert Search(choice_for(data), 0, progress=False).num_near_copies == 180
-    assert Search(choice_for(data, num_clusters=60), 0, progress=False).num_near_copies == 0
+    assert Candidates(choice_for(data), 0, progress=False).num_near_copies == 180
+    assert Candidates(choice_for(data, num_clusters=60), 0, progress=False).num_near_copies == 0
 
 
 def test_answers_about_near_copies_are_about_one_row():

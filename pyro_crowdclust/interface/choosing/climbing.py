@@ -1,0 +1,105 @@
+"""Which candidates are tried: every form once, and the best with more and fewer components."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.trials import (
+    Decision,
+    Trial,
+    elbo_error,
+    worth_another_split,
+)
+from pyro_crowdclust.interface.choosing.trying import Candidates
+
+# Number of forms that are tried with other numbers of components.
+_BEST_FORMS = 2
+
+
+def best_of(candidates: Candidates) -> Decision:
+    """Try the candidates; returns the best of them."""
+    with candidates.bar:
+        first = first_trials(candidates)
+        for of_features in (True, False):
+            same_sort = [trial for trial in first if trial.form.of_features == of_features]
+            in_order = candidates.ranking.in_order(same_sort)[:_BEST_FORMS]
+            for rank, trial in enumerate(in_order):
+                if of_features or trial.clusters == trial.num_components:
+                    climb(candidates, trial, 1)
+                climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
+        if candidates.splits:
+            return best_by_answers(candidates)
+        return candidates.ranking.by_elbo(candidates.trials)
+
+
+def first_trials(candidates: Candidates) -> list[Trial]:
+    """Every form with ``first_size`` components; heavy tails only for the best kind without."""
+    plan = candidates.plan
+    forms = [form for form in plan.forms if form.of_features or candidates.splits]
+    tried = [
+        candidates.try_out(form, plan.first_size) for form in forms if form.heavier_than is None
+    ]
+    best = candidates.ranking.in_order([trial for trial in tried if trial.form.of_features])
+    kind = best[0].form.kind if best else None
+    heavy = [form for form in forms if form.heavier_than is not None]
+    return tried + [
+        candidates.try_out(form, plan.first_size)
+        for form in heavy
+        if kind in (form.heavier_than, None)
+    ]
+
+
+def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = False) -> None:
+    """Try more and more (or fewer and fewer) components until there were two losses in a row.
+
+    With held-out answers, one loss ends it. Fewer components that do as well are no loss; fewer
+    that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single starts
+    go up and down where there are many columns.
+    """
+    sizes = list(candidates.plan.sizes)
+    place, best, losses = sizes.index(trial.num_components), trial, 0
+    stride = 2 if candidates.splits else 1
+    while to_end or losses < (1 if candidates.splits else 2):
+        place += direction * stride
+        if not 0 <= place < len(sizes):
+            return
+        found = candidates.try_out(trial.form, sizes[place])
+        # A regression that leaves clusters empty does not need more of them.
+        to_spare = not trial.form.of_features and found.clusters < found.num_components
+        if direction > 0 and to_spare:
+            return
+        if candidates.ranking.is_better(found, best, direction):
+            best, losses = found, 0
+            continue
+        loss, error = best.elbo - found.elbo, elbo_error(best, found)
+        if direction < 0 and loss > 2 * error > 0 and not to_end:
+            return
+        losses = 0 if direction < 0 and loss <= error else losses + 1
+
+
+def best_by_answers(candidates: Candidates) -> Decision:
+    """The best by held-out answers; among those that these do not distinguish, by the ELBO."""
+    ranking = candidates.ranking
+    for number in range(1, len(candidates.splits)):
+        rivals = ranking.rivals(candidates.trials)
+        if len(rivals) == 1:
+            break
+        for trial in worth_another_split(rivals):
+            again = candidates.try_out(trial.form, trial.num_components, number)
+            found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
+            both, seconds = AtWeights.of_all(found), trial.seconds + again.seconds
+            candidates.exchange(trial, replace(trial, by_weight=both, seconds=seconds))
+    rivals = ranking.rivals(candidates.trials, errors=1.0)
+    first = max(rivals, key=lambda trial: trial.score)
+    same_sort = [one for one in rivals if one.form.of_features == first.form.of_features]
+    best = ranking.largest_elbo(same_sort) if first.form.of_features else first
+    sentence = candidates.splits[0].sentence(best.score)
+    if len(rivals) == 1:
+        return Decision(best, f"{sentence}, better than by any other candidate")
+    if not first.form.of_features:
+        return Decision(best, f"{sentence}; {len(rivals) - 1} others do about as well")
+    return Decision(
+        best,
+        f"{sentence}; of {len(same_sort)} candidates that do as well it has the largest ELBO",
+    )

@@ -1,0 +1,191 @@
+"""Candidates are fitted to a part of the data, and scored by what was held out of it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from tqdm.auto import tqdm
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.data import some_items
+from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.candidates.forms import (
+    MAX_ITEMS,
+    Form,
+    MakeCoordinates,
+    ToCompare,
+)
+from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
+from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
+from pyro_crowdclust.interface.candidates.starts import other_starts
+from pyro_crowdclust.interface.candidates.weights import weights_for
+from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
+from pyro_crowdclust.interface.choosing.plan import Plan
+from pyro_crowdclust.interface.choosing.ranking import Ranking
+from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
+from pyro_crowdclust.interface.choosing.subsets import (
+    connected_items,
+    distinct_items,
+    without_near_copies,
+)
+from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.recipe import is_supervised
+from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture.coarsening import coarsened_elbo
+from pyro_crowdclust.mixture.orders import log_orders
+from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.training import Stopping, completed, is_interrupted
+from pyro_crowdclust.training.isolation import generator_of
+
+# Share of the answered items whose answers are held out. If most items have answers, the same
+# number of answers is held out, some of them about pairs of other items (``pair_split``).
+_SHARE = 0.25
+# Number of different shares that are held out. The second and later ones are used for candidates
+# that the first does not distinguish from the best.
+NUM_SPLITS = 3
+
+
+class Candidates:
+    """The candidates of a plan, which are tried one after the other on a part of its data.
+
+    Parameters
+    ----------
+    plan
+        The data, and what to try.
+    seed
+        Seed of starts, items and splits.
+    progress
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    data
+        Distinct items without near-copies, at most ``MAX_ITEMS`` of them, those with answers first.
+    splits
+        What is held out of these, in several ways; empty if there is too little.
+    trials
+        What was tried so far.
+    fits
+        The fits of the trials, if nothing is held out.
+    """
+
+    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
+        self.plan, self.seed = plan, seed
+        generator = generator_of(seed)
+        data = distinct_items(plan.data)
+        if data.num_items > MAX_ITEMS:
+            data = some_items(data, connected_items(data, MAX_ITEMS, generator))
+        num_items = data.num_items
+        if not plan.keeps_near_copies:
+            data = without_near_copies(data, max(MAX_CLUSTERS, plan.num_clusters or 0))
+        self.num_near_copies = num_items - data.num_items
+        made = [split(data, _SHARE, generator) for _ in range(NUM_SPLITS)]
+        self.data = data
+        self.splits: list[HeldOut] = [one for one in made if one is not None]
+        self.ranking = Ranking(self.splits, data.num_items)
+        self.draws = Draws(max(plan.sizes), seed)
+        self.trials: list[Trial] = []
+        self.fits: list[Fitted] = []
+        self.bar = tqdm(disable=not progress, unit="candidate")
+        # The coordinates of each form, and the term that makes its ELBO comparable.
+        self._coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
+
+    def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
+        """Fit a candidate to a split, and score what is held out.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C. A first candidate is kept as far as it came.
+        """
+        started = time.perf_counter()
+        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        one = self.splits[number] if self.splits else None
+        result = self.fit_of(form, num_components, self.data if one is None else one.data)
+        if is_interrupted(result) and self.trials:
+            raise KeyboardInterrupt
+        trial = Trial(
+            form,
+            num_components,
+            self.elbo_of(form, result),
+            None if one is None else at_weights(form, one, result),
+            int((result.clusters["assigned_items"] > 0).sum()),
+            time.perf_counter() - started,
+            _by_item(result),
+            _coarsened_elbo(form, result),
+        )
+        if number == 0:
+            self.trials.append(trial)
+            if not self.splits:
+                self.fits.append(result)
+        if is_interrupted(result):
+            raise KeyboardInterrupt
+        self.bar.update()
+        return trial
+
+    def exchange(self, trial: Trial, other: Trial) -> None:
+        """Put a trial in the place of another, which has other scores."""
+        self.trials[self.trials.index(trial)] = other
+
+    def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
+        """Fit a candidate briefly, from one start or from the better of two."""
+        recipe = form.recipe(data, num_components, self.coordinates_of(form)[0])
+        options: dict[str, Any] = {"epochs": form.epochs, "stopping": Stopping(tolerance=1e-3)}
+        attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
+        if not form.of_features:
+            return attempt(initialize=self.draws.start_of(data))
+        others = other_starts(recipe, data)
+        return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
+
+    def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
+        """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
+        return completed(self.fit_of(trial.form, trial.num_components, data))
+
+    def coordinates_of(self, form: Form) -> tuple[Identity, float]:
+        """The coordinates of a form, and the term that makes its ELBO comparable."""
+        place = form.make_coordinates, form.to_compare
+        if place not in self._coordinates:
+            made = form.make_coordinates(self.data)
+            fitted = spread_over_steps(self.data, made)
+            features = fitted.rows(torch.arange(fitted.num_items))
+            self._coordinates[place] = made, form.to_compare(made, features)
+        return self._coordinates[place]
+
+    def elbo_of(self, form: Form, result: Fitted) -> float:
+        """The ELBO in nats an item, comparable between forms and numbers of components."""
+        if not form.of_features:
+            return np.nan
+        elbo = result.elbo + log_orders(result.component_probabilities)
+        return elbo / self.data.num_items + self.coordinates_of(form)[1]
+
+
+def at_weights(form: Form, one: HeldOut, result: Fitted) -> AtWeights:
+    """Scores of what is held out, at every weight of the features that a form can have."""
+    each = (with_feature_weight(result, weight) for weight in weights_for(form))
+    workers = result.guide.workers() if one.data.has_answers else None
+    return AtWeights.of(one, each, workers)
+
+
+def _coarsened_elbo(form: Form, result: Fitted) -> float | None:
+    """The ELBO in nats an item of the coarsened posterior; None if there is supervision."""
+    data = result.data
+    if not form.of_features or data.has_answers or is_supervised(data):
+        return None
+    number, sites = data.num_items, (result.model.priors(), result.guide.posteriors)
+    elbo = coarsened_elbo(result.elbo, *sites, number)
+    return (elbo + log_orders(result.component_probabilities)) / number
+
+
+def _by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
+    """``log sum_k pi_k p(x_i | k)`` up to constants; None if there is supervision."""
+    data = result.data
+    if data.has_answers or is_supervised(data):
+        return None
+    return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()

@@ -1,0 +1,82 @@
+"""Which rule decides, and what is left of a search that Ctrl-C ends."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.choosing import deciding
+from pyro_crowdclust.interface.choosing.deciding import decide
+from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.trials import Decision
+
+from ..small_choices import small, two_groups
+
+
+def trial(clusters: int = 3, joins: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(clusters=clusters, joins=joins, answers=np.zeros(9))
+
+
+BEST = Decision(trial(), "it predicts them")
+
+
+def searched(**found: object) -> SimpleNamespace:
+    """A search in which nothing predicts answers, with these changes."""
+    of_features = found.get("joined", trial())
+    search = {
+        "plan": SimpleNamespace(by_features="a plan", may_be_records=False),
+        "candidates": SimpleNamespace(splits=["pages"]),
+        "best": BEST,
+        "predicts_answers": False,
+        "without_answers": (of_features, None),
+        "joined": of_features,
+        "parts": [],
+        "unless_interrupted": lambda rules: rules(),
+    }
+    return SimpleNamespace(**search | found)
+
+
+NO_SPLITS = SimpleNamespace(splits=[])
+NO_ANSWERS = SimpleNamespace(by_features=None, may_be_records=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ({}, "nothing predicts held-out answers clearly better than chance: clusters are learned"),
+        ({"plan": NO_ANSWERS}, BEST.reason),
+        ({"predicts_answers": True}, BEST.reason),
+        ({"joined": trial(clusters=1)}, BEST.reason),
+        ({"joined": trial(joins=True)}, "no candidate predicts held-out placements clearly: "),
+        ({"candidates": NO_SPLITS}, "there are too few answers to hold some out: clusters are"),
+        (
+            {"candidates": NO_SPLITS, "parts": ["a quarter"], "joined": trial(joins=True)},
+            "there are too few answers to hold some out for every candidate: clusters are learned "
+            "from the features alone, and pages say which",
+        ),
+    ],
+    ids=["none", "no answers", "predicted", "one cluster", "pages", "few answers", "few pages"],
+)
+def test_the_first_rule_that_applies_decides(found, reason):
+    search = searched(**found)
+    decision = decide(search)
+    assert decision.reason.startswith(reason)
+    assert decision.trial is (BEST.trial if reason == BEST.reason else search.joined)
+
+
+def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
+    def pressed(search):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deciding, "RULES", (pressed,))
+    search = Search(small(CrowdData(two_groups()), 2, forms=1), 0, False)
+    with pytest.raises(KeyboardInterrupt):
+        decide(search)
+    tried = search.candidates.try_out(search.plan.forms[0], 2)
+    decision = decide(search)
+    assert decision.trial is tried
+    assert decision.reason == "best of 1 candidates when the search was interrupted"
+    assert search.interrupted
