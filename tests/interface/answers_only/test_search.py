@@ -596,5 +596,5 @@ def test_a_checkpoint_belongs_to_the_first_fit(tmp_path):
     data = CrowdData(None, pairs=answers())
     first = AnswersAlone(data).fit(epochs=3, progress=False, checkpoint=path)
     written = path.read_bytes()
-    first.update(answers().head(1))
+    first.update(answers().head(1).assign(worker="new"))
     assert path.read_bytes() == written
