@@ -58,7 +58,7 @@ class Labels:
         questions = CandidateQuestions(
             about,
             outcomes,
-            lambda: channels,
+            lambda: crowd.drawn_label_channels(outcomes.shape[1], situation.generator),
             share,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             ItemTeaching(beliefs, about, share),
