@@ -31,8 +31,10 @@ class Asked:
         if data.placements is not None:
             worker = data.placements.worker[data.placements.page]
             placed = worker * data.num_items + data.placements.item
-        if data.class_labels is not None:
-            labelled = data.class_labels.worker * data.num_items + data.class_labels.item
+        self._labels = (nobody.numpy(),) * 3
+        if (given := data.class_labels) is not None:
+            self._labels = given.item.numpy(), given.worker.numpy(), given.label.numpy()
+            labelled = given.worker * data.num_items + given.item
         if (answers := data.as_pairs().answers) is not None:
             key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
             pairs = answers.worker * data.num_items**2 + key
@@ -57,6 +59,11 @@ class Asked:
     def has_class(self) -> Bool[np.ndarray, " item"]:
         """Items whose class is known."""
         return self._has_class
+
+    @property
+    def labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Item, worker and class of every label, as codes."""
+        return self._labels
 
     def is_settled(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
