@@ -28,14 +28,20 @@ class Asked:
         self.num_items = data.num_items
         nobody = torch.empty(0, dtype=torch.int64)
         placed, labelled, compared, pairs = (nobody,) * 4
+        self._answers = np.empty(0, dtype=np.int64), np.empty(0)
         if data.placements is not None:
             worker = data.placements.worker[data.placements.page]
             placed = worker * data.num_items + data.placements.item
-        if data.class_labels is not None:
-            labelled = data.class_labels.worker * data.num_items + data.class_labels.item
+        self._labels = (nobody.numpy(),) * 3
+        if (given := data.class_labels) is not None:
+            self._labels = given.item.numpy(), given.worker.numpy(), given.label.numpy()
+            labelled = given.worker * data.num_items + given.item
         if (answers := data.as_pairs().answers) is not None:
             key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
             pairs = answers.worker * data.num_items**2 + key
+            label = answers.label.double().numpy()
+            told = ~np.isnan(label)  # somebody may not be able to tell
+            self._answers = key.numpy()[told], label[told]
         if (answers := data.answers) is not None:
             ends = torch.stack([answers.left, answers.right])
             compared = (answers.worker * data.num_items + ends).flatten()
@@ -57,6 +63,17 @@ class Asked:
     def has_class(self) -> Bool[np.ndarray, " item"]:
         """Items whose class is known."""
         return self._has_class
+
+    @property
+    def labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Item, worker and class of every label, as codes."""
+        return self._labels
+
+    def said_same(self) -> tuple[Int[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
+        """Keys of all pairs with answers, and the share of "same"; a grade counts in part."""
+        key, label = self._answers
+        keys, place = np.unique(key, return_inverse=True)
+        return keys, np.bincount(place, label, len(keys)) / np.bincount(place, minlength=len(keys))
 
     def is_settled(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]

@@ -14,7 +14,13 @@ import pandas as pd
 from pyro_crowdclust.asking.answering import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
 from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import Kind, Suggestions, first_new_number, suggest
+from pyro_crowdclust.asking.suggesting import (
+    Kind,
+    Suggestions,
+    first_new_number,
+    suggest,
+    suggest_for_new_fit,
+)
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
@@ -210,7 +216,15 @@ def _suggested(
 ) -> Suggestions | None:
     """The questions of a round, of the kind that can still be asked; None if there is none."""
     offered = crowd.offers(kind) if isinstance(crowd, SupportsOffers) else kind
-    return None if offered is None else suggest(result, offered, workers=crowd.workers, **options)
+    if offered is None:
+        return None
+    # After the first answers there is a new fit, with annotators who suit them.
+    ask = suggest if _has_answers(result) else suggest_for_new_fit
+    return ask(result, offered, workers=crowd.workers, **options)
+
+
+def _has_answers(result: Fitted) -> bool:
+    return result.data.has_answers or result.data.class_labels is not None
 
 
 def _moves(suggestions: Suggestions, before: Fitted, after: Fitted) -> dict[str, float]:
@@ -253,6 +267,6 @@ def _go_on(
     classes: Iterable[Hashable] | None,
 ) -> Fitted:
     """The fit updated with answers, or a new fit if it had none and therefore no annotators."""
-    if result.data.has_answers or result.data.class_labels is not None:
+    if _has_answers(result):
         return result.update(**answers)
     return fit(extended(result.data, **answers, classes=classes if "labels" in answers else None))

@@ -14,6 +14,7 @@ from pyro_crowdclust.asking.criteria import Prospects
 from pyro_crowdclust.asking.information import channel_information
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.asking.teaching import Teaching
+from pyro_crowdclust.asking.worker_teaching import WorkerTeaching
 
 _TINY = 1e-3
 
@@ -39,6 +40,8 @@ class CandidateQuestions:
         The information about other items.
     allowed
         Which worker may be asked which question; None: no restriction.
+    of_workers
+        The information about other items that is had through the workers' rates; None: not counted.
     """
 
     items: Int[np.ndarray, "question part"]
@@ -48,6 +51,7 @@ class CandidateQuestions:
     is_asked: Callable[[Int[np.ndarray, " worker"], int], Bool[np.ndarray, " worker"]]
     teaching: Teaching
     allowed: Bool[np.ndarray, "question worker"] | None = None
+    of_workers: WorkerTeaching | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def choose(situation: Situation, questions: CandidateQuestions, count: int) -> l
             is_open, is_chosen = is_chosen, np.zeros_like(is_chosen)
         gain = share * (remaining * own)[place].sum(1)
         gain = gain + questions.teaching.values()
+        if questions.of_workers is not None:
+            gain = gain + questions.of_workers.values()
         prospects = Prospects(gain, questions.outcomes)
         scores = situation.criterion.scores(prospects, situation.generator)
         best = situation.best(scores, is_open)
@@ -92,6 +98,8 @@ def choose(situation: Situation, questions: CandidateQuestions, count: int) -> l
             loads[worker] -= 1
             workers_of[best].append(worker)
             is_chosen[best] = True
+            if questions.of_workers is not None:
+                questions.of_workers.expect(best, worker)
         elif len(crowd.ids):
             continue  # all workers who may be asked were asked before
         chosen.append(ChosenQuestion(best, worker, float(gain[best])))
@@ -123,8 +131,11 @@ def _worker(
     """The worker whose answer to the question has the largest score for its price."""
     crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
     scores, channels = np.full(len(able), -np.inf), questions.channels()
+    through_rates = np.zeros(len(able))
+    if questions.of_workers is not None:
+        through_rates = questions.of_workers.of_workers(best)
     for worker in np.flatnonzero(able):
-        information = channel_information(outcomes, channels[worker])
+        information = through_rates[worker] + channel_information(outcomes, channels[worker])
         prospects = Prospects(information, outcomes, crowd.pseudo_counts(int(worker)))
         scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
     return situation.best(scores / crowd.prices, able)

@@ -32,6 +32,8 @@ from pyro_crowdclust.protocols import (
 _STRANGER = (3.0, 1.0)
 # Draws of the rates, for the mean and deviation of a worker's reliability.
 _SAMPLES = 256
+# Shares of labels below this are drawn as if they were it, so that no row is empty.
+_LEAST_SHARE = 1e-6
 # Workers with fewer answers are new, so that their rates are still to be measured.
 _FEW_ANSWERS = 10
 
@@ -50,7 +52,7 @@ class Crowd:
         Pseudo-counts (right, wrong) of each worker's rates, ``[worker, rate, 2]``: sensitivity and
         specificity, or a single rate twice.
     confusion
-        ``p(label | class)`` of each worker, if they label items.
+        Pseudo-counts of ``p(label | class)`` of each worker, if they label items.
     prices, loads
         Price of a question, and how many questions the worker may still be asked.
     num_answers
@@ -91,7 +93,7 @@ class Crowd:
         is_placing = data.placements is not None
         confusion, grades = None, None
         if data.class_labels is not None and isinstance(result.guide, SupportsConfusion):
-            confusion = _confusion(result, codes)
+            confusion = _confusion_counts(result, codes)
             given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
             num_answers[known] = given[codes[known]]
         elif data.has_answers:
@@ -167,7 +169,7 @@ class Crowd:
         if self.confusion is None:
             return self.reliability(self.rates, num_clusters)
         chance = 1 / self.confusion.shape[1]
-        diagonal = np.diagonal(self.confusion, axis1=1, axis2=2).mean(1)
+        diagonal = np.diagonal(_shares(self.confusion), axis1=1, axis2=2).mean(1)
         return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
 
     def channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
@@ -229,8 +231,22 @@ class Crowd:
     def label_channels(self, num_clusters: int) -> Float[np.ndarray, "worker class label"]:
         """Confusion matrices; computed from the rates for workers without one."""
         if self.confusion is not None and self.confusion.shape[1] == num_clusters:
-            return self.confusion
-        reliability = self.reliability(self.rates, num_clusters)[:, None, None]
+            return _shares(self.confusion)
+        return self._even_channels(self.rates, num_clusters)
+
+    def drawn_label_channels(
+        self, num_clusters: int, generator: np.random.Generator
+    ) -> Float[np.ndarray, "worker class label"]:
+        """``label_channels`` at a draw of every row, or of the rates."""
+        if self.confusion is not None and self.confusion.shape[1] == num_clusters:
+            return _shares(generator.standard_gamma(self.confusion) + _LEAST_SHARE)
+        return self._even_channels(self.drawn_rates(generator), num_clusters)
+
+    def _even_channels(
+        self, rates: Float[np.ndarray, "worker rate"], num_clusters: int
+    ) -> Float[np.ndarray, "worker class label"]:
+        """Confusion matrices of workers who guess evenly where they do not know."""
+        reliability = self.reliability(rates, num_clusters)[:, None, None]
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
 
 
@@ -319,14 +335,25 @@ def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*
     return counts / counts.sum(-1, keepdims=True)
 
 
-def _confusion(result: FittedModel, codes: Int[np.ndarray, " worker"]) -> np.ndarray:
-    """Posterior means; for a worker without answers the average over workers who may err."""
-    means, may_err = result.guide.confusion().mean, _may_err(result)
+def _confusion_counts(
+    result: FittedModel, codes: Int[np.ndarray, " worker"]
+) -> Float[np.ndarray, "worker class label"]:
+    """Pseudo-counts of every row of the workers' confusion matrices, from their moments.
+
+    The deviations of the table count how uncertain the classes are. Otherwise workers whose labels
+    nobody checked would be rated, with certainty, by classes that follow from these labels. A
+    worker without answers has few counts, with the mean over workers who may err.
+    """
+    number = len(result.data.class_ids)
+    table = result.confusion[["mean", "sd"]].to_numpy().reshape(-1, number, number, 2)
+    mean, sd = np.clip(table[..., 0], _LEAST_SHARE, 1.0), table[..., 1]
+    total = np.median(_total_counts(mean, sd), axis=-1, keepdims=True)
+    may_err = _may_err(result)
     # If all workers are trusted, a new one gets the prior.
-    stranger = _shares(diagonal_concentration(means.shape[-1], *_STRANGER).numpy())
+    stranger = diagonal_concentration(number, *_STRANGER).numpy()
     if may_err.any():
-        stranger = means[may_err].mean(0)
-    return np.concatenate([means, stranger[None]])[codes]
+        stranger = sum(_STRANGER) * _shares(mean[may_err].mean(0))
+    return np.concatenate([_shares(mean) * total, stranger[None]])[codes]
 
 
 def _asked_by_default(result: FittedModel) -> pd.Index:

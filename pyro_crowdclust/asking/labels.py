@@ -12,6 +12,7 @@ from pyro_crowdclust.asking.choices import CandidateQuestions, choose, informati
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching
+from pyro_crowdclust.asking.worker_teaching import WorkerTeaching
 from pyro_crowdclust.data.tables import item_positions, read_table
 
 
@@ -19,8 +20,9 @@ from pyro_crowdclust.data.tables import item_positions, read_table
 class Labels:
     """Questions about the class of an item, by ``I(L; z_i)`` under the worker's confusion matrix.
 
-    Items whose class is known are left out. A worker gets an item once; in a large batch, several
-    workers get the same items.
+    A second label of an item also tells about workers, and thus about the other items that they
+    label (``WorkerTeaching``). Items whose class is known are left out. A worker gets an item once;
+    in a large batch, several workers get the same items.
 
     Parameters
     ----------
@@ -58,11 +60,12 @@ class Labels:
         questions = CandidateQuestions(
             about,
             outcomes,
-            lambda: channels,
+            lambda: crowd.drawn_label_channels(outcomes.shape[1], situation.generator),
             share,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             ItemTeaching(beliefs, about, share),
             allowed,
+            WorkerTeaching.of(situation, items, allowed),
         )
         chosen = choose(situation, questions, count)
         return pd.DataFrame(

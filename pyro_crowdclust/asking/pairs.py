@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import CandidateQuestions, choose, information_share
 from pyro_crowdclust.asking.criteria import Random, SupportsDrawPairs
 from pyro_crowdclust.asking.crowd import allowed_workers
+from pyro_crowdclust.asking.listed_pairs import doubted
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
 from pyro_crowdclust.asking.teaching import ItemTeaching, PairTeaching, Teaching
 from pyro_crowdclust.data.tables import item_positions, read_table, reject_self_pairs
@@ -58,10 +59,13 @@ class Pairs:
 
     def compose(self, situation: Situation, count: int) -> pd.DataFrame:
         """``count`` pairs, one row each: ``left, right, worker, gain``."""
-        beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         items, allowed = self._askable(situation, count)
-        num_clusters = beliefs.probabilities.shape[1]
+        beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         same = beliefs.same(*items.T)
+        if self.among is not None and not beliefs.components.shape[1]:
+            beliefs, same = doubted(beliefs, asked, items)
+            situation = replace(situation, beliefs=beliefs)
+        num_clusters = beliefs.probabilities.shape[1]
         rate = (1 + TYPICAL_RELIABILITY) / 2
         typical = np.array([[rate, 1 - rate], [1 - rate, rate]])
         if len(crowd.ids):

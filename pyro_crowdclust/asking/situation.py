@@ -32,6 +32,8 @@ class Situation:
         The user's ids.
     beliefs, crowd, asked, criterion
         See their classes.
+    everybody
+        All workers who have answered, by their codes in the data.
     exploration
         Share of the questions that are drawn at random.
     generator
@@ -41,6 +43,7 @@ class Situation:
     item_ids: pd.Index
     beliefs: Beliefs
     crowd: Crowd
+    everybody: Crowd
     asked: Asked
     criterion: Criterion
     exploration: float

@@ -148,7 +148,7 @@ def suggest(
     ValueError
         For a result, kind or criterion of another type, numbers out of range, unknown items, a
         result without q(z), and questions whose answers ``update`` would refuse: pages or pairs if
-        the fit has class labels only, labels if it has pairs or pages only.
+        the fit has class labels only, and labels if it has none.
 
     Examples
     --------
@@ -164,11 +164,39 @@ def suggest(
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)
     """
+    _check_supported(kind, result)
+    return suggest_for_new_fit(
+        result,
+        kind,
+        count=count,
+        criterion=criterion,
+        of=of,
+        workers=workers,
+        prices=prices,
+        loads=loads,
+        exploration=exploration,
+        seed=seed,
+    )
+
+
+def suggest_for_new_fit(
+    result: FittedModel,
+    kind: Kind,
+    *,
+    count: int,
+    criterion: Criterion,
+    workers: Iterable[Hashable] | None,
+    prices: Mapping[Hashable, float] | None,
+    exploration: float,
+    seed: int,
+    of: Iterable[Hashable] | None = None,
+    loads: Mapping[Hashable, float] | None = None,
+) -> Suggestions:
+    """``suggest``, also for answers that this fit cannot be updated with, as a new fit is made."""
     _check(result, kind, count, criterion, exploration, seed)
     data = result.data
     # Another round of questions has more answers, and with them other random numbers.
     generator = np.random.default_rng([seed, _num_answers(data)])
-    _check_supported(kind, data)
     if data.features is None and result.feature_shape is not None:
         warnings.warn(
             "the features of the fit are not in its file. Without them, answers about an item give "
@@ -192,6 +220,7 @@ def suggest(
             generator,
         ),
         crowd=crowd,
+        everybody=everybody,
         asked=asked,
         criterion=criterion,
         exploration=exploration,
@@ -251,8 +280,11 @@ def _wanted(
     return wanted
 
 
-def _check_supported(kind: Kind, data: CrowdData) -> None:
+def _check_supported(kind: Kind, result: FittedModel) -> None:
     """Raise a ``ValueError`` for questions whose answers the fit could not be updated with."""
+    check_fit(result)
+    _check_kind(kind)
+    data = result.data
     has_labels = data.class_labels is not None
     if has_labels and not data.has_answers and kind.answers != "labels":
         what = type(kind).__name__.lower()
@@ -262,6 +294,18 @@ def _check_supported(kind: Kind, data: CrowdData) -> None:
         # A page of groups has no grades.
         kinds = "Pairs()" if len(data.grade_ids) else "Pages() or Pairs()"
         raise ValueError(f"the fit is of {what}, and cannot use class labels: ask for {kinds}")
+    if not has_labels and kind.answers == "labels":
+        raise ValueError(
+            "the fit has no class labels, and cannot be updated with the first ones: let some "
+            "random items be labelled by random workers, and make a new fit by classify(features, "
+            "labels), or without features by infer_classes(CrowdData(None, labels=labels, "
+            "item_ids=items)); then ask for Labels()"
+        )
+
+
+def _check_kind(kind: Kind) -> None:
+    if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
+        raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
 
 
 def _check(
@@ -273,8 +317,7 @@ def _check(
     seed: int,
 ) -> None:
     check_fit(result)
-    if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
-        raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
+    _check_kind(kind)
     if isinstance(criterion, type) or not callable(getattr(criterion, "scores", None)):
         raise ValueError(
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "

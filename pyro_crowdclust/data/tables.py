@@ -37,6 +37,10 @@ GRADES_REMEDY = (
 )
 
 
+# Tables of what people said.
+_ANSWERS = ("labels", "pairs", "placements")
+
+
 def in_pandas(table: Any) -> Any:
     """A table of another library (polars, pyarrow) as a pandas table; anything else as it is."""
     return table.to_pandas() if hasattr(table, "to_pandas") else table
@@ -90,7 +94,10 @@ def read_table(
     frame = as_frame(table, name)
     columns = _columns_of(frame, name, required, optional)
     if len(frame) == 0:
-        raise ValueError(f"{name} have no rows; leave {name} out if there are none")
+        start = ""
+        if name in _ANSWERS:
+            start = ". How a project starts without answers: docs/asking.md, 'From names only'"
+        raise ValueError(f"{name} have no rows; leave {name} out if there are none{start}")
     for column in columns:
         if column in may_lack:
             continue

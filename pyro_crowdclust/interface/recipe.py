@@ -124,7 +124,8 @@ def feature_shape(data: CrowdData) -> tuple[int, ...]:
     if data.features is None:
         raise ValueError(
             "the data have no features to cluster by: pass features (for class labels alone, see "
-            "infer_classes)"
+            "infer_classes). Of items that are only names, let random workers compare, sort or "
+            "label some at random first: docs/asking.md, 'From names only'"
         )
     shape = tuple(data.features.shape[1:])
     if not shape:

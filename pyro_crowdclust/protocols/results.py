@@ -104,6 +104,10 @@ class FittedModel(Protocol):
         """One row per worker."""
 
     @property
+    def confusion(self) -> pd.DataFrame:
+        """``p(label | class)`` of every worker: mean and deviation by worker, class and label."""
+
+    @property
     def clusters(self) -> pd.DataFrame:
         """One row per cluster."""
 

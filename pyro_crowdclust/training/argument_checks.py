@@ -55,7 +55,10 @@ def check_has_class_labels(data: CrowdData) -> None:
         remedy = "pass CrowdData(None, labels=table)"
         if data.answers is not None:
             remedy += "; to classify pairs as items, give each an id in a column 'item'"
-        raise ValueError(f"there are no class labels: {remedy}")
+        raise ValueError(
+            f"there are no class labels: {remedy}. To start a project, let random workers label "
+            "some random items: docs/asking.md, 'From names only'"
+        )
 
 
 def check_same_model(model: object, guide: object) -> None:

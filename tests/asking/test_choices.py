@@ -93,7 +93,14 @@ def test_questions_are_taken_greedily_and_of_the_worker_who_tells_most_for_the_p
     )
     beliefs = SimpleNamespace(own=lambda items: OWN[items])
     situation = Situation(
-        pd.RangeIndex(5), beliefs, crowd, None, InformationGain(), 0.0, np.random.default_rng(0)
+        pd.RangeIndex(5),
+        beliefs,
+        crowd,
+        crowd,
+        None,
+        InformationGain(),
+        0.0,
+        np.random.default_rng(0),
     )
     questions = CandidateQuestions(
         ITEMS,
@@ -166,7 +173,8 @@ def situation_of(q, confusion=None):
     )
     asked = Asked(CrowdData(np.zeros((items, 1))))
     chance = np.random.default_rng(0)
-    return Situation(*(pd.RangeIndex(items), beliefs, crowd, asked, InformationGain(), 0.0, chance))
+    about = pd.RangeIndex(items), beliefs, crowd, crowd, asked
+    return Situation(*about, InformationGain(), 0.0, chance)
 
 
 Q = np.random.default_rng(1).dirichlet(np.ones(3), 8)

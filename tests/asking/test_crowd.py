@@ -95,14 +95,16 @@ def test_reliability_in_the_table_is_that_of_draws_of_the_rates():
     np.testing.assert_allclose(deviation, 4 / 3 * rate.std(), rtol=0.15)
 
 
-CONFUSION = np.array([np.diag([0.6, 0.5, 0.7]) + 0.1, [[0.2, 0.5, 0.3]] * 3])
+CONFUSION = np.array(
+    [[[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [[0.2, 0.5, 0.3]] * 3],
+)
 
 
 def test_labels_are_those_of_confusion_matrices_or_of_a_rate():
     crowd = crowd_of(np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2]), CONFUSION)
     # Of .7, .6 and .8 that are right one third is chance.
     assert crowd.mean_reliability(4) == pytest.approx([(0.7 - 1 / 3) / (2 / 3), 0.0])
-    assert crowd.label_channels(3) is CONFUSION
+    np.testing.assert_allclose(crowd.label_channels(3), CONFUSION)
     nobody = replace(crowd, confusion=None)
     np.testing.assert_allclose(nobody.mean_reliability(4), [0.75 - 0.25 / 3, 0.9 - 0.1 / 3])
     for one in (crowd, nobody):
@@ -110,6 +112,20 @@ def test_labels_are_those_of_confusion_matrices_or_of_a_rate():
         for worker, rate in enumerate([0.75, 0.9]):
             expected = np.full((4, 4), (1 - rate) / 3) + (rate - (1 - rate) / 3) * np.eye(4)
             np.testing.assert_allclose(found[worker], expected)
+
+
+def test_drawn_labels_have_the_moments_of_the_rows_or_of_the_rate():
+    counts = np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2])
+    crowd, rng = crowd_of(counts, ROWS * CONFUSION), np.random.default_rng(0)
+    drawn = np.stack([crowd.drawn_label_channels(3, rng) for _ in range(4000)])
+    np.testing.assert_allclose(drawn.sum(-1), 1.0)
+    np.testing.assert_allclose(drawn.mean(0), CONFUSION, atol=0.01)
+    expected = MATRICES["sd"].to_numpy().reshape(2, 3, 3)
+    np.testing.assert_allclose(drawn.std(0), expected, rtol=0.1)
+    # Of a rate all rows are drawn together.
+    drawn = np.stack([crowd.drawn_label_channels(4, rng) for _ in range(4000)])
+    np.testing.assert_allclose(drawn[:, 1].diagonal(axis1=1, axis2=2).std(-1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(drawn[:, 1, 0, 0].std(), stats.beta(9, 1).std(), rtol=0.1)
 
 
 GRADES = np.array([[[6.0, 3.0, 1.0], [1.0, 4.0, 5.0]], [[2.0, 2.0, 4.0], [4.0, 3.0, 3.0]]])
@@ -141,13 +157,23 @@ class Knows:
             setattr(self, name, lambda name=name: self._said[name])
 
 
+# The table of Dirichlet rows with these counts.
+ROWS = np.array([[30.0, 10.0, 20.0], [4.0, 5.0, 6.0]])[..., None]
+MATRICES = pd.DataFrame(
+    {
+        "mean": CONFUSION.ravel(),
+        "sd": np.sqrt(CONFUSION * (1 - CONFUSION) / (ROWS + 1)).ravel(),
+    }
+)
+
+
 def test_who_has_not_answered_names_classes_as_all_do_on_average():
     said = {"item": [0, 0, 1], "worker": ["ann", "bob", "bob"], "label": [0, 1, 2]}
     data = CrowdData(None, labels=said)
-    guide = Knows(confusion=SimpleNamespace(mean=CONFUSION))
-    result = SimpleNamespace(data=data, guide=guide, model=None)
+    guide = Knows(confusion=None)
+    result = SimpleNamespace(data=data, guide=guide, model=None, confusion=MATRICES)
     found = Crowd.of(result, ["bob", "new"], None, None)
-    np.testing.assert_allclose(found.confusion, [CONFUSION[1], CONFUSION.mean(0)])
+    np.testing.assert_allclose(found.confusion, [(ROWS * CONFUSION)[1], 4 * CONFUSION.mean(0)])
     assert found.num_answers.tolist() == [2, 0]
     assert found.codes.tolist() == [1, -1]
 
@@ -156,19 +182,20 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
     said = {"item": [0, 0, 1], "worker": ["ann", "bob", "bob"], "label": [0, 1, 2]}
     result = SimpleNamespace(
         data=CrowdData(None, labels=said),
-        guide=Knows(confusion=SimpleNamespace(mean=CONFUSION)),
+        guide=Knows(confusion=None),
+        confusion=MATRICES,
         model=DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [1])),
     )
     by_default, named = (Crowd.of(result, who, None, None) for who in (None, ["bob", "new"]))
     assert [*by_default.ids] == ["ann"]
     assert [*named.ids] == ["bob", "new"]
-    np.testing.assert_allclose(named.confusion, CONFUSION[[1, 0]])
+    np.testing.assert_allclose(named.confusion, [(ROWS * CONFUSION)[1], 4 * CONFUSION[0]])
     result.model = DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [0, 1]))
     everybody = Crowd.of(result, None, None, None)
     assert [*everybody.ids] == ["ann", "bob"]
     # Who has not answered is no expert for that.
     new = Crowd.of(result, ["new"], None, None)
-    np.testing.assert_allclose(new.confusion, [np.full((3, 3), 0.125) + 0.625 * np.eye(3)])
+    np.testing.assert_allclose(new.confusion, [np.full((3, 3), 0.5) + 2.5 * np.eye(3)])
 
 
 @pytest.mark.parametrize(

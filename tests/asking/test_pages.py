@@ -78,7 +78,7 @@ def situation_of(
     )
     asked = Asked(CrowdData(np.zeros((NUM_ITEMS, 1)), placements=placed))
     return Situation(
-        *(pd.RangeIndex(NUM_ITEMS), beliefs, crowd, asked, InformationGain(), 0.0),
+        *(pd.RangeIndex(NUM_ITEMS), beliefs, crowd, crowd, asked, InformationGain(), 0.0),
         np.random.default_rng(0),
     )
 

@@ -14,7 +14,7 @@ from pyro_crowdclust.asking.situation import Situation
 def situation(beliefs: object, number: int, exploration: float) -> Situation:
     chance = np.random.default_rng(0)
     return Situation(
-        *(pd.RangeIndex(number), beliefs, None, None, InformationGain(), exploration, chance)
+        *(pd.RangeIndex(number), beliefs, None, None, None, InformationGain(), exploration, chance)
     )
 
 

@@ -21,6 +21,7 @@ from pyro_crowdclust.asking import (
     WorkerInformation,
     suggest,
 )
+from pyro_crowdclust.asking.suggesting import suggest_for_new_fit
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
@@ -322,12 +323,13 @@ def test_what_an_expert_said_is_not_asked():
     options = {"components": GaussianComponents, "num_clusters": 4, "progress": False}
     result = cluster(data.features, known=known, item_ids=NAMES, **options)
     every = {"workers": ["ann"], "exploration": 0.0}
-    labels = suggest(result, Labels(), count=80, **every).frame
+    # An update could not use labels, but a new fit could.
+    asking = {"criterion": InformationGain(), "prices": None, "seed": 0} | every
+    labels = suggest_for_new_fit(result, Labels(), count=80, **asking).frame
     assert sorted(labels["item"]) == sorted(NAMES[20:])
     among = pd.DataFrame({"item": NAMES[10:30]})
-    assert set(suggest(result, Labels(among=among), count=80, **every).frame["item"]) == {
-        *NAMES[20:30]
-    }
+    found = suggest_for_new_fit(result, Labels(among=among), count=80, **asking)
+    assert set(found.frame["item"]) == {*NAMES[20:30]}
     pairs = suggest(result, Pairs(), count=200, **every).frame
     assert len(pairs) == 200
     assert not (pairs["left"].isin(NAMES[:20]) & pairs["right"].isin(NAMES[:20])).any()
@@ -336,8 +338,13 @@ def test_what_an_expert_said_is_not_asked():
     assert found[["left", "right"]].to_numpy().tolist() == [[NAMES[2], NAMES[20]]]
     # All classes were compared by their labels.
     unlabelled = cluster(data.features, item_ids=NAMES, **options)
-    before = suggest(unlabelled, Labels(), count=5, **every).expected_gain
-    assert suggest(result, Labels(), count=5, **every).expected_gain < 0.5 * before
+    before, after = (
+        suggest_for_new_fit(one, Labels(), count=5, **asking).expected_gain
+        for one in (unlabelled, result)
+    )
+    assert after < 0.5 * before
+    with pytest.raises(ValueError, match="no class labels, and cannot be updated .* classify"):
+        suggest(result, Labels())
 
 
 @pytest.mark.parametrize("trusted", [0, 2])

@@ -171,7 +171,9 @@ def test_items_numbered_in_a_row_are_found_and_others_named(items):
 def test_bad_tables():
     with pytest.raises(ValueError, match="labels have no column 'worker'"):
         CrowdData(None, labels=frame().drop(columns="worker"))
-    with pytest.raises(ValueError, match="labels have no rows; leave labels out if there are none"):
+    with pytest.raises(
+        ValueError, match="labels have no rows; leave labels out if there are none. How a"
+    ):
         CrowdData(np.eye(3), labels=frame()[:0])
     with pytest.raises(ValueError, match="classes are given without labels"):
         CrowdData(np.eye(3), classes=["yes", "no"])
