@@ -347,7 +347,7 @@ def _confusion_counts(
     number = len(result.data.class_ids)
     table = result.confusion[["mean", "sd"]].to_numpy().reshape(-1, number, number, 2)
     mean, sd = np.clip(table[..., 0], _LEAST_SHARE, 1.0), table[..., 1]
-    total = np.median(_total_counts(mean, sd), axis=-1, keepdims=True)
+    total = np.median(sum(_shapes(mean, sd)), axis=-1, keepdims=True)
     may_err = _may_err(result)
     # If all workers are trusted, a new one gets the prior.
     stranger = diagonal_concentration(number, *_STRANGER).numpy()
