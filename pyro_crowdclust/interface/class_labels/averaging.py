@@ -39,6 +39,8 @@ from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
+# Held-out answers decide about the trait beyond an even average with all other models.
+_MOST_ASKED_FOR = 0.5
 # Draws continue the training, in those that are discarded before the first one that counts.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
 
@@ -55,7 +57,7 @@ def average_annotator_models(
     classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
     averaged only if they predict answers clearly better than the trait does. Models that predict
     clearly worse are left out. The trait has at least the weight with which workers seem to err
-    about the same items (``pooling.weight_of_shared_errors``). Starting from the fit of each model
+    about the same items (``pooling.weight_of_shared_errors``), up to one half. Starting from the fit of each model
     except the trait, classes and workers are drawn jointly (``draw_classes``). Temperatures and
     weights come from a fifth of the answers, which the first fit of each model does not see. If
     copies explain best why workers agree, ``discount_copies`` is averaged, too.
@@ -133,7 +135,8 @@ def _with_shared_errors(data: CrowdData, average: AveragedClasses) -> AveragedCl
         return average
     others = [w * m.probabilities for w, m in zip(average.weights, average.members, strict=True)]
     independent = sum(part for part, is_one in zip(others, is_trait, strict=True) if not is_one)
-    weight = max(own, weight_of_shared_errors(data, np.asarray(independent) / (1 - own)))
+    asked_for = weight_of_shared_errors(data, np.asarray(independent) / (1 - own))
+    weight = max(own, min(asked_for, _MOST_ASKED_FOR))
     factors = np.where(is_trait, weight / own, (1 - weight) / (1 - own))
     return replace(average, weights=average.weights * factors)
 
