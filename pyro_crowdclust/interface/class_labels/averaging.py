@@ -57,9 +57,10 @@ def average_annotator_models(
     classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
     averaged only if they predict answers clearly better than the trait does. Models that predict
     clearly worse are left out. The trait has at least the weight with which workers seem to err
-    about the same items (``pooling.weight_of_shared_errors``), up to one half. Starting from the fit of each model
-    except the trait, classes and workers are drawn jointly (``draw_classes``). Temperatures and
-    weights come from a fifth of the answers, which the first fit of each model does not see. If
+    about the same items (``pooling.weight_of_shared_errors``), up to one half. Starting from the
+    fit of each model except the trait, classes and workers are drawn jointly (``draw_classes``).
+    Temperatures and weights come from a fifth of the answers, which the first fit of each model
+    does not see. If
     copies explain best why workers agree, ``discount_copies`` is averaged, too.
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
