@@ -145,8 +145,8 @@ def _best_fit(
         fitted = recipe.fit(seed=seeds[0], **options)
         reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
         return replace(fitted, stop_reason=reason)
-    if labels_alone(data) and recipe.options["batch_size"] is None:
-        # From labels, many components may stay on a plateau for long, as they did in the trial.
+    if recipe.options["batch_size"] is None:
+        # Components may stay on a plateau for as long as they did in the trial.
         options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
     return best_of_starts(recipe, data, seeds, options, check)
 

@@ -60,8 +60,7 @@ def average_annotator_models(
     about the same items (``pooling.weight_of_shared_errors``), up to one half. Starting from the
     fit of each model except the trait, classes and workers are drawn jointly (``draw_classes``).
     Temperatures and weights come from a fifth of the answers, which the first fit of each model
-    does not see. If
-    copies explain best why workers agree, ``discount_copies`` is averaged, too.
+    does not see. If copies explain best why workers agree, ``discount_copies`` is averaged, too.
 
     It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
     for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
