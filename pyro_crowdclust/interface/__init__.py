@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
     from pyro_crowdclust.interface.class_labels.trait import TrainingBesideTrait
+    from pyro_crowdclust.interface.class_labels.trait_of_average import AveragedBesideTrait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
+    "AveragedBesideTrait",
     "AveragedTraining",
     "CalibratedTraining",
     "Choice",
@@ -70,6 +72,7 @@ __all__ = [
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
     "AnswersAlone": "answers_only.search",
+    "AveragedBesideTrait": "class_labels.trait_of_average",
     "AveragedTraining": "class_labels.candidate_average",
     "CalibratedTraining": "class_labels.calibrating",
     "Choice": "choosing.choice",

@@ -39,6 +39,7 @@ from pyro_crowdclust.interface.class_labels.trait import (
     shared_errors_in_words,
     with_trait_beside,
 )
+from pyro_crowdclust.interface.class_labels.trait_of_average import average_with_trait
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -166,11 +167,15 @@ def classify(
     last = options | {"progress": progress}
     fitted = partial(fitted_to_all, search.trials, weights, data, last)
     result = fitted(given)
-    worker_weights = None if is_interrupted(result) else copy_discounts(result)
+    trait = _trait_of(result, **{k: v for k, v in last.items() if k in ("seed", "dtype", "device")})
+    worker_weights = None if is_interrupted(result) else copy_discounts(result, trait)
     if worker_weights is not None:
         result = fitted(given._replace(worker_weights=worker_weights))
         reason += f"; {in_words(worker_weights, data)}"
     result = calibrated(result)
+    if trait is not None and worker_weights is None:
+        result = average_with_trait(result, trait)
+        reason += "".join(f"; {words}" for words in filter(None, [shared_errors_in_words(result)]))
     if counts := counts_in_words(result):
         reason += f"; {counts}"
     reason += _about_deviating(result, data)
@@ -210,6 +215,14 @@ def _folds(data: CrowdData, folds: int | None) -> int:
             "as some are held out: label more items"
         )
     return min(3, number) if folds is None else folds
+
+
+def _trait_of(result: Fitted, **of_fit: Any) -> Fitted | None:
+    """The fit of a trait to the labels of a result; None if nothing calls for one."""
+    given = getattr(result.model.annotators, "trusted_workers", None)
+    if given is not None or is_interrupted(result) or not may_err_together(result.data):
+        return None
+    return fit_trait(result.data, **of_fit)
 
 
 @warnings_once()

@@ -24,15 +24,17 @@ def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, 
     """The number of independent workers that each worker counts as; None if nobody copies.
 
     Discounted answers must explain the features better than full ones, by strong evidence
-    (``gain_by_features``). If features are not informative, or there are none, copies must explain
-    best why workers agree, by equally strong evidence (``weight_of_copies``).
+    (``gain_by_features``), and the agreement better than a trait does. If features are not
+    informative, or there are none, copies must explain best why workers agree, by equally strong
+    evidence (``weight_of_copies``).
 
     Parameters
     ----------
     result
         A fit to class labels with independent workers.
     trait
-        A fit of ``LatentTrait`` without features: copies must explain more than that, too.
+        A fit of ``LatentTrait`` to the labels: copies must explain more than that, too. Workers who
+        err about items that look alike may seem to be copies to features.
     """
     discounted, by_features, _ = discounts_of(result)
     if (discounted.worker_weights > _LESS).all():
@@ -42,6 +44,7 @@ def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, 
         is_better = weight_of_copies(discounted, q, trait) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
+        is_better &= trait is None or weight_of_copies(discounted, q, trait) > 0
     return tuple(discounted.worker_weights.tolist()) if is_better else None
 
 

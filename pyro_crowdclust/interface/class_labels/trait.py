@@ -19,10 +19,11 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.guides import ClassLabelGuide, GivenFeatures
 from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
-from pyro_crowdclust.models import LatentTrait
+from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
@@ -39,6 +40,9 @@ DEFAULTS: dict[str, Any] = {
 }
 # The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
+# Features tell in part what the labels have told: they learn classes from them, shared errors
+# included.
+_POWER_OF_FEATURES = 0.5
 # A weight that is worth a word: independent workers have it in one crowd of twenty.
 _CLEAR = 0.95 * LARGEST_WEIGHT
 
@@ -54,8 +58,10 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
 
 def fit_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
     """A fit of ``LatentTrait``, with options of ``fit`` that differ from the defaults."""
-    model = latent_trait(data, share)
-    return fit(model, ClassLabelGuide(model), data, **DEFAULTS | _OF_TRAIT | options)
+    labelled = _labelled_items(data)
+    model = latent_trait(labelled, share)
+    result = fit(model, ClassLabelGuide(model), labelled, **DEFAULTS | _OF_TRAIT | options)
+    return replace(result, data=data)
 
 
 def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
@@ -66,7 +72,8 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     result
         A calibrated fit of two classes. Its ``update`` fits and averages both again.
     trait
-        The fit of ``LatentTrait`` to the same labels.
+        The fit of ``LatentTrait`` to the same labels. Where the other one has features, these move
+        its classes, too (``GivenFeatures``).
     """
     if is_interrupted(trait):
         return replace(result, stop_reason=trait.stop_reason)
@@ -74,7 +81,9 @@ def with_trait_beside(result: Fitted, trait: Fitted) -> Fitted:
     full = replace(result, guide=result.guide.in_full())
     weight = weight_of_shared_errors(result.data, np.asarray(full.probabilities))
     # A part of what misleads all workers is visible to a trait.
-    beside = trait.guide.read_at(together=TOGETHER / 2)
+    beside: Any = trait.guide.read_at(together=TOGETHER / 2)
+    if result.feature_shape is not None and not isinstance(result.model, DawidSkene):
+        beside = GivenFeatures(beside, result.guide, _POWER_OF_FEATURES)
     guide = result.guide.read_at(beside=beside, beside_weight=weight)
     training = result.train_on
     if isinstance(training, CalibratedTraining):
@@ -106,6 +115,13 @@ class TrainingBesideTrait(CalibratedTraining):
             return result
         own = {name: changes[name] for name in ("seed", "device") if name in changes}
         return with_trait_beside(result, fit_trait(data, dtype=self.dtype, **own))
+
+
+def _labelled_items(data: CrowdData) -> CrowdData:
+    """The items with labels: others say nothing about the trait, and slow its fit down."""
+    assert data.class_labels is not None  # as the callers have seen
+    items = data.class_labels.labelled_items
+    return data if len(items) == data.num_items else some_items(data, items)
 
 
 def _share_of_votes(data: CrowdData) -> float:
