@@ -94,8 +94,8 @@ class LabelsTogether:
             first = first[self.item[first + step] == self.item[first]]
             parts.append(np.stack([first, first + step]))
         answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
-        # Two answers of one worker about an item say nothing about copies, and neither do those of a
-        # worker who always says the same: others agree with it as often as they say that.
+        # Two answers of one worker about an item say nothing about copies, and neither do those of
+        # a worker who always says the same: others agree with it as often as they say that.
         answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
         answers = answers[:, self.varies[self.worker[answers]].all(0)]
         low, high = np.sort(self.worker[answers], axis=0)

@@ -11,7 +11,11 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.pooling import weight_of_copies
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
-from pyro_crowdclust.pooling.discounted_classes import discounts_of, gain_by_features
+from pyro_crowdclust.pooling.discounted_classes import (
+    MIN_WORKERS_WHO_VARY,
+    discounts_of,
+    gain_by_features,
+)
 
 # Discounts are used only if their weight in an average exceeds this: strong evidence, since
 # discounts without copies make workers count less than they should.
@@ -44,7 +48,9 @@ def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, 
         is_better = weight_of_copies(discounted, q, trait) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
-        is_better &= trait is None or weight_of_copies(discounted, q, trait) > 0
+        few = discounted.answers.num_who_vary() < MIN_WORKERS_WHO_VARY
+        # The agreement of few workers tells nothing.
+        is_better &= trait is None or few or weight_of_copies(discounted, q, trait) > 0
     return tuple(discounted.worker_weights.tolist()) if is_better else None
 
 

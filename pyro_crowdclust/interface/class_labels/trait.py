@@ -23,6 +23,7 @@ from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide, GivenFeatures
 from pyro_crowdclust.interface.class_labels.calibrating import CalibratedTraining
+from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import TOGETHER, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
@@ -125,9 +126,13 @@ def _labelled_items(data: CrowdData) -> CrowdData:
 
 
 def _share_of_votes(data: CrowdData) -> float:
-    """The share of the items whose vote is for the second class."""
+    """The share of the items whose vote is for the second class.
+
+    Workers who always say the same would add a vote for it to every item.
+    """
     labels = data.class_labels
     assert labels is not None  # as the callers have seen
+    labels = labels.at(~say_nothing(data)[labels.worker])
     votes = labels.of_items(labels.labelled_items).votes()
     # One more item of each class, so that the share is never 0 or 1 (Laplace).
     return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)

@@ -11,6 +11,7 @@ from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.explaining import ExplainingTraining
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
+from pyro_crowdclust.interface.command_line.label_advice import about_labels
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
     SupportsLapses,
@@ -64,6 +65,7 @@ def advice(result: Fitted) -> list[str]:
       they are learned from the answers, too, but answers about other items are predicted hardly
       better than by how often workers say "same".
     - Two workers make the same mistakes, so that they confirm each other.
+    - Some workers always give the same class label, though others do not.
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -83,6 +85,7 @@ def advice(result: Fitted) -> list[str]:
         found += _about_answers(result) or _about_lapses(result)
     if has_workers:
         found += _about_shared_mistakes(result)
+    found += about_labels(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
