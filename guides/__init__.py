@@ -7,6 +7,7 @@ from pyro_crowdclust.guides.averaged import AveragedGuide
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
+from pyro_crowdclust.guides.given_features import GivenFeatures
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
 from pyro_crowdclust.guides.pair_regression import DrawnStart, PairRegressionGuide
 from pyro_crowdclust.guides.partition import PartitionGuide
@@ -23,6 +24,7 @@ __all__ = [
     "DrawnStart",
     "Enumerated",
     "EnumeratedGuide",
+    "GivenFeatures",
     "MessagePassingGuide",
     "PairRegressionGuide",
     "PartitionGuide",

@@ -19,6 +19,7 @@ from pyro_crowdclust.families import PosteriorSummary, mixed_summary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
 from pyro_crowdclust.guides.class_reading import ClassReading
+from pyro_crowdclust.guides.given_features import GivenFeatures
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.minibatches import Batch
 
@@ -32,7 +33,8 @@ class AveragedGuide(nn.Module):
     own
         The guide of the model that was fitted.
     other
-        The guide of another model of the same labels, such as of ``LatentTrait``.
+        The guide of another model of the same labels, such as of ``LatentTrait``, perhaps
+        ``GivenFeatures``.
     weight
         w, the weight of ``other``, between 0 and 1.
 
@@ -54,7 +56,9 @@ class AveragedGuide(nn.Module):
     True
     """
 
-    def __init__(self, own: ClassLabelGuide, other: ClassLabelGuide, weight: float) -> None:
+    def __init__(
+        self, own: ClassLabelGuide, other: ClassLabelGuide | GivenFeatures, weight: float
+    ) -> None:
         super().__init__()
         if not 0 <= weight <= 1:
             raise ValueError(f"weight is {weight}, but must be between 0 and 1")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
 
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
@@ -94,8 +94,10 @@ class LabelsTogether:
             first = first[self.item[first + step] == self.item[first]]
             parts.append(np.stack([first, first + step]))
         answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
-        # Two answers of one worker about an item say nothing about copies.
+        # Two answers of one worker about an item say nothing about copies, and neither do those of
+        # a worker who always says the same: others agree with it as often as they say that.
         answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
+        answers = answers[:, self.varies[self.worker[answers]].all(0)]
         low, high = np.sort(self.worker[answers], axis=0)
         named, pair, common = np.unique(
             low * self.shape[0] + high, return_inverse=True, return_counts=True
@@ -118,10 +120,15 @@ class LabelsTogether:
             q = softmax(evidence if self.log_prior is None else evidence + self.log_prior, axis=1)
         return q
 
+    @cached_property
+    def varies(self) -> Bool[np.ndarray, " worker"]:
+        """Whether each worker gives more than one label."""
+        worker = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
+        return np.bincount(worker, minlength=self.shape[0]) > 1
+
     def num_who_vary(self) -> int:
         """Number of workers who give more than one label."""
-        worker = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
-        return int((np.bincount(worker) > 1).sum())
+        return int(self.varies.sum())
 
     def rows(
         self, q: Float[np.ndarray, "item class"], prior: float = _RIGHT + _WRONG

@@ -212,6 +212,18 @@ def test_three_good_workers_beside_three_who_always_say_the_same_are_no_copies()
     assert unexplained_alone(discounted.answers, truth_table) < 8
 
 
+def test_workers_who_never_say_something_else_copy_nobody():
+    """All others agree with them as often as they say that, and they with each other always."""
+    truth, data = crowd(0, 0.0)
+    labels = data.class_labels
+    says = np.full((500, 7), -1)
+    says[labels.item, labels.worker] = labels.label
+    says[:, 5:] = 0
+    found = discount_copies(CrowdData(None, labels=table(says)))
+    assert found.worker_weights[5:].tolist() == [1, 1]
+    assert (found.worker_weights[:5] > 0.9).all()
+
+
 def test_the_average_of_models_discounts_copies(monkeypatch):
     truth, data = crowd(1, 0.85)
 

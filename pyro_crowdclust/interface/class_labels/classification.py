@@ -58,6 +58,8 @@ _OPTIONS: dict[str, Any] = {
     "stopping": Stopping(1e-4),
     "dtype": torch.float64,
 }
+# Those that a trait shares with the candidates.
+_OF_TRAIT = "seed", "device", "dtype", "progress"
 
 
 def classify(
@@ -91,7 +93,11 @@ def classify(
     (With one label an item, nothing can be learned about all workers together except that they
     agree with themselves.) Where some workers agree more often than the classes explain, as copies
     do, and answers predict features clearly better if these workers count as fewer independent ones
-    (``discount_copies``), the model is fitted once more with discounted answers.
+    (``discount_copies``), the model is fitted once more with discounted answers. Otherwise, for two
+    classes, items with labels have the average with a trait of the items, as in ``infer_classes``,
+    for workers who err about the same items. The features move its classes half as much as if they
+    told something else than the labels (``GivenFeatures``): they learn the classes from labels, and
+    so the errors that all workers make.
 
     Missing features are integrated out by Gaussians on up to 50 columns, where numbers far from all
     others of their column count as missing, too; otherwise they are imputed from the other columns
@@ -168,11 +174,19 @@ def classify(
     last = options | {"progress": progress}
     fitted = partial(fitted_to_all, search.trials, weights, data, last)
     result = fitted(given)
-    worker_weights = None if is_interrupted(result) else copy_discounts(result)
+    trait = None
+    if data.num_classes == 2 and not (given.trusted or is_interrupted(result)):
+        of_trait = {name: last[name] for name in _OF_TRAIT if name in last}
+        trait = fit_trait(data, **of_trait)
+    worker_weights = None if is_interrupted(result) else copy_discounts(result, trait)
     if worker_weights is not None:
         result = fitted(given._replace(worker_weights=worker_weights))
         reason += f"; {in_words(worker_weights, data)}"
     result = calibrated(result)
+    if trait is not None and worker_weights is None and may_err_together(data):
+        result = with_step(averaged_with_trait(result, trait), AverageWithTrait(of_trait))
+        if words := shared_errors_in_words(result):
+            reason += f"; {words}"
     if counts := counts_in_words(result):
         reason += f"; {counts}"
     reason += _about_deviating(result, data)

@@ -11,7 +11,11 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.pooling import weight_of_copies
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
-from pyro_crowdclust.pooling.discounted_classes import discounts_of, gain_by_features
+from pyro_crowdclust.pooling.discounted_classes import (
+    MIN_WORKERS_WHO_VARY,
+    discounts_of,
+    gain_by_features,
+)
 
 # Discounts are used only if their weight in an average exceeds this: strong evidence, since
 # discounts without copies make workers count less than they should.
@@ -24,15 +28,17 @@ def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, 
     """The number of independent workers that each worker counts as; None if nobody copies.
 
     Discounted answers must explain the features better than full ones, by strong evidence
-    (``gain_by_features``). If features are not informative, or there are none, copies must explain
-    best why workers agree, by equally strong evidence (``weight_of_copies``).
+    (``gain_by_features``), and the agreement better than a trait does. If features are not
+    informative, or there are none, copies must explain best why workers agree, by equally strong
+    evidence (``weight_of_copies``).
 
     Parameters
     ----------
     result
         A fit to class labels with independent workers.
     trait
-        A fit of ``LatentTrait`` without features: copies must explain more than that, too.
+        A fit of ``LatentTrait`` to the labels: copies must explain more than that, too. Workers who
+        err about items that look alike may seem to be copies to features.
     """
     discounted, by_features, _ = discounts_of(result)
     if (discounted.worker_weights > _LESS).all():
@@ -42,6 +48,9 @@ def copy_discounts(result: Fitted, trait: Fitted | None = None) -> tuple[float, 
         is_better = weight_of_copies(discounted, q, trait) > _MIN_WEIGHT
     else:
         is_better = gain_by_features(discounted, q, by_features) > SMALLEST_EVIDENCE
+        few = discounted.answers.num_who_vary() < MIN_WORKERS_WHO_VARY
+        # The agreement of few workers tells nothing.
+        is_better &= trait is None or few or weight_of_copies(discounted, q, trait) > 0
     return tuple(discounted.worker_weights.tolist()) if is_better else None
 
 

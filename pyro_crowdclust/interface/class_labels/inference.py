@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
@@ -18,6 +17,7 @@ from pyro_crowdclust.errors import check_whole, did_you_mean
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.constant_workers import always_say_the_same
 from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -34,8 +34,6 @@ _NUMBERS = 0, 1, 2, 3, 4
 # Fewer workers do not determine a prior of workers: under one that is learned from three, one of
 # them is always right.
 MIN_WORKERS = 5
-# Workers whose labels are all the same, and who gave this many, do not vary.
-_MIN_LABELS = 10
 # A fit loses a class if fewer than this share of its items by the vote are left.
 _MIN_KEPT = 0.5
 # Classes with fewer votes, or a smaller share of them, may be lost.
@@ -259,13 +257,8 @@ def few_workers_vary(data: CrowdData) -> bool:
     Under a prior that is learned from these few and from workers who always say the same, answers
     are certain in all classes, and so are the classes. False if there are no such workers.
     """
-    labels = data.class_labels
-    assert labels is not None  # as the callers have checked
-    counts = torch.zeros(labels.num_workers, labels.num_classes)
-    counts = counts.index_put((labels.worker, labels.label), torch.ones(()), accumulate=True)
-    is_constant = (counts.max(1).values == counts.sum(1)) & (counts.sum(1) >= _MIN_LABELS)
-    number = int(is_constant.sum())
-    return number > 0 and labels.num_workers - number < MIN_WORKERS
+    number = int(always_say_the_same(data).sum())
+    return number > 0 and data.num_workers - number < MIN_WORKERS
 
 
 def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:

@@ -20,10 +20,12 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
-from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
+from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide, GivenFeatures
+from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
 from pyro_crowdclust.interface.option_checks import check_options
-from pyro_crowdclust.models import LatentTrait
+from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.pooling.soft_answers import vote_share
@@ -43,6 +45,9 @@ DEFAULTS: dict[str, Any] = {
 }
 # The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
+# Features tell in part what the labels have told: they learn classes from them, shared errors
+# included.
+_POWER_OF_FEATURES = 0.5
 # A weight that is worth a word: independent workers have it in one crowd of twenty.
 _CLEAR = 0.95 * LARGEST_WEIGHT
 
@@ -102,8 +107,10 @@ def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> 
 
 def fit_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
     """A fit of ``LatentTrait``, with options of ``fit`` that differ from the defaults."""
-    model = latent_trait(data, share)
-    return fit(model, ClassLabelGuide(model), data, **DEFAULTS | _OF_TRAIT | options)
+    labelled = _labelled_items(data)
+    model = latent_trait(labelled, share)
+    result = fit(model, ClassLabelGuide(model), labelled, **DEFAULTS | _OF_TRAIT | options)
+    return replace(result, data=data)
 
 
 def averaged_with_trait(result: Fitted, trait: Fitted) -> Fitted:
@@ -114,7 +121,8 @@ def averaged_with_trait(result: Fitted, trait: Fitted) -> Fitted:
     result
         A calibrated fit of two classes.
     trait
-        The fit of ``LatentTrait`` to the same labels.
+        The fit of ``LatentTrait`` to the same labels. Where the other one has features, these move
+        its classes, too (``GivenFeatures``).
     """
     if is_interrupted(trait):
         return replace(result, stop_reason=trait.stop_reason)
@@ -122,7 +130,9 @@ def averaged_with_trait(result: Fitted, trait: Fitted) -> Fitted:
     full = replace(result, guide=result.guide.in_full())
     weight = weight_of_shared_errors(result.data, np.asarray(full.probabilities))
     # A part of what misleads all workers is visible to a trait.
-    other = trait.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY / 2)
+    other: Any = trait.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY / 2)
+    if result.feature_shape is not None and not isinstance(result.model, DawidSkene):
+        other = GivenFeatures(other, result.guide, _POWER_OF_FEATURES)
     return replace(result, guide=AveragedGuide(result.guide, other, weight))
 
 
@@ -158,10 +168,21 @@ class AverageWithTrait(UpdateStep):
         return with_step(averaged_with_trait(result, trait), self)
 
 
+def _labelled_items(data: CrowdData) -> CrowdData:
+    """The items with labels: others say nothing about the trait, and slow its fit down."""
+    assert data.class_labels is not None  # as the callers have seen
+    items = data.class_labels.labelled_items
+    return data if len(items) == data.num_items else some_items(data, items)
+
+
 def _share_of_votes(data: CrowdData) -> float:
-    """The share of the items whose vote is for the second class."""
+    """The share of the items whose vote is for the second class.
+
+    Workers who always say the same would add a vote for it to every item.
+    """
     labels = data.class_labels
     assert labels is not None  # as the callers have seen
+    labels = labels.at(~say_nothing(data)[labels.worker])
     votes = labels.of_items(labels.labelled_items).votes()
     # One more item of each class, so that the share is never 0 or 1 (Laplace).
     return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)

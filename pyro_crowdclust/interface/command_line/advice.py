@@ -12,6 +12,7 @@ from pyro_crowdclust.interface.command_line.answer_advice import (
     answers_are_used,
     is_disputed,
 )
+from pyro_crowdclust.interface.command_line.label_advice import about_labels
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import (
     SupportsLapses,
@@ -53,6 +54,7 @@ def advice(result: Fitted) -> list[str]:
       they are learned from the answers, too, but answers about other items are predicted hardly
       better than by how often workers say "same".
     - Two workers make the same mistakes, so that they confirm each other.
+    - Some workers always give the same class label, though others do not.
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -72,6 +74,7 @@ def advice(result: Fitted) -> list[str]:
         found += about_answers(result) or _about_lapses(result)
     if has_workers:
         found += _about_shared_mistakes(result)
+    found += about_labels(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
