@@ -139,7 +139,7 @@ def calibrated_guide(result: Fitted) -> Any:
     ----------
     result
         A fit of class labels with a confusion matrix for every worker, or with sources of answers
-        or one coin read ``moderated``, as ``infer_classes`` returns them unless ``dependent=True``.
+        or one coin read ``moderated``, as ``infer_classes`` returns them.
 
     Raises
     ------

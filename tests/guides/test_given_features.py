@@ -1,4 +1,4 @@
-"""The classes of labels alone, moved by what another guide knows from features."""
+"""Classes of labels alone, moved by what features tell, against the formula."""
 
 from __future__ import annotations
 
@@ -7,59 +7,61 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import softmax
+import torch
 
-from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ConfusionMatrices
-from pyro_crowdclust.guides import ClassLabelGuide, GivenFeatures
-from pyro_crowdclust.mixture import SoftmaxRegression
-from pyro_crowdclust.models import DawidSkene, LogResp
-from pyro_crowdclust.results.item_posterior import infer_by_features
+from pyro_crowdclust import CrowdData, Fitted, load
+from pyro_crowdclust.guides import AveragedGuide, GivenFeatures
+from pyro_crowdclust.interface import classify, infer_trait
+from pyro_crowdclust.minibatches import full_batch
+
+NUM_LABELLED, POWER = 30, 0.4
 
 
 @pytest.fixture(scope="module")
-def both():
-    """Fits with features and without of thirty items, twenty of which have labels."""
+def both() -> tuple[Fitted, Fitted]:
+    """Labels of the first thirty of forty items alone, and with features."""
     rng = np.random.default_rng(0)
-    kind = np.arange(30) % 2
-    item, worker = np.indices((20, 3)).reshape(2, -1)
-    said = np.where(rng.random(60) < 0.8, kind[item], 1 - kind[item])
-    labels = pd.DataFrame({"item": item, "worker": worker, "label": said})
-    data = CrowdData(2.0 * kind[:, None] + rng.normal(size=(30, 1)), labels=labels)
-    options = {"batch_size": None, "epochs": 15, "step_size": 0.5, "progress": False}
-    found = []
-    for model in (
-        LogResp(SoftmaxRegression(2, 1), ConfusionMatrices(3, 2)),
-        DawidSkene(ConfusionMatrices(3, 2)),
-    ):
-        found.append(fit(model, ClassLabelGuide(model), data, **options))
-    return found
+    kind = np.arange(40) % 2
+    features = kind[:, None] + rng.normal(size=(40, 2))
+    item, worker = np.indices((NUM_LABELLED, 3)).reshape(2, -1)
+    label = kind[item] ^ (rng.random(len(item)) < 0.2)
+    said = pd.DataFrame({"item": item, "worker": worker, "label": label.astype(int)})
+    options = {"epochs": 5, "progress": False}
+    return infer_trait(CrowdData(features, labels=said), **options), classify(
+        features, said, folds=2, trusted=[0], **options
+    )
 
 
-def test_labels_and_features_are_multiplied(both):
-    with_features, alone = both
-    read = replace(alone, guide=GivenFeatures(alone.guide, with_features.guide, power=0.5))
-    by_features = np.asarray(infer_by_features(with_features))
-    shares = alone.probabilities[20:]
-    log_ratios = np.log(by_features[:20]) - np.log(shares[:1])
-    expected = softmax(np.log(alone.probabilities[:20]) + 0.5 * log_ratios, axis=1)
-    np.testing.assert_allclose(read.probabilities[:20], expected, atol=1e-6)
-    np.testing.assert_allclose(read.probabilities[20:], by_features[20:], atol=1e-6)
-    assert abs(expected - alone.probabilities[:20]).max() > 0.01
+@pytest.fixture(scope="module")
+def given(both) -> Fitted:
+    alone, featured = both
+    return replace(alone, guide=GivenFeatures(alone.guide, featured.guide, POWER))
 
 
-def test_without_labels_features_are_all_there_is(both):
-    with_features, alone = both
-    read = replace(alone, guide=GivenFeatures(alone.guide, with_features.guide, power=0.5))
-    by_features = np.asarray(infer_by_features(with_features))
-    np.testing.assert_allclose(np.asarray(infer_by_features(read)), by_features, atol=1e-6)
+def test_features_move_the_classes_of_labels_and_decide_where_there_are_none(both, given):
+    alone, featured = both
+    silent = replace(full_batch(featured.data).to(None, torch.float64), class_labels=None)
+    by_features, shares = (one.guide.infer(silent).assignments.numpy() for one in (featured, alone))
+    expected = alone.probabilities * (by_features / shares) ** POWER
+    expected /= expected.sum(1, keepdims=True)
+    found = given.probabilities
+    np.testing.assert_allclose(found[:NUM_LABELLED], expected[:NUM_LABELLED], atol=1e-6)
+    np.testing.assert_allclose(found[NUM_LABELLED:], by_features[NUM_LABELLED:], atol=1e-6)
 
 
-def test_workers_are_those_of_labels_alone(both):
-    with_features, alone = both
-    guide = GivenFeatures(alone.guide, with_features.guide, power=0.5)
-    read = replace(with_features, guide=with_features.guide.read_at(beside=guide, beside_weight=1))
-    pd.testing.assert_series_equal(read.confusion["mean"], alone.confusion["mean"])
-    asked = np.array([0, 25]), np.array([0, 1]), np.array([1, 0])
-    said = [one.answer_probabilities(*asked) for one in (read, alone)]
-    np.testing.assert_allclose(said[0], said[1], atol=1e-9)
+def test_workers_are_those_of_the_labels(both, given):
+    alone, _ = both
+    pd.testing.assert_frame_equal(given.confusion, alone.confusion)
+    asked = np.array([0, 1]), np.array([0, 1]), np.array([1, 0])
+    expected = alone.answer_probabilities(*asked)
+    np.testing.assert_array_equal(given.answer_probabilities(*asked), expected)
+
+
+def test_it_is_saved_as_a_part_of_an_average(both, given, tmp_path):
+    _, featured = both
+    mixed = replace(featured, guide=AveragedGuide(featured.guide, given.guide, 0.5))
+    mixed.save(tmp_path / "fit")
+    loaded = load(tmp_path / "fit", data=mixed.data)
+    assert loaded.guide.other.power == POWER
+    fresh = replace(loaded)  # computed by the loaded guide, not read from the file
+    np.testing.assert_allclose(fresh.probabilities, mixed.probabilities, atol=1e-9)

@@ -91,10 +91,11 @@ GUIDES: dict[str, tuple[Callable[[], tuple], Callable[[], CrowdData]]] = {
 def test_every_guide_of_the_library_is_here():
     classes = {name: one for name, one in vars(guides).items() if isinstance(one, type)}
     offered = {name for name in guides.__all__ if issubclass(classes.get(name, object), nn.Module)}
-    # One is made of a user's model and guide, two have draws and infer nothing: see
-    # tests/guides/test_enumerated.py, test_partition.py and test_sorted_partition.py.
-    drawn = {"PartitionGuide", "SortedPartitionGuide"}
-    assert offered - {"EnumeratedGuide", *drawn} == set(GUIDES)
+    # One is made of a user's model and guide, one is made of two fitted guides and not trained, and
+    # two have draws and infer nothing: see tests/guides/test_enumerated.py, test_given_features.py,
+    # test_partition.py and test_sorted_partition.py.
+    others = {"EnumeratedGuide", "GivenFeatures", "PartitionGuide", "SortedPartitionGuide"}
+    assert offered - others == set(GUIDES)
 
 
 def same_after_loading(path, pair: tuple, data: CrowdData, epochs: int) -> None:
