@@ -54,14 +54,14 @@ class SupportsNewChoice(Protocol):
         """A new fit to the data of the result and new ones; None to go on from the result."""
 
 
-def steps_of(train_on: Any) -> Sequence[UpdateStep]:
+def update_steps_of(train_on: Any) -> Sequence[UpdateStep]:
     """The steps of a function that continues a fit; none if it cannot have any."""
     return getattr(train_on, "steps", ())
 
 
 def step_of(result: Any, kind: type[Step]) -> Step | None:
     """The step of this type that updates of a result take; None if they do not."""
-    return next((one for one in steps_of(result.train_on) if isinstance(one, kind)), None)
+    return next((one for one in update_steps_of(result.train_on) if isinstance(one, kind)), None)
 
 
 def with_step(result: Any, step: UpdateStep) -> Any:

@@ -29,7 +29,7 @@ from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep, steps_of
+from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep, update_steps_of
 from pyro_crowdclust.results.saved_data import data_fields, data_of
 from pyro_crowdclust.results.stored_values import StoredValues
 from pyro_crowdclust.training.argument_checks import check_callable
@@ -218,7 +218,7 @@ def _train_on(text: str | None) -> Callable[..., Fitted] | None:
         raise ValueError(f"{name!r} is not a function that trains a model")
     with limited_allocation(len(text)):
         train_on = build(description, {})
-    for step in steps_of(train_on):
+    for step in update_steps_of(train_on):
         if not isinstance(step, UpdateStep):
             raise ValueError(f"{type(step).__name__} is not a step of an update")
     return train_on

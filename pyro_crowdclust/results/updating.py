@@ -38,7 +38,7 @@ from pyro_crowdclust.results.first_answers import (
 from pyro_crowdclust.results.further_training import (
     FurtherTraining,
     SupportsNewChoice,
-    steps_of,
+    update_steps_of,
 )
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
@@ -131,7 +131,7 @@ def _chosen_again(
     own: dict[str, Any] = {"progress": False, "device": result.device, **options}
     if own.get("initialize") is None:  # an update goes on, but a choice begins anew
         own.pop("initialize", None)
-    steps = (one for one in steps_of(result.train_on) if isinstance(one, SupportsNewChoice))
+    steps = (one for one in update_steps_of(result.train_on) if isinstance(one, SupportsNewChoice))
     found = (step.new_choice(result, data, **own) for step in steps)
     return next((one for one in found if one is not None), None)
 
