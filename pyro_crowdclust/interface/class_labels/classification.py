@@ -95,9 +95,9 @@ def classify(
     do, and answers predict features clearly better if these workers count as fewer independent ones
     (``discount_copies``), the model is fitted once more with discounted answers. Otherwise, for two
     classes, items with labels have the average with a trait of the items, as in ``infer_classes``,
-    for workers who err about the same items. The features move its classes half as much as if they
-    told something else than the labels (``GivenFeatures``): they learn the classes from labels, and
-    so the errors that all workers make.
+    for workers who err about the same items. The features move its classes a quarter as much as if
+    they told something else than the labels (``GivenFeatures``): they learn the classes from
+    labels, and so the errors that all workers make.
 
     Missing features are integrated out by Gaussians on up to 50 columns, where numbers far from all
     others of their column count as missing, too; otherwise they are imputed from the other columns

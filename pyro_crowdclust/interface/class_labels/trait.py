@@ -47,7 +47,7 @@ DEFAULTS: dict[str, Any] = {
 _OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 # Features tell in part what the labels have told: they learn classes from them, shared errors
 # included.
-_POWER_OF_FEATURES = 0.5
+_POWER_OF_FEATURES = 0.25
 # A weight that is worth a word: independent workers have it in one crowd of twenty.
 _CLEAR = 0.95 * LARGEST_WEIGHT
 

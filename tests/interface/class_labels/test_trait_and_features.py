@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,11 +11,12 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.guides import GivenFeatures
-from pyro_crowdclust.interface import AveragedBesideTrait, classify
+from pyro_crowdclust.guides import AveragedGuide, GivenFeatures
+from pyro_crowdclust.interface import AverageWithTrait, TrainMembers, classify
 from pyro_crowdclust.interface.class_labels import classification
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.models import AveragedPredictions
+from pyro_crowdclust.results import step_of
 
 QUICK = {"folds": 2, "epochs": 15, "progress": False}
 
@@ -43,22 +46,24 @@ def found():
 
 
 @pytest.mark.long
-def test_features_do_not_make_it_worse_than_labels_alone(found):
+def test_features_that_judges_see_hardly_make_it_worse_than_labels_alone(found):
+    """By far less than with judges who are taken as independent."""
     same, labels, result = found
     alone = classify(None, labels, progress=False)
-    both, of_labels = (
-        log_loss(same[:200], one.class_probabilities[1].iloc[:200]) for one in (result, alone)
+    independent = replace(result, guide=result.guide.own)
+    both, of_labels, without_trait = (
+        log_loss(same[:200], one.class_probabilities[1].iloc[:200])
+        for one in (result, alone, independent)
     )
-    assert both < of_labels
-    independent = result.guide.read_at(beside=None).infer
-    assert independent is not None
+    assert both < of_labels + 0.06
+    assert both < without_trait - 0.1
     assert "those do who err about the same items" in result.chosen.reason
 
 
 @pytest.mark.long
 def test_items_without_labels_have_the_classes_of_the_features(found):
     _, _, result = found
-    features = result.data.features.numpy()
+    features = np.asarray(result.data.features)
     new = result.predict_class_probabilities(features[200:])
     np.testing.assert_allclose(result.probabilities[200:], new, atol=1e-6)
 
@@ -72,9 +77,10 @@ def test_it_is_saved_and_updated(found, tmp_path):
     more = pd.DataFrame({"item": [0, 1, 250], "worker": ["new"] * 3, "label": [0, 1, 0]})
     updated = again.update(labels=more, epochs=3)
     assert isinstance(updated.model, AveragedPredictions)
-    assert isinstance(updated.train_on, AveragedBesideTrait)
-    assert isinstance(updated.guide.beside, GivenFeatures)
-    assert updated.guide.beside.model.annotators.num_workers == 9
+    assert step_of(updated, TrainMembers)
+    assert step_of(updated, AverageWithTrait)
+    assert isinstance(updated.guide.other, GivenFeatures)
+    assert updated.guide.other.model.annotators.num_workers == 9
 
 
 @pytest.mark.long
@@ -83,4 +89,4 @@ def test_somebody_trusted_shows_what_labels_tell_without_a_trait():
     known = pd.DataFrame({"item": range(20), "worker": "known", "label": same[:20]})
     labels = pd.concat([labels.assign(worker=labels["worker"].map(str)), known])
     result = classify(features, labels, trusted=["known"], **QUICK)
-    assert result.guide.beside is None
+    assert not isinstance(result.guide, AveragedGuide)
