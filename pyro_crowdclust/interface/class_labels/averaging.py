@@ -39,8 +39,8 @@ from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
-# Held-out answers decide about the trait beyond an even average with all other models.
-_MOST_ASKED_FOR = 0.5
+# The agreement of workers asks for at most this weight of a trait; beyond it, held-out answers do.
+_MOST_ASKED_FOR = 0.7
 # Draws continue the training, in those that are discarded before the first one that counts.
 _TO_DRAW: dict[str, Any] = {"epochs": 60}
 
@@ -57,7 +57,7 @@ def average_annotator_models(
     classes there is also a trait of the items (``LatentTrait``), and easy and hard items are
     averaged only if they predict answers clearly better than the trait does. Models that predict
     clearly worse are left out. The trait has at least the weight with which workers seem to err
-    about the same items (``pooling.weight_of_shared_errors``), up to one half. Starting from the
+    about the same items (``pooling.weight_of_shared_errors``), up to .7. Starting from the
     fit of each model except the trait, classes and workers are drawn jointly (``draw_classes``).
     Temperatures and weights come from a fifth of the answers, which the first fit of each model
     does not see. If copies explain best why workers agree, ``discount_copies`` is averaged, too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,9 @@ RATES = np.random.default_rng(1).uniform(0.8, 0.95, (2, 8))
 
 @pytest.fixture(scope="module")
 def silent():
-    return small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
+    """A fit of the features, whose updates do not choose again."""
+    fitted = small(CrowdData(FEATURES), 2, forms=1).fit(num_starts=1, progress=False)
+    return replace(fitted, train_on=replace(fitted.train_on, steps=()))
 
 
 def said_of(kinds, pairs_per_worker=60):

@@ -98,7 +98,7 @@ def test_an_average_of_models_gives_the_trait_its_weight():
     average = average_annotator_models(CrowdData(None, labels=answers), num_draws=20)
     assert f1_score(same, average.class_probabilities[1] > 0.5) > 0.7
     assert average.weights.sum() == pytest.approx(1)
-    assert average.weights[-1] >= 0.89
+    assert average.weights[-1] >= 0.7
 
 
 def test_votes_of_workers_who_always_say_the_same_do_not_count():
