@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
+    from pyro_crowdclust.interface.advising.advice import advice
     from pyro_crowdclust.interface.answers_only.search import AnswersAlone, SearchTraining
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
     from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait, infer_trait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
-    from pyro_crowdclust.interface.command_line.advice import advice
     from pyro_crowdclust.interface.estimator import CrowdClusterer
     from pyro_crowdclust.interface.mixtures import mixture_for
     from pyro_crowdclust.interface.networks import DeepBernoulli, DeepNormal, Networks
@@ -88,7 +88,7 @@ _HOMES = {
     "ReadAtWeight": "choosing.rereading",
     "SearchTraining": "answers_only.search",
     "AverageWithTrait": "class_labels.trait",
-    "advice": "command_line.advice",
+    "advice": "advising.advice",
     "average_annotator_models": "class_labels.averaging",
     "choice_for": "choosing.choice",
     "classify": "class_labels.classification",

@@ -22,7 +22,7 @@ from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.families import beta_summary
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import AnsweredPartition, SemiCrowdsourcedMixture

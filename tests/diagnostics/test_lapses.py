@@ -18,7 +18,7 @@ from pyro_crowdclust.diagnostics import check_workers, find_lapses
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture

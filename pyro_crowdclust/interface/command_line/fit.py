@@ -11,7 +11,7 @@ from typing import Any
 from pyro_crowdclust import Fitted, __version__
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.files.csv_files import write_csv
-from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.command_line.fit_folder import FILES, RESULT, SETTINGS, new_folder
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
 from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_feature_file

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pyro_crowdclust._version import __version__
 from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.interface.command_line.advice import advice
+from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.command_line.portraits import (
     items_in_doubt,
     pairs_in_dispute,

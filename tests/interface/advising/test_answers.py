@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.command_line import answer_advice
-from pyro_crowdclust.interface.command_line.answer_advice import AnswerFacts, about_answers
+from pyro_crowdclust.interface.advising.answers import AnswerFacts, about_answers
 
 DATA = CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]})
 ALL = AnswerFacts(
@@ -47,7 +46,7 @@ def test_what_comes_first_says_all(number, monkeypatch):
         name: value for change, _ in IN_ORDER[: number + 1] for name, value in change.items()
     }
     facts = dataclasses.replace(ALL, **changes)
-    monkeypatch.setattr(answer_advice.AnswerFacts, "of", lambda result: facts)
+    monkeypatch.setattr(AnswerFacts, "of", lambda result: facts)
     expected = IN_ORDER[number][1]
     found = about_answers(facts.result)
     assert [sentence.startswith(expected) for sentence in found] == [True] * (expected is not None)
@@ -57,7 +56,7 @@ def test_what_comes_first_says_all(number, monkeypatch):
 def test_why_answers_were_not_used(guesses, why, monkeypatch):
     rest = {"only_word": None, "uninformative": pd.Index([]), "are_opposite": False}
     facts = dataclasses.replace(ALL, are_few=False, are_guesses=guesses, **rest)
-    monkeypatch.setattr(answer_advice.AnswerFacts, "of", lambda result: facts)
+    monkeypatch.setattr(AnswerFacts, "of", lambda result: facts)
     (sentence,) = about_answers(facts.result)
     assert why in sentence
     assert sentence.endswith(

@@ -13,37 +13,13 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import cluster
+from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.choosing import explaining
-from pyro_crowdclust.interface.command_line.advice import advice
-from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters
 from pyro_crowdclust.simulation import simulate_pairs
 
-from ..small_choices import small
-
-FINE = np.arange(120) % 12  # twelve kinds, in two far groups of six
-FEATURES = 30.0 * (FINE % 2)[:, None] + np.random.default_rng(0).normal(size=(120, 2))
-PAIRS = simulate_pairs(FINE, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
-
-
-def fixed(features, pairs=None, **options):
-    """A fit without a choice."""
-    return cluster(features, pairs, components=GaussianComponents, progress=False, **options)
-
-
-def chosen(features, pairs, *sizes):
-    """A fit with a small choice."""
-    choice = small(CrowdData(features, pairs), *sizes)
-    by_features = dataclasses.replace(choice.by_features, first_size=sizes[-1])
-    choice = dataclasses.replace(choice, first_size=sizes[-1], by_features=by_features)
-    return choice.fit(num_starts=1, progress=False)
-
-
-def chosen_without(features, *sizes):
-    """The same without answers."""
-    choice = dataclasses.replace(small(CrowdData(features), *sizes), first_size=sizes[-1])
-    return choice.fit(num_starts=1, progress=False)
+from .fits import FEATURES, FINE, PAIRS, chosen, chosen_without, fixed
 
 
 def fit_partition(pairs, **options):
@@ -194,51 +170,6 @@ def test_answers_that_are_few():
     assert sentence.startswith("there are too few answers")
     silent = chosen_without(FEATURES, 2, 3)
     assert adjusted_rand_score(silent.assignments, result.assignments) == 1
-
-
-def test_more_clusters_are_needed():
-    (sentence,) = advice(fixed(FEATURES, num_clusters=2))
-    assert sentence == "all 2 clusters have items, so there may be more: allow a larger number"
-
-
-def test_a_number_below_the_largest_that_was_allowed_is_enough():
-    """Even if no larger one was tried."""
-    result = chosen_without(FEATURES, 2)
-    (sentence,) = advice(result)
-    assert sentence.startswith("all 2 clusters have items")
-    more = dataclasses.replace(result.chosen, most_components=100)
-    assert advice(dataclasses.replace(result, chosen=more)) == []
-
-
-def with_labels(known):
-    """Two far clusters, and labels that have not moved an item."""
-    fitted = fixed(FEATURES, num_clusters=4)
-    return dataclasses.replace(fitted, data=CrowdData(FEATURES, known=known))
-
-
-def test_classes_that_share_a_cluster_are_named():
-    (sentence,) = advice(with_labels({0: "ash", 2: "birch", 4: "ash", 1: "fir"}))
-    assert sentence.startswith("the features show other kinds than the labels")
-    assert "no cluster is mainly of class 'birch';" in sentence
-
-
-def test_classes_without_other_items_are_named():
-    known = dict.fromkeys(range(1, 120, 2), "fir") | {0: "ash", 2: "ash"}
-    (sentence,) = advice(with_labels(known))
-    assert sentence.startswith("no item without a label is likeliest of class 'fir':")
-
-
-@pytest.mark.parametrize(
-    "known",
-    [
-        {0: "ash", 2: "ash", 1: "fir"},
-        {0: "ash", 1: "ash"},
-        {0: "ash", 2: "ash", 4: "fir", 1: "fir"},
-    ],
-    ids=["a cluster each", "one class", "one item elsewhere"],
-)
-def test_nothing_to_say_of_classes_with_clusters_of_their_own(known):
-    assert advice(with_labels(known)) == []
 
 
 def test_training_that_was_cut_short():

@@ -1,0 +1,1 @@
+"""Advice about the settings and data of a fit, in plain sentences."""

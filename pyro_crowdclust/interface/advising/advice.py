@@ -1,0 +1,73 @@
+"""Advice about settings and data in plain sentences, from the diagnostics of a fit."""
+
+from __future__ import annotations
+
+from pyro_crowdclust.interface.advising.answers import about_answers, answers_are_used
+from pyro_crowdclust.interface.advising.clusters import about_classes, about_clusters
+from pyro_crowdclust.interface.advising.workers import (
+    about_constant_labels,
+    about_lapses,
+    about_shared_mistakes,
+)
+from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
+from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.training import Ending
+from pyro_crowdclust.training.settling import still_rises
+
+
+def advice(result: Fitted) -> list[str]:
+    """What to change about settings or data, a sentence each; empty if nothing stands out.
+
+    - Clusters collapsed: all items are in one, though the crowd often said "different". Without
+      features: the labels "same" and "different" may be swapped.
+    - More clusters are needed: every cluster has items, and a larger number was not allowed.
+    - Same and different are swapped: most answers come from workers who say the opposite.
+    - Some workers nearly always give the same answer, though others do not: they say nothing.
+    - The crowd guesses: most answers come from workers whose answers carry almost no weight.
+    - The chosen model does not learn clusters from the answers: they are too few, nearly all have
+      the same label, or they are not predicted clearly better than by chance.
+    - Known classes have no cluster of their own: the features show other kinds than the labels. Or
+      they have one without any other item.
+    - There are no features, and no prior predicts held-out answers clearly better than chance; or
+      many items could not be placed, so that there seem to be far more clusters than there are.
+    - The features show something else than the crowd sees: the clusters do not explain the answers.
+    - The features show little of what the crowd sees: the clusters are those of the answers; or
+      they are learned from the answers, too, but answers about other items are predicted hardly
+      better than by how often workers say "same".
+    - Two workers make the same mistakes, so that they confirm each other.
+    - Some workers always give the same class label, though others do not.
+    - Workers lapsed: pages of pairs look as if they were answered without looking.
+    - The ELBO was still rising when the epochs were used up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pyro_crowdclust.interface import advice, cluster
+    >>> features = np.random.default_rng(0).normal([[0.0], [9.0]], size=(2, 50)).reshape(-1, 1)
+    >>> advice(cluster(features, num_clusters=3, progress=False))
+    []
+    """
+    found = []
+    if isinstance(result.guide, SupportsMixture):
+        found += about_clusters(result) + about_classes(result)
+    has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
+    if has_workers and not (found and answers_are_used(result)):
+        found += about_answers(result) or about_lapses(result)
+    if has_workers:
+        found += about_shared_mistakes(result)
+    found += about_constant_labels(result)
+    if _still_rising(result):
+        found.append("the ELBO was still rising at the end: train for more epochs")
+    return found
+
+
+def _still_rising(result: Fitted) -> bool:
+    """Whether a budget ended training while the ELBO rose.
+
+    Where partitions are drawn, the ELBO is that of a draw, which rises and falls.
+    """
+    if isinstance(result.guide, SupportsPartition):
+        return False
+    return Ending.BUDGET.is_of(result.stop_reason) and still_rises(
+        (result.history["elbo"] / result.data.num_items).tolist()
+    )

@@ -1,0 +1,76 @@
+"""Advice about the number of clusters, and about classes without a cluster of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.interface.advising.answers import is_disputed
+from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.results import Fitted, known_or_likeliest
+
+# A class that has labels should have other items, too, if it has none by chance with less than this
+# probability.
+_UNLIKELY = 0.01
+# So many classes are named.
+_NAMED = 3
+
+
+def about_clusters(result: Fitted) -> list[str]:
+    """Advice where the clusters collapsed, or where there may be more of them."""
+    if isinstance(result.model, PairRegression) and not result.data.has_answers:
+        return []  # the clusters are the known classes
+    assigned = result.clusters["assigned_items"]
+    if is_disputed(result):
+        return [
+            'all items are in one cluster, though the crowd often said "different": the clusters '
+            "collapsed; try more starts, or other features"
+        ]
+    number = len(assigned)
+    # Where the number was chosen, larger ones could be tried, unless it is the largest allowed.
+    is_bound = result.chosen is None or number == result.chosen.most_components
+    if number == 1 or not is_bound or not (assigned > 0).all():
+        return []
+    if number + 1 >= result.data.num_items:  # one more, and every item is a cluster of its own
+        return []
+    return [f"all {number} clusters have items, so there may be more: allow a larger number"]
+
+
+def about_classes(result: Fitted) -> list[str]:
+    """Advice where items of a class are in clusters of other classes, or nowhere."""
+    data = result.data
+    if data.known is None or data.num_known_classes < 2:
+        return []
+    known = data.known.numpy()
+    labelled = known >= 0
+    table = np.zeros((int(result.assignments.max()) + 1, data.num_known_classes), int)
+    np.add.at(table, (result.assignments[labelled], known[labelled]), 1)
+    homes = {*table[table.any(1)].argmax(1).tolist()}
+    homeless = [code for code in np.unique(known[labelled]).tolist() if code not in homes]
+    alone = [code for code in _without_others(result) if code not in homeless]
+    what_to_do = "label more items, above all of these classes, or use other features"
+    found = []
+    if homeless:
+        names = listed(list(data.known_ids[homeless]), _NAMED)
+        found.append(
+            "the features show other kinds than the labels: no cluster is mainly of class "
+            f"{names}; {what_to_do}"
+        )
+    if alone:
+        names = listed(list(data.known_ids[alone]), _NAMED)
+        found.append(
+            f"no item without a label is likeliest of class {names}: unless the labelled items are "
+            f"all there are, {what_to_do}"
+        )
+    return found
+
+
+def _without_others(result: Fitted) -> list[int]:
+    """Codes of classes that no item without a label gets, though some should, by their labels."""
+    known = result.data.known
+    assert known is not None  # as the caller has seen
+    labelled = known.numpy() >= 0
+    classes, counts = np.unique(known.numpy()[labelled], return_counts=True)
+    others = known_or_likeliest(result)[~labelled]
+    by_chance = (1 - counts / counts.sum()) ** len(others)
+    return classes[~np.isin(classes, others) & (by_chance < _UNLIKELY)].tolist()
