@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from pyro_crowdclust.interface.advising.answers import about_answers, answers_are_used
-from pyro_crowdclust.interface.advising.clusters import about_classes, about_clusters
+from pyro_crowdclust.interface.advising.clusters import (
+    about_classes,
+    about_clusters,
+    about_repeated_columns,
+)
 from pyro_crowdclust.interface.advising.workers import (
     about_constant_labels,
     about_lapses,
@@ -28,6 +32,7 @@ def advice(result: Fitted) -> list[str]:
       the same label, or they are not predicted clearly better than by chance.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
       they have one without any other item.
+    - The clusters, which no answers have shaped, are the values of a single column.
     - There are no features, and no prior predicts held-out answers clearly better than chance; or
       many items could not be placed, so that there seem to be far more clusters than there are.
     - The features show something else than the crowd sees: the clusters do not explain the answers.
@@ -50,6 +55,8 @@ def advice(result: Fitted) -> list[str]:
     found = []
     if isinstance(result.guide, SupportsMixture):
         found += about_clusters(result) + about_classes(result)
+        if not (result.data.has_answers and answers_are_used(result)):
+            found += about_repeated_columns(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
     if has_workers and not (found and answers_are_used(result)):
         found += about_answers(result) or about_lapses(result)

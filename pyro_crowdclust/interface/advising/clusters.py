@@ -1,8 +1,10 @@
-"""Advice about the number of clusters, and about classes without a cluster of their own."""
+"""Advice about the number of clusters, and about what they are: known classes, or a column."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.interface.advising.answers import is_disputed
@@ -12,6 +14,8 @@ from pyro_crowdclust.results import Fitted, known_or_likeliest
 # A class that has labels should have other items, too, if it has none by chance with less than this
 # probability.
 _UNLIKELY = 0.01
+# Clusters repeat a column if their normalized mutual information with its values is at least this.
+_REPEATED = 0.95
 # So many classes are named.
 _NAMED = 3
 
@@ -74,3 +78,23 @@ def _without_others(result: Fitted) -> list[int]:
     others = known_or_likeliest(result)[~labelled]
     by_chance = (1 - counts / counts.sum()) ** len(others)
     return classes[~np.isin(classes, others) & (by_chance < _UNLIKELY)].tolist()
+
+
+def about_repeated_columns(result: Fitted) -> list[str]:
+    """Advice where the clusters are the values of a column of categories, or of yes and no."""
+    columns, features = result.data.columns, result.data.features_in_memory
+    if columns is None or features is None or result.assignments.max() == 0:
+        return []
+    values = result.data.rows(torch.arange(result.data.num_items)).double().numpy()
+    found = []
+    for place, name in enumerate(columns.labels()):
+        own, is_seen = values[:, place], ~np.isnan(values[:, place])
+        if columns.levels[place] is None or len(np.unique(own[is_seen])) < 2:
+            continue
+        common = normalized_mutual_info_score(own[is_seen], result.assignments[is_seen])
+        if common >= _REPEATED:
+            found.append(
+                f"the clusters are the values of column {name!r}, which tell nothing new: leave it "
+                "out to find what else there is"
+            )
+    return found

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import advice
+from pyro_crowdclust.interface import advice, cluster
+from pyro_crowdclust.interface.advising.clusters import about_repeated_columns
+from pyro_crowdclust.simulation import simulate_pairs
 
 from .fits import FEATURES, chosen_without, fixed
 
@@ -55,3 +60,40 @@ def test_classes_without_other_items_are_named():
 )
 def test_nothing_to_say_of_classes_with_clusters_of_their_own(known):
     assert advice(with_labels(known)) == []
+
+
+def with_assignments(columns, assignments):
+    """A table and the clusters of its rows, which is all that is looked at."""
+    return SimpleNamespace(data=CrowdData(columns), assignments=assignments)
+
+
+def test_clusters_that_are_the_values_of_a_column_are_no_news():
+    halves = np.arange(120) % 2
+    columns = {"height": FEATURES[:, 1], "sex": np.where(halves, "m", "f")}
+    columns["site"] = np.where(np.arange(120) < 60, "north", "south")
+    found = about_repeated_columns(with_assignments(pd.DataFrame(columns), halves))
+    assert [sentence.split(",")[0] for sentence in found] == [
+        "the clusters are the values of column 'sex'"
+    ]
+
+
+@pytest.mark.parametrize("same", [60, 90], ids=["unrelated", "related"])
+def test_clusters_that_resemble_a_column_may_be_news(same):
+    halves = np.arange(120) % 2
+    sex = np.where(np.arange(120) < same, halves, 1 - halves)
+    frame = pd.DataFrame({"height": FEATURES[:, 1], "sex": np.where(sex, "m", "f")})
+    assert about_repeated_columns(with_assignments(frame, halves)) == []
+
+
+@pytest.mark.long
+def test_clusters_that_answers_confirm_may_be_a_column():
+    kinds = np.arange(120) % 2
+    frame = pd.DataFrame({"height": FEATURES[:, 0], "sex": np.where(kinds, "m", "f")})
+    silent = cluster(frame, num_clusters=2, progress=False)
+    said = [sentence for sentence in advice(silent) if "column 'sex'" in sentence]
+    assert len(said) == 1
+    answers = simulate_pairs(kinds, [0.95] * 3, [0.95] * 3, pairs_per_worker=50, seed=0)
+    assert not any(
+        "column" in sentence
+        for sentence in advice(cluster(frame, answers, num_clusters=2, progress=False))
+    )
