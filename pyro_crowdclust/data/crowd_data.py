@@ -442,7 +442,8 @@ class CrowdData:
     def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:
         """Features of the items at these positions, as a tensor.
 
-        Floating point features keep their precision; integers and booleans become float32.
+        Floating point features keep their precision; integers and booleans become float32, stored
+        integers that float32 might round, float64.
 
         Raises
         ------
@@ -456,7 +457,10 @@ class CrowdData:
             return rows if rows.is_floating_point() else rows.to(torch.float32)
         array = np.asarray(self.features[np.asarray(indices)])
         # torch supports neither foreign byte orders nor extended precision.
-        size = min(array.dtype.itemsize, 8) if array.dtype.kind == "f" else 4
+        size = min(array.dtype.itemsize, 8)
+        if array.dtype.kind != "f":
+            # Integers in memory are exact in single precision, or were converted.
+            size = 8 if isinstance(self.features, StoredFeatures) and size >= 4 else 4
         return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 
     def row_blocks(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
