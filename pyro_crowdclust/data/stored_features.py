@@ -122,8 +122,8 @@ class StoredFeatures:
         """Raise a ``ValueError`` if numbers would be cut off."""
         if not np.can_cast(dtype, self.dtype, "same_kind" if self.dtype.kind == "f" else "safe"):
             raise ValueError(
-                f"features row {row} is {dtype}, which cannot become {self.dtype}, the dtype of the "
-                "features, without loss: give all rows the same dtype, and no empty cells"
+                f"features row {row} is {dtype}, which cannot become {self.dtype}, the dtype of "
+                "the features, without loss: give all rows the same dtype, and no empty cells"
             )
 
     def windows(

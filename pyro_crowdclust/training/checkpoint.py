@@ -180,7 +180,8 @@ class CheckpointKeeper:
         """Let Ctrl-C and SIGTERM wait for the end of the step, and for the file.
 
         In the middle of a step there is no consistent state to be written. After the file is
-        written, the signal is passed to its previous handler. A second signal does not wait.
+        written, the signal is passed to its previous handler. A second signal does not wait. One
+        that arrives after the last step is passed on at the end of the block.
         """
         self._handlers = {}
         if threading.current_thread() is threading.main_thread():
@@ -192,12 +193,12 @@ class CheckpointKeeper:
         try:
             yield
         finally:
-            self._restore_handlers()
+            self._deliver()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._pending is None:
-            self._pending = number
-        else:
+        is_second = self._pending is not None
+        self._pending = max(self._pending or 0, number)  # SIGTERM, if both came
+        if is_second:
             self._deliver()
 
     def _deliver(self) -> None:

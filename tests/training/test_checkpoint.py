@@ -278,6 +278,94 @@ def test_sigterm_reaches_whoever_heard_it_before(path):
     )
 
 
+class Places:
+    """The places of the loop at which code of a user is run; a signal arrives at one of them."""
+
+    def __init__(self, place: str, number: int) -> None:
+        self.place, self.number = place, number
+
+    def reach(self, place: str) -> None:
+        if place == self.place:
+            self.place = "passed"
+            signal.raise_signal(self.number)
+
+
+PLACES = ["step", "last step", "callback", "written", "judged", "converged", "not finite"]
+
+
+def fit_with_signal(place: str, number: int, path: Path) -> Fitted:
+    """A fit of three epochs, at a place of which a signal arrives."""
+    places = Places(place, number)
+
+    class Watching:
+        def __call__(self, trainer) -> None:
+            places.reach("callback")
+
+        def state_dict(self) -> dict:
+            places.reach("written")
+            return {}
+
+        def load_state_dict(self, state: dict) -> None:
+            pass
+
+    class Judging(Stopping):
+        def has_converged(self, elbos_per_item) -> bool:
+            converged = len(elbos_per_item) == 3
+            places.reach("converged" if converged else "judged")
+            return converged
+
+    def model(batch: Batch) -> None:
+        location_model(batch)
+        steps.append(place)
+        places.reach(
+            {2: "step", 4: "last step"}.get(len(steps), "any")
+        )  # one is a check of the sites
+        if place == "not finite" and len(steps) > 2:
+            places.reach("not finite")
+            pyro.factor("wrong", torch.tensor(torch.nan))
+
+    steps: list[str] = []
+    return quiet_fit(
+        model,
+        location_guide,
+        CrowdData(torch.zeros(9, 1)),
+        batch_size=None,
+        callbacks=[Watching()],
+        stopping=Judging(),
+        epochs=None,
+        checkpoint=path,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:not finite")
+@pytest.mark.parametrize("place", PLACES)
+def test_no_signal_is_lost_wherever_it_arrives(place, path):
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        fit_with_signal(place, signal.SIGTERM, path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+    result = fit_with_signal(place, signal.SIGINT, path)
+    assert result.stop_reason.startswith("interrupted by the user after")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sigterm_is_heard_where_ctrl_c_came_before(path):
+    def send_both() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        run("full batch", 1, send_both, checkpoint=path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
 def test_a_fit_in_another_thread_has_checkpoints_too(path):
     outcomes = []
 
