@@ -26,6 +26,7 @@ from pyro_crowdclust.files.safetensors_file import (
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.run_state import check_state, restore, state_of
+from pyro_crowdclust.training.settling import Settling
 from pyro_crowdclust.training.trainer import Trainer
 
 # The largest number of characters of a setting that are shown in an error.
@@ -95,7 +96,9 @@ class CheckpointKeeper:
                 ) from error
             _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
 
-    def begin(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+    def begin(
+        self, trainer: Trainer, callbacks: Sequence[Callback], settling: Settling | None = None
+    ) -> None:
         """Resume the run from the file, if there is one, and check that a new one can be written.
 
         Raises
@@ -103,7 +106,7 @@ class CheckpointKeeper:
         ValueError
             If the checkpoint is of another model or guide, or if the disk has no room.
         """
-        self.trainer, self.callbacks = trainer, callbacks
+        self.trainer, self.callbacks, self.settling = trainer, callbacks, settling
         num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
         # Parameters, two moments of Adam, the parameters at the start of the epoch, and the rest.
         if trainer.ranks.is_first:
@@ -111,7 +114,7 @@ class CheckpointKeeper:
         seconds = 0.0
         if self._state is not None:
             try:
-                restore(trainer, callbacks, self._state["trainer"])
+                restore(trainer, callbacks, settling, self._state["trainer"])
             except UNREADABLE as error:
                 raise ValueError(
                     f"the checkpoint {self.path} is of another model or guide ({error}): remove "
@@ -154,7 +157,7 @@ class CheckpointKeeper:
         state = {
             "fingerprint": self.fingerprint,
             "seconds": self.seconds,
-            "trainer": state_of(self.trainer, self.callbacks),
+            "trainer": state_of(self.trainer, self.callbacks, self.settling),
         }
         try:
             write_file(self.path, "checkpoint", state)

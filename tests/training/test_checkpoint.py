@@ -21,7 +21,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.files.safetensors_file import read_file
+from pyro_crowdclust.files.safetensors_file import read_file, write_file
 from pyro_crowdclust.minibatches import AnswerSampling, Batch, SinglePairs
 from pyro_crowdclust.training import Checkpoint, Stopping
 
@@ -180,6 +180,29 @@ def test_a_larger_budget_goes_on(path):
     run("message passing", checkpoint=path, epochs=1)
     resumed = run("message passing", checkpoint=Checkpoint(path, resume=True))
     assert same(resumed, uninterrupted("message passing"))
+
+
+@pytest.mark.parametrize("format_of", ["now", "before"])
+def test_a_run_without_epochs_goes_on_with_some_and_back(format_of, path):
+    """Only the run without ``epochs`` looks whether the ELBO still rises."""
+    options = {"optim": partial(torch.optim.Adam, lr=1e-3), "checkpoint": Checkpoint(path, 1, True)}
+    train = partial(run, "message passing", **options)
+    press = partial(signal.raise_signal, signal.SIGINT)
+    assert train(5, press, epochs=None).stop_reason.startswith("interrupted")
+    state = read_file(path, "checkpoint")
+    state["trainer"]["settling"]["falls"] = 1
+    if format_of == "before":
+        state["trainer"]["callbacks"].append(state["trainer"].pop("settling"))
+    write_file(path, "checkpoint", state)
+    assert train(6, press, epochs=None).stop_reason == "interrupted by the user after 7 steps"
+    assert read_file(path, "checkpoint")["trainer"]["settling"]["falls"] == 1
+    found = train()
+    path.unlink()
+    assert same(found, train())
+    assert read_file(path, "checkpoint")["trainer"]["settling"] is None
+    done = len(found.history) * per_epoch("message passing")
+    again = train(done, press, epochs=None)
+    assert again.stop_reason == f"interrupted by the user after {done + 1} steps"
 
 
 def test_without_resume_the_fit_starts_anew(path):
