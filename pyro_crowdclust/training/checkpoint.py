@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from numbers import Integral
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -216,7 +217,7 @@ class CheckpointKeeper:
 
 
 def _checked_interval(every: int | timedelta | None) -> int | timedelta | None:
-    is_steps = isinstance(every, int) and not isinstance(every, bool) and every >= 1
+    is_steps = isinstance(every, Integral) and not isinstance(every, bool) and every >= 1
     is_time = isinstance(every, timedelta) and every > timedelta(0)
     if every is not None and not is_steps and not is_time:
         raise ValueError(

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -470,6 +471,11 @@ def test_another_model(path, monkeypatch):
 def test_intervals(every, path):
     with refuses("Checkpoint.every is .* must be a number of steps, at least 1, or a time"):
         quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, every=every))
+
+
+def test_an_interval_may_be_a_whole_number_of_numpy(path):
+    quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, every=np.int64(1)))
+    assert path.exists()
 
 
 def test_files_that_are_something_else_are_not_written_over(path):
