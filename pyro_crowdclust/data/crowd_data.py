@@ -39,7 +39,10 @@ from pyro_crowdclust.data.written_tables import labels_table, pairs_table, place
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class CrowdData:
-    """Items with features, pairwise answers about them, or both; validated and immutable.
+    """Items with features, pairwise answers about them, or both; validated, not to be changed.
+
+    Its tensors are not copied when they are read: do not write into them, or into arrays and
+    tensors of features that it was made of.
 
     Parameters
     ----------
