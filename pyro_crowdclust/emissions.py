@@ -286,8 +286,8 @@ class NormalEmission(Emission):
         self.network = network
         self.location: Tensor | None
         self.scale: Tensor | None
-        self.register_buffer("location", None if location is None else location.clone())
-        self.register_buffer("scale", None if scale is None else scale.clone())
+        self.register_buffer("location", location)
+        self.register_buffer("scale", scale)
         self.initial_scale = initial_scale
         shape = (num_features,) if num_clusters is None else (num_clusters, num_features)
         self.log_scale = nn.Parameter(torch.empty(shape))

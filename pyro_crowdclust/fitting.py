@@ -228,7 +228,7 @@ def fit(
             settling = Settling(budget) if options.is_open else None
             watching = callbacks if settling is None else (*callbacks, settling)
             if keeper is not None:
-                keeper.begin(run, watching)
+                keeper.begin(run, callbacks, settling)
                 started = keeper.started
             run.synchronize()
         stop_reason = train(

@@ -7,6 +7,8 @@ known class before you compare.
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 import pandas as pd
 import torch
@@ -17,12 +19,13 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from sklearn import metrics as sklearn_metrics
 
+from pyro_crowdclust.data.tables import numbers_of
 from pyro_crowdclust.errors import check_probabilities
 
 
-def as_array(values: ArrayLike) -> np.ndarray:
+def as_array(values: ArrayLike, name: str = "values") -> np.ndarray:
     """The values as a NumPy array, also of a tensor that is on a GPU or requires gradients."""
-    return values.numpy(force=True) if isinstance(values, torch.Tensor) else np.asarray(values)
+    return numbers_of(values, name) if isinstance(values, torch.Tensor) else np.asarray(values)
 
 
 def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " item"]:
@@ -49,7 +52,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     >>> label_codes(["cat", "dog", "cat"])
     array([0, 1, 0])
     """
-    array = as_array(values)
+    array = as_array(values, name)
     if array.dtype.kind == "U":  # NumPy turns a missing label in a list of texts into "nan"
         array = np.asarray(values, dtype=object)
     if array.ndim != 1:
@@ -59,12 +62,15 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
         )
     if array.size == 0:
         raise ValueError(f"{name} is empty: there is no item to compare")
-    codes, _ = pd.factorize(array)
+    codes, distinct = pd.factorize(array)
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         raise ValueError(f"{name} has no label (NaN or None) in row {row}; drop such items first")
-    if array.dtype.kind == "f" and (array != np.floor(array)).any():
-        row = int(np.argmax(array != np.floor(array)))
+    # Numbers may also stand among texts, in an array of objects.
+    numbers = distinct if array.dtype.kind in "fO" else ()
+    fractions = [code for code, one in enumerate(numbers) if isinstance(one, Real) and one % 1]
+    if fractions:
+        row = int(np.argmax(np.isin(codes, fractions)))
         raise ValueError(
             f"{name} must be integers or strings, but row {row} holds {array[row]}; if these are "
             "probabilities, threshold them or take an argmax first"

@@ -166,7 +166,11 @@ def test_scores_ignore_names_and_order(score, labels, shuffle, order):
 
 @pytest.mark.parametrize(
     "convert",
-    [list, np.asarray, pd.Series, torch.as_tensor, lambda x: np.asarray(x, dtype=float)],
+    [
+        *(list, np.asarray, pd.Series, torch.as_tensor),
+        lambda x: np.asarray(x, dtype=float),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+    ],
 )
 def test_labels_come_in_any_container(convert):
     assert clustering_accuracy(convert([5, 5, -1, 2]), convert([1, 1, 0, 0])) == 0.75
@@ -216,6 +220,11 @@ def test_report_holds_every_score():
         ([0, 1], ["a", None], "assignments has no label .* in row 1"),
         (["a", np.nan, "b"], [0, 1, 1], "true_labels has no label .* in row 1"),
         ([0, 1], [0.0, 0.3], "assignments must be integers or strings, but row 1 holds 0.3"),
+        (
+            [0, 1, 1],
+            np.array(["a", 2, 0.3], dtype=object),
+            "assignments must be integers or strings, but row 2 holds 0.3",
+        ),
         ([0, 1], [[0.4, 0.6], [0.5, 0.5]], "assignments must be one-dimensional"),
     ],
 )

@@ -99,7 +99,7 @@ class SimulatedCrowd:
     @property
     def classes(self) -> list[Hashable]:
         """The true classes."""
-        return np.sort(self._classes).tolist()
+        return codes_and_ids(pd.Series(self._classes), "truth")[1].tolist()
 
     def offers(self, kind: Kind) -> Kind:
         """The kind itself, since every question can be answered."""

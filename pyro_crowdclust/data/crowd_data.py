@@ -39,7 +39,10 @@ from pyro_crowdclust.data.written_tables import labels_table, pairs_table, place
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class CrowdData:
-    """Items with features, pairwise answers about them, or both; validated and immutable.
+    """Items with features, pairwise answers about them, or both; validated, not to be changed.
+
+    Its tensors are not copied when they are read: do not write into them, or into arrays and
+    tensors of features that it was made of.
 
     Parameters
     ----------
@@ -442,7 +445,8 @@ class CrowdData:
     def rows(self, indices: Int[Tensor, " row"]) -> Float[Tensor, "row ..."]:
         """Features of the items at these positions, as a tensor.
 
-        Floating point features keep their precision; integers and booleans become float32.
+        Floating point features keep their precision; integers and booleans become float32, stored
+        integers that float32 might round, float64.
 
         Raises
         ------
@@ -456,7 +460,10 @@ class CrowdData:
             return rows if rows.is_floating_point() else rows.to(torch.float32)
         array = np.asarray(self.features[np.asarray(indices)])
         # torch supports neither foreign byte orders nor extended precision.
-        size = min(array.dtype.itemsize, 8) if array.dtype.kind == "f" else 4
+        size = min(array.dtype.itemsize, 8)
+        if array.dtype.kind != "f":
+            # Integers in memory are exact in single precision, or were converted.
+            size = 8 if isinstance(self.features, StoredFeatures) and size >= 4 else 4
         return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 
     def row_blocks(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:

@@ -79,10 +79,18 @@ class StoredFeatures:
         self._held, self._offsets, self._values = kept, offsets, values
 
     def __getitem__(self, rows: Any) -> np.ndarray:
-        """The rows of a slice, or at some positions."""
+        """The rows of a slice, or at some positions from 0 on; or the row at one position."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
-        rows = np.asarray(rows, dtype=np.int64)
+        rows = np.asarray(rows)
+        if rows.ndim == 0:
+            return self[rows[None]][0]
+        if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(self)):
+            raise IndexError(
+                "stored features are read by a slice or by positions, whole numbers from 0 to "
+                f"{len(self) - 1}"
+            )
+        rows = rows.astype(np.int64)
         chunk = np.searchsorted(self._bounds, rows, side="right") - 1
         slot = np.searchsorted(self._held, chunk)
         slot[slot == len(self._held)] = 0
@@ -101,13 +109,22 @@ class StoredFeatures:
 
     def _checked(self, start: int, stop: int) -> np.ndarray:
         values = self.read(int(start), int(stop))
-        if self.dtype.kind == "f" and not np.isfinite(values).all():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
             bad = ~np.isfinite(values).reshape(len(values), -1).all(1)
             raise ValueError(
                 f"features row {start + int(bad.argmax())} holds NaN or infinite numbers, which "
                 "stored features must not: fill them in, or drop the row"
             )
+        self._check_dtype(values.dtype, int(start))
         return values
+
+    def _check_dtype(self, dtype: np.dtype, row: int) -> None:
+        """Raise a ``ValueError`` if numbers would be cut off."""
+        if not np.can_cast(dtype, self.dtype, "same_kind" if self.dtype.kind == "f" else "safe"):
+            raise ValueError(
+                f"features row {row} is {dtype}, which cannot become {self.dtype}, the dtype of "
+                "the features, without loss: give all rows the same dtype, and no empty cells"
+            )
 
     def windows(
         self, generator: torch.Generator
@@ -222,7 +239,10 @@ class DatasetFeatures(StoredFeatures):
             yield bounds[chunks], bounds[chunks + 1]
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        return np.stack([self._item(row) for row in range(start, stop)])
+        items = [self._item(row) for row in range(start, stop)]
+        for row, item in enumerate(items, start):
+            self._check_dtype(item.dtype, row)
+        return np.stack(items)
 
 
 class ParquetFeatures(StoredFeatures):
@@ -264,8 +284,9 @@ class ParquetFeatures(StoredFeatures):
         # Predictions read a group in several steps, so the last one is kept.
         if self._last is None or self._last[0] != group:
             table = self._parquet.read_row_group(group, columns=self._columns)
+            # Integers with empty cells become floating-point numbers here, which are refused.
             columns = [table[name].to_numpy() for name in self._columns]
-            self._last = group, np.stack(columns, 1).astype(self.dtype, copy=False)
+            self._last = group, np.stack(columns, 1)
         return self._last[1]
 
     def read(self, start: int, stop: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyro_crowdclust._version import __version__
+from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.diagnostics.alignment import aligned_order
 from pyro_crowdclust.diagnostics.arviz_adapter import Groups, as_tree, dataset
@@ -21,6 +22,7 @@ from pyro_crowdclust.diagnostics.exported_data import (
 )
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel, name_of
+from pyro_crowdclust.training.fingerprint import digest
 
 
 def to_arviz(
@@ -96,7 +98,7 @@ def to_arviz(
     Raises
     ------
     ValueError
-        If there is no fit, or fits are not of the same data and number of clusters.
+        If there is no fit, or fits are not of the same items, answers and number of clusters.
 
     Examples
     --------
@@ -140,17 +142,17 @@ def _check(fits: list[FittedModel], num_draws: int) -> None:
     check_whole("num_draws", num_draws, least=1)
     first = fits[0].data
     for number, result in enumerate(fits):
-        same = result.data is first or (
-            result.data.item_ids.equals(first.item_ids)
-            and result.data.worker_ids.equals(first.worker_ids)
-            and result.data.num_pairs == first.num_pairs
-            and np.array_equal(result.data.answers_per_worker, first.answers_per_worker)
-        )
-        if not same:
+        if result.data is not first and digest(_said(result.data)) != digest(_said(first)):
             raise ValueError(
                 f"fit {number} has the data {result.data}, but the first fit has {first}: pass "
                 "fits of the same data"
             )
+
+
+def _said(data: CrowdData) -> list[Any]:
+    """Who said what about which items; features are left out, since loaded fits may lack them."""
+    ids = data.item_ids, data.worker_ids, data.page_ids, data.grade_ids, data.class_ids
+    return [*ids, data.answers, data.placements, data.class_labels]
 
 
 def _align(fits: list[FittedModel], chains: list[Groups]) -> None:

@@ -49,12 +49,14 @@ class ConjugatePrior(nn.Module):
         start: Float[Tensor, "*plate size"] | None = None,
     ) -> None:
         super().__init__()
-        self.start = start
+        self.start = None if start is None else start.clone()
         self.family = family
         self.plate_size = plate_size
         self.dims = dims
         shape = (family.size,) if plate_size is None else (plate_size, family.size)
-        eta = natural_parameters.double().expand(shape).contiguous()
+        # A copy, since set_natural_parameters writes into it.
+        eta = natural_parameters.double().expand(shape)
+        eta = eta.clone(memory_format=torch.contiguous_format)
         if not bool(family.in_domain(eta).all()):
             raise ValueError(
                 f"prior parameters {family.standard(natural_parameters)} lie outside the domain "

@@ -13,6 +13,9 @@ import inspect
 import re
 from typing import Any, TypeVar
 
+import numpy as np
+from torch import Tensor, nn
+
 PACKAGE = __name__.partition(".")[0]
 _Class = TypeVar("_Class", bound=type)
 _Part = TypeVar("_Part")
@@ -24,6 +27,9 @@ def described(cls: _Class) -> _Class:
     Such a part can be saved with its arguments, ``**keywords`` among them, and rebuilt by ``load``.
     It must be determined by its arguments and tensors. Subclasses are not included, since they may
     be user-defined.
+
+    The part, and what it remembers, have their own copies of tensors and arrays among the
+    arguments, so that neither changes when the caller writes into them, or training into the part.
     """
     part: Any = cls  # Any, since a constructor and an attribute are set on the class
     construct = part.__init__
@@ -33,16 +39,23 @@ def described(cls: _Class) -> _Class:
 
     @functools.wraps(construct)
     def remember_and_construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        construct(self, *args, **kwargs)
+        construct(self, *map(_own, args), **{name: _own(one) for name, one in kwargs.items()})
         if type(self) is cls:
             _, *bound = signature.bind(self, *args, **kwargs).arguments.items()
-            remembered = dict(bound)
+            remembered = {name: _own(value) for name, value in bound}
             remembered |= remembered.pop(keywords, {})
             vars(self)["constructor_arguments"] = remembered
 
     part.__init__ = remember_and_construct
     part.is_described = cls.__qualname__
     return cls
+
+
+def _own(argument: Any) -> Any:
+    """A copy of a tensor or an array; anything else itself."""
+    if isinstance(argument, Tensor) and not isinstance(argument, nn.Parameter):
+        return argument.clone()
+    return argument.copy() if isinstance(argument, np.ndarray) else argument
 
 
 def arguments_of(part: Any) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from pyro_crowdclust.minibatches.selection import RankPart
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
 from pyro_crowdclust.partitions.urns import PagedItems
 
+# Under these a batch keeps what its weights have in common.
+_ITEMS, _PAIRS = "scale of the items", "scale of the pairs"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
@@ -106,12 +109,12 @@ class Batch:
         In data without answers about pairs all are equal. Pyro can sum over z in a model only if
         the scale is one number.
         """
-        return self.once("scale of the items", lambda: _common(self.item_weight))
+        return self.once(_ITEMS, lambda: _common(self.item_weight))
 
     @property
     def pair_scale(self) -> float | Float[Tensor, " pair"]:
         """The weight of the answers as one number if all are equal, otherwise ``pair_weight``."""
-        return self.once("scale of the pairs", lambda: _common(self.pair_weight))
+        return self.once(_PAIRS, lambda: _common(self.pair_weight))
 
     @property
     def needed_features(self) -> Tensor:
@@ -244,7 +247,13 @@ class Batch:
             moved["pages"] = self.pages.to(device)
         if all(value is getattr(self, name) for name, value in moved.items()):
             return self
-        return dataclasses.replace(self, **moved)
+        # Read before the batch moves, since a GPU has to be waited for.
+        scales = self.item_scale, self.pair_scale
+        batch = dataclasses.replace(self, **moved)
+        weights = batch.item_weight, batch.pair_weight
+        for key, scale, weight in zip((_ITEMS, _PAIRS), scales, weights, strict=True):
+            batch._kept[key] = weight if isinstance(scale, Tensor) else scale
+        return batch
 
     def __repr__(self) -> str:
         answers = f"in {self.num_pairs} answers"

@@ -125,8 +125,8 @@ class GaussianRecognition(nn.Module):
             )
         self.location: Tensor | None
         self.scale: Tensor | None
-        self.register_buffer("location", None if location is None else location.clone())
-        self.register_buffer("scale", None if scale is None else scale.clone())
+        self.register_buffer("location", location)
+        self.register_buffer("scale", scale)
         self.network = network
         self.classifier = classifier
         self.dim = dim

@@ -83,7 +83,8 @@ def _read(
         confusion = _table_of(confusion)
     if isinstance(confusion, pd.DataFrame):
         levels = [level.unique() for level in map(confusion.index.get_level_values, range(3))]
-        workers, classes = workers or levels[0].tolist(), classes or levels[2].tolist()
+        workers = levels[0].tolist() if workers is None else workers
+        classes = levels[2].tolist() if classes is None else classes
         confusion = confusion["mean"].to_numpy().reshape([len(level) for level in levels])
     matrices = as_array(confusion)
     matrices = matrices[None] if matrices.ndim == 2 else matrices

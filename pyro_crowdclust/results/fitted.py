@@ -47,7 +47,7 @@ from pyro_crowdclust.results.item_posterior import (
 from pyro_crowdclust.results.pair_positions import pair_positions
 from pyro_crowdclust.results.saving import content_of
 from pyro_crowdclust.results.stored_values import StoredValues
-from pyro_crowdclust.results.tables import CachedCopy, read_only
+from pyro_crowdclust.results.tables import CachedCopy, CopiedField, read_only
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import check_update_options, stored_start, updated
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
@@ -61,7 +61,8 @@ class Fitted:
     numbers). Classes and named clusters keep the order of their ids. Clusters of a plain Pyro model
     keep the order of its z, since its sites are indexed by z.
 
-    Changes of a table, tensor or array that was read from a fit do not change the fit.
+    Changes of a table, tensor or array that was read from a fit do not change the fit; those of
+    ``model``, ``guide`` and ``data`` are the fit's own, and not to be written into.
 
     Attributes
     ----------
@@ -102,7 +103,6 @@ class Fitted:
     model: Any
     guide: Any
     data: CrowdData
-    history: pd.DataFrame
     stop_reason: str
     seconds: float
     seed: int
@@ -110,6 +110,7 @@ class Fitted:
     parameter_store: Any
     dtype: torch.dtype
     device: Any
+    history: CopiedField[pd.DataFrame] = CopiedField()
     feature_shape: tuple[int, ...] | None = None
     callbacks: tuple[Any, ...] = ()
     chosen: Chosen | None = None

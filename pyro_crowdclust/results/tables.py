@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -60,6 +60,35 @@ class CachedCopy(cached_property[_Value]):
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         value = super().__get__(instance, owner)
         return self if instance is None else copy.deepcopy(value)
+
+
+class CopiedField(Generic[_Value]):
+    """A field of a dataclass, without a default, of which every reader gets a copy to change.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Fit:
+    ...     history: CopiedField[pd.DataFrame] = CopiedField()
+    >>> fit = Fit(pd.DataFrame({"elbo": [1.0]}))
+    >>> read = fit.history
+    >>> read["elbo"] = 2.0
+    >>> fit.history["elbo"].tolist()
+    [1.0]
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> _Value:
+        if instance is None:
+            raise AttributeError(self._name)  # what is read of the class is the default
+        value: _Value = vars(instance)[self._name]
+        return copy.deepcopy(value)
+
+    def __set__(self, instance: Any, value: _Value) -> None:
+        vars(instance)[self._name] = value
 
 
 def workers_table(summary: WorkerSummary, data: CrowdData) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from numbers import Integral
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -26,6 +27,7 @@ from pyro_crowdclust.files.safetensors_file import (
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.run_state import check_state, restore, state_of
+from pyro_crowdclust.training.settling import Settling
 from pyro_crowdclust.training.trainer import Trainer
 
 # The largest number of characters of a setting that are shown in an error.
@@ -95,7 +97,9 @@ class CheckpointKeeper:
                 ) from error
             _check_fingerprint(self.path, self._state["fingerprint"], fingerprint)
 
-    def begin(self, trainer: Trainer, callbacks: Sequence[Callback]) -> None:
+    def begin(
+        self, trainer: Trainer, callbacks: Sequence[Callback], settling: Settling | None = None
+    ) -> None:
         """Resume the run from the file, if there is one, and check that a new one can be written.
 
         Raises
@@ -103,7 +107,7 @@ class CheckpointKeeper:
         ValueError
             If the checkpoint is of another model or guide, or if the disk has no room.
         """
-        self.trainer, self.callbacks = trainer, callbacks
+        self.trainer, self.callbacks, self.settling = trainer, callbacks, settling
         num_bytes = sum(tensor.nbytes for tensor in trainer.tensors().values())
         # Parameters, two moments of Adam, the parameters at the start of the epoch, and the rest.
         if trainer.ranks.is_first:
@@ -111,7 +115,7 @@ class CheckpointKeeper:
         seconds = 0.0
         if self._state is not None:
             try:
-                restore(trainer, callbacks, self._state["trainer"])
+                restore(trainer, callbacks, settling, self._state["trainer"])
             except UNREADABLE as error:
                 raise ValueError(
                     f"the checkpoint {self.path} is of another model or guide ({error}): remove "
@@ -154,7 +158,7 @@ class CheckpointKeeper:
         state = {
             "fingerprint": self.fingerprint,
             "seconds": self.seconds,
-            "trainer": state_of(self.trainer, self.callbacks),
+            "trainer": state_of(self.trainer, self.callbacks, self.settling),
         }
         try:
             write_file(self.path, "checkpoint", state)
@@ -180,7 +184,8 @@ class CheckpointKeeper:
         """Let Ctrl-C and SIGTERM wait for the end of the step, and for the file.
 
         In the middle of a step there is no consistent state to be written. After the file is
-        written, the signal is passed to its previous handler. A second signal does not wait.
+        written, the signal is passed to its previous handler. A second signal does not wait. One
+        that arrives after the last step is passed on at the end of the block.
         """
         self._handlers = {}
         if threading.current_thread() is threading.main_thread():
@@ -192,12 +197,12 @@ class CheckpointKeeper:
         try:
             yield
         finally:
-            self._restore_handlers()
+            self._deliver()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._pending is None:
-            self._pending = number
-        else:
+        is_second = self._pending is not None
+        self._pending = max(self._pending or 0, number)  # SIGTERM, if both came
+        if is_second:
             self._deliver()
 
     def _deliver(self) -> None:
@@ -212,7 +217,7 @@ class CheckpointKeeper:
 
 
 def _checked_interval(every: int | timedelta | None) -> int | timedelta | None:
-    is_steps = isinstance(every, int) and not isinstance(every, bool) and every >= 1
+    is_steps = isinstance(every, Integral) and not isinstance(every, bool) and every >= 1
     is_time = isinstance(every, timedelta) and every > timedelta(0)
     if every is not None and not is_steps and not is_time:
         raise ValueError(

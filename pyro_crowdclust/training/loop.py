@@ -38,7 +38,6 @@ def train(
     with (
         tqdm(total=total, initial=trainer.steps_done, disable=not progress, unit="step") as bar,
         warnings.catch_warnings(),
-        nullcontext() if keeper is None else keeper.listening(),
     ):
         # Pyro's warning of a loss that is NaN names no site; the one below does.
         warnings.filterwarnings("ignore", "Encountered NaN")
@@ -52,13 +51,15 @@ def train(
         try:
             if interrupted:
                 raise KeyboardInterrupt
-            while (end := _end(trainer, total, stopping, started, settling)) is None:
-                trainer.epoch(on_step, max_steps=total)
-                for callback in callbacks:
-                    callback(trainer)
-                trainer.synchronize()  # callbacks may draw random numbers
-                if keeper is not None:
-                    keeper.after_epoch()
+            # Within the outer block, since a signal that is still waiting is delivered at its end.
+            with nullcontext() if keeper is None else keeper.listening():
+                while (end := _end(trainer, total, stopping, started, settling)) is None:
+                    trainer.epoch(on_step, max_steps=total)
+                    for callback in callbacks:
+                        callback(trainer)
+                    trainer.synchronize()  # callbacks may draw random numbers
+                    if keeper is not None:
+                        keeper.after_epoch()
             return end
         except KeyboardInterrupt:
             return f"{Ending.INTERRUPTED} by the user after {trainer.steps_done} steps"

@@ -19,6 +19,7 @@ from pyro_crowdclust.protocols import SupportsState
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.copies import check_same_tensors
 from pyro_crowdclust.training.random_states import random_states, set_random_states
+from pyro_crowdclust.training.settling import Settling
 from pyro_crowdclust.training.trainer import Position, Trainer
 
 # Parts of the state of torch's optimizers that have the shape of the parameter.
@@ -56,7 +57,9 @@ def check_state(state: Any) -> None:
         check_count("halvings", of_run["halvings"])
 
 
-def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
+def state_of(
+    trainer: Trainer, callbacks: Sequence[Callback], settling: Settling | None
+) -> dict[str, Any]:
     """Everything that the rest of a training run depends on."""
     position = trainer.position
     return {
@@ -74,11 +77,20 @@ def state_of(trainer: Trainer, callbacks: Sequence[Callback]) -> dict[str, Any]:
             callback.state_dict() if isinstance(callback, SupportsState) else None
             for callback in callbacks
         ],
+        "settling": None if settling is None else settling.state_dict(),
     }
 
 
-def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, Any]) -> None:
-    """Set a new training run to a state that ``state_of`` returned."""
+def restore(
+    trainer: Trainer,
+    callbacks: Sequence[Callback],
+    settling: Settling | None,
+    state: dict[str, Any],
+) -> None:
+    """Set a new training run to a state that ``state_of`` returned.
+
+    Only one of the two runs may have a ``settling``, since their budgets may differ.
+    """
     check_same_tensors(state["parameters"], trainer.tensors())
     trainer.set_tensors(state["parameters"])
     trainer.steps_done, trainer.epochs_done = state["steps_done"], state["epochs_done"]
@@ -91,9 +103,14 @@ def restore(trainer: Trainer, callbacks: Sequence[Callback], state: dict[str, An
         trainer.natural.num_halvings = state["halvings"]
     if trainer.sampler is not None:
         trainer.sampler.generator.set_state(state["sampler"])
-    for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
+    number = len(callbacks)
+    for callback, of_callback in zip(callbacks, state["callbacks"][:number], strict=True):
         if of_callback is not None and isinstance(callback, SupportsState):
             callback.load_state_dict(of_callback)
+    # Files once had it as the last of the callbacks.
+    of_settling = state.get("settling") or next(iter(state["callbacks"][number:]), None)
+    if settling is not None and of_settling is not None:
+        settling.load_state_dict(of_settling)
     set_random_states(state["random"], trainer.device)
 
 

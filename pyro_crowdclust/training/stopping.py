@@ -9,6 +9,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeVar
 
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel
 
 
@@ -70,7 +71,7 @@ class Stopping:
     Raises
     ------
     ValueError
-        If ``patience`` or ``steps`` is below 1.
+        If ``patience`` or ``steps`` is no whole number or below 1, or ``tolerance`` is below 0.
 
     Examples
     --------
@@ -86,8 +87,10 @@ class Stopping:
 
     def __post_init__(self) -> None:
         for name, value in {"patience": self.patience, "steps": self.steps}.items():
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}, but must be at least 1")
+            if value is not None:
+                check_whole(name, value, least=1)
+        if self.tolerance is not None and not self.tolerance >= 0:
+            raise ValueError(f"tolerance is {self.tolerance}, but must be at least 0")
 
     def has_converged(self, elbos_per_item: Sequence[float]) -> bool:
         """Whether the last ``patience`` epochs improved the ELBO by less than ``tolerance``."""

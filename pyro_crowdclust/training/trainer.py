@@ -128,6 +128,8 @@ class Trainer:
         ranks: Ranks | None = None,
     ) -> None:
         self.model, self.guide, self.data, self.sampler = model, guide, data, sampler
+        # Handlers around the guide, such as poutine.scale, hide its methods.
+        self._inner_guide = unwrapped(guide)
         self.device, self.dtype, self.validate = device, dtype, validate
         self.ranks = ranks or Ranks()
         # The batch is the same in every process, since all have the same random numbers.
@@ -210,8 +212,7 @@ class Trainer:
 
     @cached_property
     def _before_step(self) -> Callable[[Batch], None] | None:
-        # Handlers around the guide, such as poutine.scale, hide its methods.
-        guide = unwrapped(self.guide)
+        guide = self._inner_guide
         return guide.before_step if isinstance(guide, SupportsBeforeStep) else None
 
     @cached_property
@@ -320,8 +321,8 @@ class Trainer:
     def set_epoch(self, epoch: float) -> None:
         """Pass the number of epochs done so far to the guide, which may anneal something."""
         self.annealed_to = epoch
-        if isinstance(self.guide, SupportsEpochs):
-            self.guide.set_epoch(epoch)
+        if isinstance(self._inner_guide, SupportsEpochs):
+            self._inner_guide.set_epoch(epoch)
 
     def synchronize(self) -> None:
         """Synchronize all processes with the state of the first one.
@@ -390,8 +391,8 @@ class Trainer:
             "seconds": time.perf_counter() - started,
             "elbo": sum(elbos) / max(len(elbos), 1),
         }
-        if isinstance(self.guide, SupportsMixture):
-            row["clusters_in_use"] = num_in_use(self.guide.mixture().weights)
+        if isinstance(self._inner_guide, SupportsMixture):
+            row["clusters_in_use"] = num_in_use(self._inner_guide.mixture().weights)
         self.history.append(row)
 
     @property
@@ -412,6 +413,7 @@ class Trainer:
         shape = None if own is None else tuple(own.shape[1:])
         items = read_new_items(features, self.data.columns, shape)
         batches = item_batches(items, PREDICTION_ROWS)
-        with evaluating(self.guide):
-            parts = [self.guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
+        guide = self._inner_guide
+        with evaluating(guide):
+            parts = [guide.infer(batch.to(self.device, self.dtype)) for batch in batches]
         return torch.cat([part.assignments for part in parts]).cpu()

@@ -65,7 +65,7 @@ class WithAtoms(Identity):
     def features(self, latent: Float[Tensor, "item dim"]) -> Float[Tensor, "item feature"]:
         places = self.with_atom
         numbers, at_atom = latent.split([latent.shape[1] - len(places), len(places)], 1)
-        features = self.inner.features(numbers)
+        features = self.inner.features(numbers).clone()  # f may return a view of its argument
         features[:, places] = torch.where(at_atom == 1, self.atoms[places], features[:, places])
         return features
 

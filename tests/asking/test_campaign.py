@@ -430,3 +430,8 @@ def test_a_worker_without_errors_names_the_true_classes_in_whatever_order_they_c
     questions = pd.DataFrame({"item": range(4), "worker": "ann"})
     assert crowd.answer(questions, "first")["labels"]["label"].tolist() == list("bcab")
     assert crowd.classes == list("abc")
+
+
+def test_classes_of_several_types_are_in_the_order_of_the_items():
+    crowd = SimulatedCrowd(pd.Series(["b", 1, "b"], dtype=object), {"ann": 1.0}, seed=0)
+    assert crowd.classes == ["b", 1]

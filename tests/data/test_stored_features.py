@@ -70,6 +70,61 @@ def test_rows_are_those_of_the_array(kind, store):
     np.testing.assert_array_equal(CrowdData(stored).rows(torch.tensor([7, 2])), array[[7, 2]])
 
 
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", ">i8", "float16", "float32", ">f4", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_those_in_memory_whatever_the_dtype(kind, dtype, store, tmp_path):
+    array = numbers(20)
+    if np.dtype(dtype).kind in "biu":
+        largest = 1 if dtype == "bool" else min(np.iinfo(dtype).max, 2**30)
+        array = largest - np.arange(60).reshape(20, 3) % min(largest + 1, 100)
+    array = array.astype(dtype)
+    if kind == "dataset":
+        stored = DatasetFeatures(list(array))
+    elif kind == "parquet" and (dtype.startswith(">") or dtype == "float16"):
+        return  # which a parquet file cannot hold
+    else:
+        stored = store(kind, array)
+    rows = torch.tensor([7, 2, 19])
+    found, expected = CrowdData(stored).rows(rows), CrowdData(array).rows(rows)
+    assert found.is_floating_point()
+    np.testing.assert_array_equal(found.double(), expected.double())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_positions_outside_of_the_features_are_refused(kind, store):
+    array = numbers(20)
+    stored = store(kind, array)
+    for wrong in ([-1], [3, 20], [1.5], np.ones(20, dtype=bool), -1, 20):
+        with pytest.raises(IndexError, match="whole numbers from 0 to 19"):
+            stored[wrong]
+    np.testing.assert_array_equal(stored[3], array[3])
+    np.testing.assert_array_equal(list(stored), array)
+
+
+def test_rows_that_another_dtype_would_cut_off_are_named():
+    counts = [np.array([0, 1]), np.array([2, 3]), np.array([0.5, np.nan]), np.array([1, 1])]
+    with pytest.raises(ValueError, match="row 2 is float64, which cannot become int64"):
+        CrowdData(DatasetFeatures(counts)).rows(torch.arange(4))
+    small = [np.zeros(2, dtype=np.int8), np.array([300, 1])]
+    with pytest.raises(ValueError, match="row 1 is int64, which cannot become int8"):
+        CrowdData(DatasetFeatures(small)).rows(torch.arange(2))
+    mixed = DatasetFeatures([np.zeros(2, dtype=np.float32), np.array([3, 1]), np.array([0.5, 2])])
+    assert CrowdData(mixed).rows(torch.arange(3)).tolist() == [[0, 0], [3, 1], [0.5, 2]]
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean"])
+def test_empty_cells_of_a_parquet_file_are_found(dtype, tmp_path):
+    table = pd.DataFrame({"a": [1, 1, None], "b": [1, 1, 1]}).astype({"a": dtype})
+    table.to_parquet(tmp_path / "items.parquet")
+    data = CrowdData(ParquetFeatures(tmp_path / "items.parquet"))
+    told = "row 0 is object" if dtype == "boolean" else "row 2 holds NaN"
+    with pytest.raises(ValueError, match=told):
+        data.rows(torch.arange(3))
+
+
 @pytest.mark.parametrize("shape", [(20, 2, 5), (20,)])
 @pytest.mark.parametrize("offset", [0, 12])
 def test_memory_maps_of_any_shape(shape, offset, tmp_path):

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import load
+from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.diagnostics import aligned_order, arviz, pareto_k, to_arviz
 from pyro_crowdclust.minibatches import full_batch
 
+from ..crowds import quiet_fit
+from ..refusals import refuses
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from .exports import DRAWS, IDS, NUM_ITEMS, one_chain
 
 
@@ -74,6 +77,29 @@ def test_bad_input(plain, known):
         to_arviz([plain, known])
     with pytest.raises(ValueError, match="same number of clusters"):
         aligned_order(np.ones((4, 2)), np.ones((4, 3)))
+
+
+@pytest.mark.parametrize("kind", ["pairs", "labels", "placements"])
+def test_fits_of_other_answers_are_not_joined(kind):
+    """Also if everybody answered as often about the same items."""
+    if kind == "labels":
+        model, guide, data = PAIRS_OF_MODEL_AND_GUIDE["dawid-skene"]()
+        other = data.labels.assign(label=1 - data.labels["label"])
+    elif kind == "pairs":
+        model, guide, data = PAIRS_OF_MODEL_AND_GUIDE["plain mixture"]()
+        other = data.pairs.assign(label=1 - data.pairs["label"])
+    else:
+        model, guide, data = PAIRS_OF_MODEL_AND_GUIDE["sorted pages"]()
+        other = data.pages.assign(group=np.arange(len(data.pages)) % 2)
+    parts = {"item_ids": data.item_ids}
+    same, others = (
+        CrowdData(data.features, **{kind: table}, **parts)
+        for table in (data.pages if kind == "placements" else getattr(data, kind), other)
+    )
+    first, again, wrong = (quiet_fit(model, guide, one, epochs=1) for one in (data, same, others))
+    assert to_arviz([first, again], 2, log_likelihood=False)["posterior"].sizes["chain"] == 2
+    with refuses("fit 1 has the data CrowdData.*same data"):
+        to_arviz([first, wrong], 2, log_likelihood=False)
 
 
 def test_a_loaded_fit_says_no_more_than_that_it_has_no_features(plain, tmp_path):

@@ -22,3 +22,17 @@ def test_a_prior_that_was_changed_has_the_density_of_the_new_one():
     with pytest.raises(ValueError, match="outside the domain"):
         prior.set_natural_parameters(-2 * torch.ones(2))
     torch.testing.assert_close(prior.distribution().log_prob(value), found)
+
+
+@pytest.mark.parametrize("plate", [None, 3])
+def test_priors_of_the_same_numbers_are_changed_one_by_one(plate):
+    family = Beta()
+    eta = random_natural(family, *filter(None, [plate]))
+    before = eta.clone()
+    one, other = (ConjugatePrior(family, eta, plate, start=eta) for _ in range(2))
+    one.set_natural_parameters(eta + 1)
+    assert torch.equal(eta, before)
+    assert torch.equal(other.natural_parameters, before)
+    eta += 2
+    assert torch.equal(other.natural_parameters, before)
+    assert torch.equal(other.start, before)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib
 import json
 import pkgutil
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
 
 import pyro_crowdclust
 from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.files.description import build, describe
 from pyro_crowdclust.files.parts import arguments_of, public_name, rebuilt
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
+
+from ..registries import PAIRS_OF_MODEL_AND_GUIDE
+from ..transforms.inner_emissions import EMISSIONS, TRANSFORMS
 
 
 def classes() -> list[type]:
@@ -93,3 +103,51 @@ def test_fields_of_a_reading_are_arguments_of_the_guide():
     guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), temperature=2.0)
     assert arguments_of(guide) == {"model": guide.model, "temperature": 2.0}
     assert arguments_of(guide.read_at(0.5))["sharpness"] == 0.5
+
+
+def made_of_tensors() -> dict[str, nn.Module]:
+    """Parts of which an argument is a tensor or an array."""
+    _, guide, _ = PAIRS_OF_MODEL_AND_GUIDE["class table"]()
+    inner, numbers = EMISSIONS["powers"](), torch.ones(3, dtype=torch.float64)
+    wholes = [
+        *(make(inner) for make in TRANSFORMS.values()),
+        EMISSIONS["standardized"](),
+        NormalEmission(SkipMLP((2, 4, 3)), 3, location=numbers, scale=numbers),
+        GaussianRecognition(SkipMLP((3, 4, 4)), 2, location=numbers, scale=numbers),
+        guide,
+    ]
+    parts = {type(part).__name__: part for whole in wholes for part in whole.modules()}
+    return {
+        name: part
+        for name, part in parts.items()
+        if any(isinstance(one, Tensor | np.ndarray) for one in arguments_of(part).values())
+    }
+
+
+MADE_OF_TENSORS = made_of_tensors()
+
+
+def state_of(part: nn.Module) -> tuple[tuple[dict, dict], Any]:
+    """A copy of what a part is and of what a file says of it."""
+    tensors: dict[str, Tensor] = {}
+    text = describe(part, tensors)
+    return copy.deepcopy((dict(part.state_dict()), tensors)), text
+
+
+@pytest.mark.parametrize("name", MADE_OF_TENSORS)
+def test_a_part_and_its_file_do_not_change_with_its_arguments(name):
+    given = copy.deepcopy(arguments_of(MADE_OF_TENSORS[name]))
+    part = type(MADE_OF_TENSORS[name])(**given)
+    before = state_of(part)
+    for one in given.values():
+        if isinstance(one, Tensor | np.ndarray):
+            one[...] = 7
+    found, text = state_of(part)
+    torch.testing.assert_close(found, before[0], rtol=0, atol=0, equal_nan=True)
+    assert text == before[1]
+
+
+def test_what_a_part_learns_does_not_change_what_its_file_says():
+    part = MADE_OF_TENSORS["Standardized"]
+    part.location += 1
+    assert arguments_of(part)["location"].tolist() == [1.0, -2.0, 0.0]

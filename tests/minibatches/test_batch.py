@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 
 from .batches import crowd, random_pairs
 
@@ -23,6 +23,21 @@ def test_moving_a_batch_changes_the_dtype_of_features_only():
     assert moved.num_paired == batch.num_paired
     assert batch.to().features.dtype == batch.features.dtype == torch.float64
     assert full_batch(CrowdData(None, item_ids=["a"])).to("meta").features is None
+
+
+def test_a_batch_that_moved_need_not_be_read_for_its_scales():
+    """On the device ``meta``, as on a GPU, a number cannot be read without a wait."""
+    labels = {"item": [0, 0, 1], "worker": [0, 1, 0], "label": [0, 1, 1]}
+    moved = full_batch(CrowdData(None, labels=labels)).to("meta")
+    assert moved.item_scale == moved.pair_scale == 1.0
+    data = crowd(9, random_pairs(5, 12, seed=15))
+    sampler = MinibatchSampler(data, batch_size=2, answers_per_step=6, generator=torch.Generator())
+    batch = next(iter(sampler))
+    assert isinstance(batch.item_scale, torch.Tensor)
+    moved = batch.to("meta")
+    assert moved.item_scale is moved.item_weight
+    assert moved.pair_scale == batch.pair_scale
+    assert isinstance(moved.pair_scale, float)
 
 
 def test_repr():

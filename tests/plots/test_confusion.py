@@ -44,6 +44,8 @@ def test_a_result_brings_its_table(deep):
     for one, other in zip(of_table.axes, of_result.axes, strict=True):
         assert one.get_title() == other.get_title()
         np.testing.assert_allclose(one.images[0].get_array(), other.images[0].get_array())
+    ids = plot_confusion(result, workers=result.data.worker_ids, classes=result.data.class_ids)
+    assert [axes.get_title() for axes in ids.axes] == [axes.get_title() for axes in of_table.axes]
     with pytest.raises(ValueError, match=r"no confusion matrices.* plot_workers\(result\)"):
         plot_confusion(deep)
 

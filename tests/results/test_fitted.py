@@ -381,8 +381,8 @@ def test_what_is_read_cannot_be_changed():
 
 def test_changes_of_what_was_read_do_not_change_the_fit():
     result = fitted("message passing")
-    for name in ("workers", "clusters", "components"):
-        before, changed = getattr(result, name), getattr(result, name)
+    for name in ("workers", "clusters", "components", "history"):
+        before, changed = getattr(result, name).copy(), getattr(result, name)
         changed["one more"] = 0.0
         changed.iloc[:, 0] *= 100
         pd.testing.assert_frame_equal(getattr(result, name), before)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import cache, partial
 from pathlib import Path
 
+import numpy as np
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -21,7 +22,7 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.files.safetensors_file import read_file
+from pyro_crowdclust.files.safetensors_file import read_file, write_file
 from pyro_crowdclust.minibatches import AnswerSampling, Batch, SinglePairs
 from pyro_crowdclust.training import Checkpoint, Stopping
 
@@ -182,6 +183,29 @@ def test_a_larger_budget_goes_on(path):
     assert same(resumed, uninterrupted("message passing"))
 
 
+@pytest.mark.parametrize("format_of", ["now", "before"])
+def test_a_run_without_epochs_goes_on_with_some_and_back(format_of, path):
+    """Only the run without ``epochs`` looks whether the ELBO still rises."""
+    options = {"optim": partial(torch.optim.Adam, lr=1e-3), "checkpoint": Checkpoint(path, 1, True)}
+    train = partial(run, "message passing", **options)
+    press = partial(signal.raise_signal, signal.SIGINT)
+    assert train(5, press, epochs=None).stop_reason.startswith("interrupted")
+    state = read_file(path, "checkpoint")
+    state["trainer"]["settling"]["falls"] = 1
+    if format_of == "before":
+        state["trainer"]["callbacks"].append(state["trainer"].pop("settling"))
+    write_file(path, "checkpoint", state)
+    assert train(6, press, epochs=None).stop_reason == "interrupted by the user after 7 steps"
+    assert read_file(path, "checkpoint")["trainer"]["settling"]["falls"] == 1
+    found = train()
+    path.unlink()
+    assert same(found, train())
+    assert read_file(path, "checkpoint")["trainer"]["settling"] is None
+    done = len(found.history) * per_epoch("message passing")
+    again = train(done, press, epochs=None)
+    assert again.stop_reason == f"interrupted by the user after {done + 1} steps"
+
+
 def test_without_resume_the_fit_starts_anew(path):
     stopped("full batch", path, 2, seed=5)
     assert same(run("full batch", checkpoint=path), uninterrupted("full batch"))
@@ -278,6 +302,94 @@ def test_sigterm_reaches_whoever_heard_it_before(path):
     )
 
 
+class Places:
+    """The places of the loop at which code of a user is run; a signal arrives at one of them."""
+
+    def __init__(self, place: str, number: int) -> None:
+        self.place, self.number = place, number
+
+    def reach(self, place: str) -> None:
+        if place == self.place:
+            self.place = "passed"
+            signal.raise_signal(self.number)
+
+
+PLACES = ["step", "last step", "callback", "written", "judged", "converged", "not finite"]
+
+
+def fit_with_signal(place: str, number: int, path: Path) -> Fitted:
+    """A fit of three epochs, at a place of which a signal arrives."""
+    places = Places(place, number)
+
+    class Watching:
+        def __call__(self, trainer) -> None:
+            places.reach("callback")
+
+        def state_dict(self) -> dict:
+            places.reach("written")
+            return {}
+
+        def load_state_dict(self, state: dict) -> None:
+            pass
+
+    class Judging(Stopping):
+        def has_converged(self, elbos_per_item) -> bool:
+            converged = len(elbos_per_item) == 3
+            places.reach("converged" if converged else "judged")
+            return converged
+
+    def model(batch: Batch) -> None:
+        location_model(batch)
+        steps.append(place)
+        places.reach(
+            {2: "step", 4: "last step"}.get(len(steps), "any")
+        )  # one is a check of the sites
+        if place == "not finite" and len(steps) > 2:
+            places.reach("not finite")
+            pyro.factor("wrong", torch.tensor(torch.nan))
+
+    steps: list[str] = []
+    return quiet_fit(
+        model,
+        location_guide,
+        CrowdData(torch.zeros(9, 1)),
+        batch_size=None,
+        callbacks=[Watching()],
+        stopping=Judging(),
+        epochs=None,
+        checkpoint=path,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:not finite")
+@pytest.mark.parametrize("place", PLACES)
+def test_no_signal_is_lost_wherever_it_arrives(place, path):
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        fit_with_signal(place, signal.SIGTERM, path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+    result = fit_with_signal(place, signal.SIGINT, path)
+    assert result.stop_reason.startswith("interrupted by the user after")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_sigterm_is_heard_where_ctrl_c_came_before(path):
+    def send_both() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        run("full batch", 1, send_both, checkpoint=path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+
+
 def test_a_fit_in_another_thread_has_checkpoints_too(path):
     outcomes = []
 
@@ -359,6 +471,11 @@ def test_another_model(path, monkeypatch):
 def test_intervals(every, path):
     with refuses("Checkpoint.every is .* must be a number of steps, at least 1, or a time"):
         quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, every=every))
+
+
+def test_an_interval_may_be_a_whole_number_of_numpy(path):
+    quiet_fit(*plain_pair(), crowd(), checkpoint=Checkpoint(path, every=np.int64(1)))
+    assert path.exists()
 
 
 def test_files_that_are_something_else_are_not_written_over(path):

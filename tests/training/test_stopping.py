@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from pyro_crowdclust.training import Stopping
 
 from ..crowds import crowd, fit_plain, plain_pair, quiet_fit
+from ..refusals import refuses
 
 
 def test_converged():
@@ -35,6 +38,23 @@ def test_convergence_compares_the_best_epochs(elbos, converged):
     per_item = [elbo / 10 for elbo in elbos]
     assert Stopping(0.6, patience=2).has_converged(per_item) is converged
     assert not Stopping(None, patience=2).has_converged(per_item)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"patience": 2.5}, "patience is 2.5, but must be a whole number"),
+        ({"patience": 0}, "patience is 0, but must be at least 1"),
+        ({"steps": 2.5}, "steps is 2.5, but must be a whole number"),
+        ({"tolerance": -1.0}, "tolerance is -1.0, but must be at least 0"),
+        ({"tolerance": math.nan}, "tolerance is nan, but must be at least 0"),
+    ],
+    ids=str,
+)
+def test_what_would_never_stop_is_refused_at_once(wrong, message):
+    with refuses(message):
+        Stopping(**{"tolerance": 1e-3} | wrong)
+    assert Stopping(0.0, np.int64(2), np.int64(9)).patience == 2
 
 
 def test_a_class_of_ones_own_decides_itself():

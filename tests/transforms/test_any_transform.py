@@ -6,19 +6,8 @@ import pytest
 import torch
 
 from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.transforms import (
-    Clipped,
-    EqualLength,
-    Filled,
-    Landmarks,
-    OneHot,
-    Projected,
-    Selected,
-    WithAtoms,
-    Within,
-)
 
-from .inner_emissions import EMISSIONS, tensor
+from .inner_emissions import EMISSIONS, TRANSFORMS, tensor
 
 
 @pytest.mark.parametrize("make", EMISSIONS.values(), ids=EMISSIONS.keys())
@@ -40,38 +29,28 @@ def test_features_come_back(make):
     torch.testing.assert_close(emission.features(emission.latent(features)), features)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "powers",
-        "selected",
-        "atoms",
-        "codes",
-        "projected",
-        "filled",
-        "clipped",
-        "within",
-        "length",
-        "landmarks",
-    ],
-)
-def test_a_file_can_say_what_they_are(name):
-    inner = EMISSIONS["powers"]()
-    emission = {
-        "powers": inner,
-        "selected": Selected(inner, torch.tensor([True, False, True])),
-        "atoms": WithAtoms(inner, tensor(0.5, torch.nan, -1.0)),
-        "codes": OneHot(inner, [0, 2, 0]),
-        "projected": Projected(inner, torch.zeros(3), torch.eye(3)[:2], 1.0, 0.1),
-        "filled": Filled(inner, tensor(0.5, 0.0, -1.0), torch.eye(3)[:2], 0.3),
-        "clipped": Clipped(inner, tensor(-0.5, -1.0, 0.0), tensor(0.5, 0.0, torch.inf)),
-        "within": Within(inner, tensor(-0.5, -1.0, 0.0), tensor(0.5, 0.0, torch.inf)),
-        "length": EqualLength(inner, tensor(0.2, 0.0, -1.0), 2.5),
-        "landmarks": Landmarks(inner, torch.eye(3), 0.7),
-    }[name]
+@pytest.mark.parametrize("make", TRANSFORMS.values(), ids=TRANSFORMS.keys())
+def test_a_file_can_say_what_they_are(make):
+    emission = make(EMISSIONS["powers"]())
     tensors: dict[str, torch.Tensor] = {}
     again = build(describe(emission, tensors), tensors)
     features = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = emission.latent(features)
     torch.testing.assert_close(again.latent(features), expected, equal_nan=True)
     torch.testing.assert_close(again.log_volume(features), emission.log_volume(features))
+
+
+@pytest.mark.parametrize("inner", EMISSIONS)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_no_verb_writes_into_its_argument(name, inner):
+    emission = TRANSFORMS[name](EMISSIONS[inner]())
+    given = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    given[0] = tensor(0.5, 1.0, -1.0)  # of which two are atoms
+    latent = emission.latent(given)
+    written = [(emission.latent, given), (emission.log_volume, given)]
+    if name != "landmarks":  # which nobody can invert
+        written += [(emission.features, latent), (emission, latent)]
+    for verb, argument in written:
+        before = argument.clone()
+        verb(argument)
+        torch.testing.assert_close(argument, before, rtol=0, atol=0, equal_nan=True)
