@@ -148,10 +148,6 @@ class PartitionGuide(GibbsGuide):
         """The same draws, with an axis of chains."""
         return self.partition_draws().unflatten(0, (-1, self.num_chains))
 
-    def hard_probabilities(self) -> Float[Tensor, " item"]:
-        """The share of the draws in which each item is hard to recognize."""
-        return self.hard_draws[: len(self.partition_draws())].double().mean(0)
-
     def _start(self, batch: Batch, generator: torch.Generator) -> None:
         """Begin with workers by Dawid and Skene's algorithm on pairs, and starts of the prior."""
         workers = FirstWorkers(self.model, self.posteriors, batch)

@@ -31,7 +31,6 @@ from pyro_crowdclust.inference.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
-from pyro_crowdclust.inference.view_pool import ViewPool
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
@@ -54,7 +53,6 @@ __all__ = [
     "RecognitionTerm",
     "SumCoupling",
     "ViewOrItself",
-    "ViewPool",
     "add_loss_term",
     "averaged",
     "check_drawn_items",

@@ -11,7 +11,6 @@ from pyro_crowdclust.minibatches.blocks import (
 from pyro_crowdclust.minibatches.item_plate import ItemPlate
 from pyro_crowdclust.minibatches.making import (
     answered_batch,
-    features_batch,
     full_batch,
     item_batches,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "Ranks",
     "SinglePairs",
     "answered_batch",
-    "features_batch",
     "full_batch",
     "item_batches",
     "joined_ranks",
