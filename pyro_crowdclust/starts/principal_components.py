@@ -42,10 +42,6 @@ class PrincipalComponentStart:
 
     Attributes
     ----------
-    latent_scale
-        Standard deviation of the first latent dimension. The prior of a component expects
-        covariances near the identity, so this determines how many components fit next to each
-        other.
     sample_size
         Maximum number of items used.
     reset_networks
@@ -63,7 +59,6 @@ class PrincipalComponentStart:
         k-means on the latents.
     """
 
-    latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
     network_steps: int = 300
@@ -89,9 +84,7 @@ class PrincipalComponentStart:
             seen = features
             if isinstance(recognition, GaussianRecognition):
                 seen = recognition.standardized(features)
-            weight, bias, inverse, mean = principal_projection(
-                seen, model.components.dim, self.latent_scale
-            )
+            weight, bias, inverse, mean = principal_projection(seen, model.components.dim)
             points = seen @ weight.mT + bias
             if recognition.start_at_linear(weight, bias) is False:
                 with torch.enable_grad():
