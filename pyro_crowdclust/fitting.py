@@ -454,7 +454,6 @@ def _sampler(
         data,
         batch_size=batch_size,
         answers_per_step=answer_sampling.answers_per_step,
-        blocks=answer_sampling.blocks,
         generator=generator,
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 # By the name of a part in files: its former arguments, with the values that are constants now.
 _FORMER: dict[str, dict[str, Any]] = {
     "pyro_crowdclust.annotators:SortedPages": {"overlap": 0.01},
+    "pyro_crowdclust.minibatches:AnswerSampling": {"blocks": None},
     "pyro_crowdclust.networks:AmortizedRecognition": {"initial_scale": 0.2},
     "pyro_crowdclust.networks:ClusterRecognition": {"initial_scale": 0.2},
     "pyro_crowdclust.networks:GaussianRecognition": {"initial_precision": 20.0},

@@ -1,13 +1,7 @@
 """Batches of items and answers: drawing them, and dividing them among processes."""
 
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.blocks import (
-    AnswerSampling,
-    BlockMaker,
-    ConnectedBlocks,
-    PageBlocks,
-    SinglePairs,
-)
+from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.item_plate import ItemPlate
 from pyro_crowdclust.minibatches.making import (
     answered_batch,
@@ -22,13 +16,9 @@ __all__ = [
     "AnswerSampling",
     "Batch",
     "BatchPages",
-    "BlockMaker",
-    "ConnectedBlocks",
     "ItemPlate",
     "MinibatchSampler",
-    "PageBlocks",
     "Ranks",
-    "SinglePairs",
     "answered_batch",
     "full_batch",
     "item_batches",
