@@ -23,21 +23,20 @@ from pyro_crowdclust.inference.loss_terms import (
     set_epoch_of,
 )
 from pyro_crowdclust.inference.messages import (
-    AmortizedConditionals,
     Conditionals,
+    FixedConditionals,
     LocalConditionals,
     LocalSolver,
-    ObservedConditionals,
     SumCoupling,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
-    "AmortizedConditionals",
     "ClassChains",
     "Conditionals",
     "ConsistencyTerm",
+    "FixedConditionals",
     "ItemSite",
     "LabelTerm",
     "LocalConditionals",
@@ -45,7 +44,6 @@ __all__ = [
     "LocalSolver",
     "LogRatios",
     "LossTerms",
-    "ObservedConditionals",
     "PageChains",
     "PairCoupling",
     "RandomAffine",
