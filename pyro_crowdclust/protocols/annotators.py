@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.random import Generator
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
@@ -16,6 +17,11 @@ from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
+
+# Numbers of labels, and of items, in each state in parallel chains; a state is a class if classes
+# have no states.
+LabelCounts = Float[np.ndarray, "*chain worker state label"]
+ItemCounts = Float[np.ndarray, "*chain state"]
 
 
 class Annotators(Protocol):
@@ -252,16 +258,11 @@ class SupportsDraws(ClassAnnotators, Protocol):
     """
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker state label"],
-        items: Float[np.ndarray, "*chain state"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """Values of the sites, from those of the previous draw and counts of the labels.
 
-        ``items`` are the numbers of items in each state, which is a class if classes have no
-        states. The values include learned concentrations, which take a step towards their maximum.
+        The values include learned concentrations, which take a step towards their maximum.
         """
 
 
