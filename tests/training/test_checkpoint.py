@@ -300,7 +300,7 @@ def test_a_fit_in_another_thread_has_checkpoints_too(path):
         ({"step_size": 0.2}, "step_size was 0.3 and is 0.2"),
         ({"callbacks": []}, "callbacks was .*MergeMoves.* and is"),
         ({"optim": torch.optim.SGD}, "optim was .*Adam.*lr.* and is .*SGD"),
-        ({"answer_sampling": AnswerSampling(30)}, "answer_sampling was .*2500.* and is .*30"),
+        ({"answer_sampling": AnswerSampling(60)}, "answer_sampling was .*30.* and is .*60"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
