@@ -38,8 +38,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.guides.class_reading import ClassReading
-from pyro_crowdclust.inference import ClassChains, LocalPosterior, mean_confusion
+from pyro_crowdclust.inference import ClassChains, ClassReading, LocalPosterior, mean_confusion
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates, SupportsVotes
 from pyro_crowdclust.training import held_steps

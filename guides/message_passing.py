@@ -29,7 +29,6 @@ from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.mixture import MixtureGuide
-from pyro_crowdclust.guides.sorter_draws import widened_by_draws
 from pyro_crowdclust.inference import (
     Conditionals,
     ConsistencyTerm,
@@ -41,6 +40,7 @@ from pyro_crowdclust.inference import (
     SumCoupling,
     add_loss_term,
     set_epoch_of,
+    widened_by_draws,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import observed_latent

@@ -3,6 +3,7 @@
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion
+from pyro_crowdclust.inference.class_reading import ClassReading
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
     averaged,
@@ -30,12 +31,17 @@ from pyro_crowdclust.inference.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
+from pyro_crowdclust.inference.pair_evidence import FirstWorkers, PairEvidence
+from pyro_crowdclust.inference.replicas import Replicas, run_replicas
+from pyro_crowdclust.inference.sorter_draws import widened_by_draws
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
     "ClassChains",
+    "ClassReading",
     "Conditionals",
     "ConsistencyTerm",
+    "FirstWorkers",
     "FixedConditionals",
     "ItemSite",
     "LabelTerm",
@@ -46,9 +52,11 @@ __all__ = [
     "LossTerms",
     "PageChains",
     "PairCoupling",
+    "PairEvidence",
     "RandomAffine",
     "RandomPhoto",
     "RecognitionTerm",
+    "Replicas",
     "SumCoupling",
     "ViewOrItself",
     "add_loss_term",
@@ -57,8 +65,10 @@ __all__ = [
     "create_plates",
     "latent_values",
     "mean_confusion",
+    "run_replicas",
     "set_epoch_of",
     "trace_of",
     "trace_sites",
     "unscaled_log_density",
+    "widened_by_draws",
 ]

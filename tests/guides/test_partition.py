@@ -14,7 +14,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted, fit, load
 from pyro_crowdclust.annotators import GradedAnswers, TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
-from pyro_crowdclust.guides.pair_evidence import FirstWorkers
+from pyro_crowdclust.inference.pair_evidence import FirstWorkers
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
