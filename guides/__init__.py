@@ -1,4 +1,4 @@
-"""Guides, the approximate posteriors of the models: one file each, and what several guides share."""
+"""Guides, the approximate posteriors of the models: one file each, and what some share."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyro.distributions as dist
 import torch
@@ -12,7 +12,16 @@ from torch import Tensor, nn
 from pyro_crowdclust.emissions.emission import Emission
 from pyro_crowdclust.emissions.soft_bernoulli import SoftBernoulli
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.protocols import SupportsSetLinear
+
+
+@runtime_checkable
+class SupportsSetLinear(Protocol):
+    """A network that can begin as a linear map: for the start at principal components."""
+
+    def set_linear(
+        self, weight: Float[Tensor, "output input"], bias: Float[Tensor, " output"]
+    ) -> None:
+        """Become ``x -> W x + b``."""
 
 
 @described
