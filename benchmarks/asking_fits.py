@@ -2,58 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from runpy import run_path
+
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, TwoCoin, annotators_of_looks
-from pyro_crowdclust.callbacks import LearnedPrior, NearbyOwners, OwnershipMoves
-from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PartitionGuide
+from pyro_crowdclust.annotators import ConfusionMatrices, annotators_of_looks
+from pyro_crowdclust.guides import ClassLabelGuide, PartitionGuide
 from pyro_crowdclust.interface import recipe_for, with_feature_weight, with_workers_refitted
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, Ownership
-from pyro_crowdclust.models import AnsweredPartition, DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import AnsweredPartition, DawidSkene
 from pyro_crowdclust.partitions import PitmanYor
-from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Stopping
+
+cluster = run_path(str(Path(__file__).parents[1] / "examples" / "ask_next.py"))["cluster"]
 
 
 def mixture(
     data: CrowdData, seed: int, num_components: int = 40, feature_weight: float = 0.1
 ) -> Fitted:
-    """Clusters that own many Gaussian components; pages are used as pairs.
+    """The fit of ``examples/ask_next.py``: clusters that own many Gaussian components.
 
     With twenty directions, Gaussians are so certain that no page moves an item. A smaller weight
     reduces the influence of the features once the components are learned. The rates of workers are
     then estimated from the resulting assignments.
     """
-    data = data.as_pairs()
-    dim = data.features.shape[1]
-    degrees = dim + 2.0
-    answered = data.has_answers
-    model = SemiCrowdsourcedMixture(
-        DirichletWeights(num_components),
-        GaussianComponents(
-            num_components, dim, concentration=0.05, scale=0.2 * degrees, degrees=degrees
-        ),
-        Identity(),
-        TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)) if answered else None,
-        sum_out_assignments=None if answered else torch.float64,
-        ownership=Ownership(num_components, own=0.3) if answered else None,
-    )
-    whole = fit(
-        model,
-        MessagePassingGuide(model),
-        data,
-        epochs=60,
-        batch_size=None,
-        step_size=1.0,
-        initialize=TrustingStart(),
-        stopping=Stopping(1e-3, 3),
-        callbacks=[LearnedPrior(), *([NearbyOwners(), OwnershipMoves()] if answered else [])],
-        dtype=torch.float64,
-        seed=seed,
-        progress=False,
-    )
+    whole = cluster(data, num_components, seed)
     if feature_weight == 1:
         return whole
     return with_workers_refitted(with_feature_weight(whole, feature_weight))

@@ -41,15 +41,15 @@ from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
-from pyro_crowdclust.callbacks import DropMoves, LinearDecay, MergeMoves, RateMoves
+from pyro_crowdclust.callbacks import DropMoves, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, MessagePassingGuide, Sampled
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     RandomAffine,
     RecognitionTerm,
+    View,
     ViewOrItself,
-    ViewPool,
 )
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.minibatches import joined_ranks
@@ -172,12 +172,20 @@ def build(
 
 def callbacks(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
     """Callbacks of the fit."""
-    decay = LinearDecay(options.learning_rate, options.epochs, options.epochs // 2)
+    decay = partial(decay_rate, options)
     if options.answers == "no":
         return [decay]
     if options.variant == "bayes-latents":
         return [decay, MergeMoves(), DropMoves(last_epoch=options.drop_until)]
     return [decay, MergeMoves(), *rate_moves(options)]
+
+
+def decay_rate(options: argparse.Namespace, trainer: Trainer) -> None:
+    """The networks' rate falls linearly over the second half: this averages over its last steps."""
+    left = max(options.epochs - trainer.epochs_done, 1)
+    share = min(1.0, left / (options.epochs + 1 - options.epochs // 2))
+    for group in [] if trainer.optim is None else trainer.optim.param_groups:
+        group["lr"] = options.learning_rate * share
 
 
 def rate_moves(options: argparse.Namespace) -> list[Callable[[Trainer], None]]:
@@ -215,6 +223,20 @@ def successor(first: Fitted, options: argparse.Namespace) -> TaughtStart:
     view = ViewOrItself(RandomAffine(IMAGE_SHAPE))
     teaching = ViewTeaching(view, steps=options.teaching_steps)
     return TaughtStart(found, teaching, start=elsewhere, device=options.device)
+
+
+class ViewPool(torch.nn.Module):
+    """A classifier averaged over a fixed set of views: logits ``log sum_v p(k | v(o))``."""
+
+    def __init__(self, network: torch.nn.Module, view: View, amounts: torch.Tensor) -> None:
+        super().__init__()
+        self.network, self.view = network, view
+        self.register_buffer("amounts", amounts)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """The logits of items."""
+        views = (self.view(features, one.expand(len(features), -1)) for one in self.amounts)
+        return torch.stack([self.network(view).log_softmax(-1) for view in views]).logsumexp(0)
 
 
 def see_views(result: Fitted, options: argparse.Namespace) -> None:

@@ -1,11 +1,10 @@
-"""Guides, the approximate posteriors of the models: one file each, and files of shared parts."""
+"""Guides, the approximate posteriors of the models: one file each, and what some share."""
 
 from pyro_crowdclust.guides.amortized import AmortizedGuide
 from pyro_crowdclust.guides.answer_draws import drawn_groups, drawn_partitions
 from pyro_crowdclust.guides.assignment_sums import AtMean, Enumerated, Sampled
 from pyro_crowdclust.guides.averaged import AveragedGuide
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
-from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.guides.enumerated import EnumeratedGuide
 from pyro_crowdclust.guides.given_features import GivenFeatures
 from pyro_crowdclust.guides.message_passing import MessagePassingGuide
@@ -20,7 +19,6 @@ __all__ = [
     "AtMean",
     "AveragedGuide",
     "ClassLabelGuide",
-    "ClassReading",
     "DrawnStart",
     "Enumerated",
     "EnumeratedGuide",

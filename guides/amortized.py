@@ -9,7 +9,7 @@ linear in it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyro
 import torch
@@ -48,11 +48,7 @@ from pyro_crowdclust.inference import (
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.networks import AmortizedRecognition, AssignmentOutputs
-from pyro_crowdclust.protocols import (
-    SiteStatistics,
-    SupportsClustersCheck,
-    SupportsSizeCheck,
-)
+from pyro_crowdclust.protocols import SiteStatistics, SupportsSizeCheck
 
 if TYPE_CHECKING:
     from pyro_crowdclust.models import SemiCrowdsourcedMixture
@@ -61,6 +57,14 @@ if TYPE_CHECKING:
 _MIN_WEIGHT = 1e-6
 # Sensitivity and specificity of every worker before training.
 _INITIAL_RATE = 0.8
+
+
+@runtime_checkable
+class SupportsClustersCheck(Protocol):
+    """A recognition network with a q(z | o) that checks its number of clusters."""
+
+    def check_clusters(self, num_clusters: int) -> None:
+        """Raise a ``ValueError`` unless it has this number of clusters."""
 
 
 @described

@@ -18,9 +18,8 @@ from pyro_crowdclust.data import CrowdData, LabelMatrix
 from pyro_crowdclust.families import PosteriorSummary, mixed_summary
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.class_labels import ClassLabelGuide
-from pyro_crowdclust.guides.class_reading import ClassReading
 from pyro_crowdclust.guides.given_features import GivenFeatures
-from pyro_crowdclust.inference import LocalPosterior
+from pyro_crowdclust.inference import ClassReading, LocalPosterior
 from pyro_crowdclust.minibatches import Batch
 
 

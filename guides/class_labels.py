@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyro
@@ -38,10 +38,9 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.guides.class_reading import ClassReading
-from pyro_crowdclust.inference import ClassChains, LocalPosterior, mean_confusion
+from pyro_crowdclust.inference import ClassChains, ClassReading, LocalPosterior, mean_confusion
 from pyro_crowdclust.minibatches import Batch, item_batches
-from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates, SupportsVotes
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates
 from pyro_crowdclust.training import held_steps
 
 # The vote of at most this many labelled items is the start of training.
@@ -54,6 +53,14 @@ _CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 250, 50
 _PRIOR_STEPS = 5
 # Labels times classes, and cells of all matrices, for which such draws take at most a few seconds.
 _MAX_DRAWN = 20_000
+
+
+@runtime_checkable
+class SupportsVotes(Protocol):
+    """Class annotators with prior knowledge of who is better: for starts."""
+
+    def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
+        """Weighted votes for each class, before training."""
 
 
 class ClassLabelModel(Protocol):

@@ -97,7 +97,8 @@ class EnumeratedGuide(nn.Module):
     Examples
     --------
     >>> from pyro.infer.autoguide import AutoDelta
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> def model(batch):
     ...     mean = pyro.sample("mean", dist.Normal(0.0, 5.0).expand([2]).to_event(1))
     ...     with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_scale):
@@ -105,7 +106,7 @@ class EnumeratedGuide(nn.Module):
     ...         z = pyro.sample("z", half, infer={"enumerate": "parallel"})
     ...         pyro.sample("o", dist.Normal(mean[z], 1.0), obs=batch.features[:, 0])
     >>> guide = EnumeratedGuide(model, AutoDelta(poutine.block(model, hide=["z"])))
-    >>> guide.infer(features_batch(torch.zeros(5, 1))).assignments.shape
+    >>> guide.infer(full_batch(CrowdData(torch.zeros(5, 1)))).assignments.shape
     torch.Size([5, 2])
     """
 

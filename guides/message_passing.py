@@ -29,19 +29,18 @@ from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.mixture import MixtureGuide
-from pyro_crowdclust.guides.sorter_draws import widened_by_draws
 from pyro_crowdclust.inference import (
-    AmortizedConditionals,
     Conditionals,
     ConsistencyTerm,
+    FixedConditionals,
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
-    ObservedConditionals,
     RecognitionTerm,
     SumCoupling,
     add_loss_term,
     set_epoch_of,
+    widened_by_draws,
 )
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import observed_latent
@@ -163,14 +162,14 @@ class MessagePassingGuide(MixtureGuide):
             observed = observed_latent(components, self.model.emission, batch)
             assert observed is not None  # there are features
             scores = family.log_likelihoods(theta.to(observed.dtype), observed)
-            return ObservedConditionals(log_weights.to(scores.dtype) + scores)
+            return FixedConditionals(log_weights.to(scores.dtype) + scores)
         theta = components.latent_statistics(theta)
         of_latents = self._latent_conditionals(features, log_weights, theta)
         log_assignments = self._log_assignments(features)
         if log_assignments is None:
             return of_latents
         with_labels = self.model.supervision.local_log_weights(log_assignments, labels, batch)
-        return AmortizedConditionals(with_labels, of_latents)
+        return FixedConditionals(with_labels, of_latents)
 
     def _log_weights(self, weights: Tensor) -> Float[Tensor, " cluster"]:
         """E[log pi] times the ``prior_weight`` of the model."""
@@ -284,7 +283,7 @@ class MessagePassingGuide(MixtureGuide):
             return LocalPosterior(logits, None)
         coupling = sites.coupling(rates, batch, logits.dtype)
         asked = logits[: coupling.num_items]
-        asked.copy_(self.solver.solve(ObservedConditionals(asked), coupling)[1].logits)
+        asked.copy_(self.solver.solve(FixedConditionals(asked), coupling)[1].logits)
         return LocalPosterior(logits, None)
 
     def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:

@@ -8,7 +8,7 @@ partition given the rates, item by item; then which items are hard, if the model
 last the looks of the pairs.
 
 Under priors with several ``powers``, several replicas of the chain are run, and the answers count
-less in all but the last one; they exchange their partitions (``guides.replicas``). With few
+less in all but the last one; they exchange their partitions (``inference.replicas``). With few
 answers, single chains would each be certain of different partitions. There can be several such
 chains of replicas.
 
@@ -41,8 +41,7 @@ from pyro_crowdclust.families import Categorical, natural_at_mean
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.gibbs import GibbsGuide
 from pyro_crowdclust.guides.named_buffers import NamedBuffers
-from pyro_crowdclust.guides.pair_evidence import FirstWorkers, PairEvidence
-from pyro_crowdclust.guides.replicas import Replicas, run_replicas
+from pyro_crowdclust.inference import FirstWorkers, PairEvidence, Replicas, run_replicas
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import AskedPairs, ChainStart, closes_triangles
@@ -147,10 +146,6 @@ class PartitionGuide(GibbsGuide):
     def draws_by_chain(self) -> Int[Tensor, "draw chain item"]:
         """The same draws, with an axis of chains."""
         return self.partition_draws().unflatten(0, (-1, self.num_chains))
-
-    def hard_probabilities(self) -> Float[Tensor, " item"]:
-        """The share of the draws in which each item is hard to recognize."""
-        return self.hard_draws[: len(self.partition_draws())].double().mean(0)
 
     def _start(self, batch: Batch, generator: torch.Generator) -> None:
         """Begin with workers by Dawid and Skene's algorithm on pairs, and starts of the prior."""

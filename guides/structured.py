@@ -86,8 +86,9 @@ class StructuredGuide(MixtureGuide):
 
     Examples
     --------
+    >>> from pyro_crowdclust import CrowdData
     >>> from pyro_crowdclust.emissions import BernoulliEmission
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
     >>> from pyro_crowdclust.models import DeepLatentMixture
     >>> from pyro_crowdclust.networks import CodedMLP, SkipMLP
@@ -98,7 +99,7 @@ class StructuredGuide(MixtureGuide):
     ... )
     >>> recognition = ClusterRecognition(SkipMLP((6, 9, 5)), CodedMLP((5, 8, 4), 3), [2])
     >>> guide = StructuredGuide(model, recognition)
-    >>> guide.infer(features_batch(torch.zeros(4, 6))).assignments.shape
+    >>> guide.infer(full_batch(CrowdData(torch.zeros(4, 6)))).assignments.shape
     torch.Size([4, 3])
     """
 

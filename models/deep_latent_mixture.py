@@ -87,7 +87,8 @@ class DeepLatentMixture(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> from pyro_crowdclust.networks import CodedMLP
     >>> from pyro_crowdclust.mixture import StickBreakingWeights
     >>> model = DeepLatentMixture(
@@ -95,7 +96,7 @@ class DeepLatentMixture(nn.Module):
     ...     DiagonalGaussianComponents(3, 2, degrees=4.0),
     ...     BernoulliEmission(CodedMLP((2, 8, 6), 3)),
     ... )
-    >>> model(features_batch(torch.zeros(5, 6))).shape
+    >>> model(full_batch(CrowdData(torch.zeros(5, 6)))).shape
     torch.Size([5, 3])
     """
 

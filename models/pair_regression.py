@@ -59,10 +59,11 @@ class PairRegression(nn.Module):
 
     Examples
     --------
+    >>> from pyro_crowdclust import CrowdData
     >>> from pyro_crowdclust.annotators import TwoCoin
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> model = PairRegression(SoftmaxRegression(3, 2), TwoCoin(1))
-    >>> model(features_batch(torch.zeros(5, 2), num_workers=1)).shape
+    >>> model(full_batch(CrowdData(torch.zeros(5, 2)))).shape
     torch.Size([5, 3])
     """
 

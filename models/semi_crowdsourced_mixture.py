@@ -92,14 +92,15 @@ class SemiCrowdsourcedMixture(nn.Module):
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> from pyro_crowdclust.emissions import Identity
     >>> from pyro_crowdclust.mixture import (
     ...     DirichletWeights,
     ...     GaussianComponents,
     ... )
     >>> model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 2), Identity())
-    >>> model(features_batch(torch.zeros(5, 2))).shape
+    >>> model(full_batch(CrowdData(torch.zeros(5, 2)))).shape
     torch.Size([5, 3])
     """
 

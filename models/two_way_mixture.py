@@ -67,10 +67,11 @@ class TwoWayMixture(nn.Module):
 
     Examples
     --------
-    >>> from pyro_crowdclust.minibatches import features_batch
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.minibatches import full_batch
     >>> import torch
     >>> model = TwoWayMixture(3, 5, 2)
-    >>> model(features_batch(torch.zeros(7, 2))).shape
+    >>> model(full_batch(CrowdData(torch.zeros(7, 2)))).shape
     torch.Size([7, 15])
     """
 

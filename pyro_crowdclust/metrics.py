@@ -1,8 +1,9 @@
 """How well a clustering agrees with the truth, and how well calibrated its probabilities are.
 
-Labels may be integers or strings, and only the partition they make counts: no function here needs
-cluster 3 to be called class 3. Every value is a label, -1 included, so drop the items without a
-known class before you compare.
+Labels may be integers or strings, one per item (shape ``[N]``), and only the partition they make
+counts: no function here needs cluster 3 to be called class 3. Every value is a label, -1 included,
+so drop the items without a known class before you compare. Functions of two partitions raise a
+``ValueError`` where these differ in length, are empty or miss a label.
 """
 
 from __future__ import annotations
@@ -84,16 +85,6 @@ def clustering_accuracy(true_labels: ArrayLike, assignments: ArrayLike) -> float
     The best map is found by the Hungarian algorithm. With more clusters than classes, the items of
     the clusters left over count as wrong.
 
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
-
     Examples
     --------
     >>> clustering_accuracy(["a", "a", "b", "b"], [7, 7, 3, 5])
@@ -108,16 +99,6 @@ def normalized_mutual_information(true_labels: ArrayLike, assignments: ArrayLike
 
     0 for independent partitions of infinitely many items, 1 for equal ones. It grows with the
     number of clusters even by chance; ``adjusted_mutual_information`` does not.
-
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
 
     Examples
     --------
@@ -134,16 +115,6 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
     ``E[I]`` is taken over random partitions with the same cluster sizes (Vinh et al. 2010). Near 0
     for a random clustering, 1 for equal partitions.
 
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
-
     Examples
     --------
     >>> round(adjusted_mutual_information(["a", "a", "b", "b"], [7, 7, 3, 5]), 3)
@@ -155,16 +126,6 @@ def adjusted_mutual_information(true_labels: ArrayLike, assignments: ArrayLike) 
 
 def adjusted_rand_index(true_labels: ArrayLike, assignments: ArrayLike) -> float:
     """``ARI = (R - E[R]) / (1 - E[R])``, with ``R`` the share of pairs on which the two agree.
-
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
 
     Examples
     --------
@@ -179,16 +140,6 @@ def purity(true_labels: ArrayLike, assignments: ArrayLike) -> float:
     """``1/N sum_k max_y #{n : c_n = k, y_n = y}``, the items in the main class of their cluster.
 
     Splitting a cluster never lowers purity: read it together with the number of clusters in use.
-
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
 
     Examples
     --------
@@ -229,20 +180,10 @@ def clusters_in_use(assignments: ArrayLike, at_least: float = 0.01) -> int:
 def clustering_report(true_labels: ArrayLike, assignments: ArrayLike) -> dict[str, float]:
     """All scores of this module that compare two partitions, in one dictionary.
 
-    Parameters
-    ----------
-    true_labels, assignments
-        One integer or string per item, shape ``[N]``.
-
     Returns
     -------
     ``accuracy``, ``nmi``, ``ami``, ``ari``, ``purity``, and ``clusters_in_use`` (clusters that hold
     at least 1 % of the items).
-
-    Raises
-    ------
-    ValueError
-        Where the two differ in length, are empty or miss a label.
 
     Examples
     --------

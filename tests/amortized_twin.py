@@ -39,10 +39,12 @@ def problem(
 ) -> tuple[AmortizedGuide, Batch]:
     """Points and networks anywhere; binary features, so that either emission takes them."""
     model = some_model(make_emission())
-    recognition = AmortizedRecognition((NUM_FEATURES, 6, 5), DIM, NUM_CLUSTERS, scale)
+    recognition = AmortizedRecognition((NUM_FEATURES, 6, 5), DIM, NUM_CLUSTERS)
     guide = AmortizedGuide(model, recognition, **options)
     for parameter in [*recognition.parameters(), *model.emission.parameters()]:
         nn.init.normal_(parameter, std=0.4)
+    with torch.no_grad():  # the standard deviation is 0.2 exp(raw)
+        recognition.moments.bias[DIM:] += math.log(scale / 0.2)
     guide.points["weights"].set_value(torch.randn(NUM_CLUSTERS).softmax(-1))
     means = torch.randn(NUM_CLUSTERS, DIM)
     covariances = random_covariance(NUM_CLUSTERS, dim=DIM)
@@ -71,7 +73,7 @@ def latent(guide: AmortizedGuide, features: Tensor, k: int) -> tuple[np.ndarray,
     net = guide.recognition
     hidden = net.hidden(net.trunk(features)) + net.assignment.weight[:, k]
     shift, raw = net.moments(hidden.relu()).chunk(2, -1)
-    return numpy_of(net.skip(features) + shift), numpy_of(net.initial_scale * raw.exp())
+    return numpy_of(net.skip(features) + shift), numpy_of(0.2 * raw.exp())
 
 
 def log_emission(guide: AmortizedGuide, x: np.ndarray, features: Tensor) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyro_crowdclust import fitting
+from pyro_crowdclust.fitting import call
 
 
 def press_control_c(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *calls: int) -> None:
@@ -25,4 +25,4 @@ def press_control_c(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, *cal
 
 def press_in_start(monkeypatch: pytest.MonkeyPatch, *fits: int) -> None:
     """Press it in the starts of these fits, counted from 1."""
-    press_control_c(monkeypatch, fitting, "cast_networks", *fits)
+    press_control_c(monkeypatch, call, "cast_networks", *fits)

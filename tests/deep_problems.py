@@ -19,7 +19,7 @@ from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, SkipMLP
-from pyro_crowdclust.networks.cluster_recognition import RANGE_OF_SCALE
+from pyro_crowdclust.networks.cluster_recognition import INITIAL_SCALE, RANGE_OF_SCALE
 from pyro_crowdclust.results import Fitted
 
 from .mixture_parts import CLUSTERS, WEIGHTS
@@ -59,7 +59,7 @@ def make_guide(
         supervision,
     )
     head = make((5, 6, 2 * sum(dims)), CLUSTERS)
-    recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, dims, initial_scale=0.5)
+    recognition = ClusterRecognition(SkipMLP((FEATURES, 6, 5)), head, dims)
     return StructuredGuide(model, recognition, **options)
 
 
@@ -93,7 +93,7 @@ def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> 
     )
     model = DeepLatentMixture(WEIGHTS["dirichlet"](), components, emission, supervision=supervision)
     head = ClusterMLP((FEATURES, 2, 2), CLUSTERS)
-    recognition = ClusterRecognition(SkipMLP((FEATURES, 2, FEATURES)), head, [1], initial_scale=1.0)
+    recognition = ClusterRecognition(SkipMLP((FEATURES, 2, FEATURES)), head, [1])
     guide = StructuredGuide(model, recognition, threshold=0.0, **options)
     guide.posteriors["weights"].set_natural_parameters(
         random_natural(guide.posteriors["weights"].family)
@@ -119,7 +119,9 @@ def linear_gaussian(supervision: nn.Module | None = None, **options: object) -> 
         head.skip_weight[:, :, 0] = gain
         head.skip_bias[:, 0, 0] = constant
         width = np.log(RANGE_OF_SCALE)
-        head.skip_bias[:, 0, 1] = width * torch.atanh(-precision.log() / 2 / width)
+        head.skip_bias[:, 0, 1] = width * torch.atanh(
+            (-precision.log() / 2 - np.log(INITIAL_SCALE)) / width
+        )
     guide.exact = mean, variance, slope, offset, noise.detach()
     return guide
 

@@ -18,7 +18,7 @@ from pyro_crowdclust.families import NormalInverseWishart
 from pyro_crowdclust.guides import StructuredGuide
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.mixture import DirichletWeights
-from pyro_crowdclust.networks.cluster_recognition import RANGE_OF_SCALE
+from pyro_crowdclust.networks.cluster_recognition import INITIAL_SCALE, RANGE_OF_SCALE
 
 from .looped_twin import BetaTwin, DirichletTwin, NormalInverseWishartTwin, kl_divergence
 
@@ -80,7 +80,7 @@ class DeepTwin:
         outputs = _numpy(self.network(recognition.head, seen, k))
         means, raw = np.split(outputs, 2)
         width = math.log(RANGE_OF_SCALE)
-        scales = recognition.initial_scale * np.exp(width * np.tanh(raw / width))
+        scales = INITIAL_SCALE * np.exp(width * np.tanh(raw / width))
         ends = np.cumsum(recognition.dims)[:-1]
         return list(zip(np.split(means, ends), np.split(scales, ends), strict=True))
 

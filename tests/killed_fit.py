@@ -17,7 +17,7 @@ from pyro.infer.autoguide import AutoNormal
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.callbacks import MergeMoves
-from pyro_crowdclust.minibatches import AnswerSampling, Batch, ConnectedBlocks
+from pyro_crowdclust.minibatches import AnswerSampling, Batch
 from pyro_crowdclust.training import Checkpoint, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -67,7 +67,7 @@ class Draws:
 
 FITS: dict[str, tuple[Callable, dict[str, Any]]] = {
     "message passing": (message_passing_pair, {}),
-    "amortized": (amortized_pair, {"answer_sampling": AnswerSampling(4, ConnectedBlocks(4))}),
+    "amortized": (amortized_pair, {"answer_sampling": AnswerSampling(4)}),
     "full batch": (plain_pair, {"batch_size": None}),
     "grades": (partial(graded_pair, lapsing=True), {"data": graded_crowd()}),
     "autoguide": (lambda: (location_model, AutoNormal(location_model)), {}),

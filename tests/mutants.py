@@ -159,7 +159,7 @@ CORE = {
     ],
     "guides/assignment_sums.py": ["tests/distributions/test_assignments.py"],
     "guides/enumerated.py": ["tests/guides/test_enumerated.py"],
-    "guides/pair_evidence.py": ["tests/guides/test_pair_evidence.py"],
+    "pyro_crowdclust/inference/pair_evidence.py": ["tests/inference/test_pair_evidence.py"],
     "guides/structured.py": [
         *("tests/models/test_deep_latent_mixture.py", "tests/models/test_deep_classifier.py"),
         "tests/guides/test_structured.py",
@@ -179,7 +179,7 @@ CORE = {
         *("tests/guides/test_partition.py", "tests/guides/test_partition_steps.py"),
         "tests/guides/test_partition_grades.py",
     ],
-    "guides/replicas.py": ["tests/guides/test_replicas.py"],
+    "pyro_crowdclust/inference/replicas.py": ["tests/inference/test_replicas.py"],
     "models/answered_partition.py": [
         *("tests/guides/test_partition.py", "tests/guides/test_partition_grades.py"),
     ],

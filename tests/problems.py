@@ -115,7 +115,7 @@ def _deep_problem(
     emission: Emission, features: Tensor, **options: object
 ) -> tuple[MessagePassingGuide, Batch]:
     network = SkipMLP((NUM_FEATURES, 6, 2 * DIM))
-    recognition = GaussianRecognition(network, DIM, initial_precision=3.0)
+    recognition = GaussianRecognition(network, DIM)
     guide = MessagePassingGuide(some_model(emission), recognition, **options)
     randomize(guide)
     networks = nn.ModuleList([recognition, emission])

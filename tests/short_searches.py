@@ -27,7 +27,7 @@ LITTLE = {
     "pyro_crowdclust.interface.answers_only.kinds._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
-    "pyro_crowdclust.guides.pair_evidence._FIRST_ROUNDS": 10,
+    "pyro_crowdclust.inference.pair_evidence._FIRST_ROUNDS": 10,
     "pyro_crowdclust.guides.partition._MAX_SWEEPS": 1,
     "pyro_crowdclust.guides.sorted_partition._SETTLING": (30, 10),
     "pyro_crowdclust.partitions.annealing._MIN_SWEEPS": 10,

@@ -37,5 +37,5 @@ def test_unions_are_checked():
 def test_functions_without_arrays_are_let_through():
     from pyro_crowdclust.annotators import SortedPages
 
-    with pytest.raises(ValueError, match="overlap is 2"):
-        SortedPages(2, overlap=2)
+    with pytest.raises(ValueError, match="habits are"):
+        SortedPages(2, habits=(0, 1, 1))

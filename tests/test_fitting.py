@@ -19,9 +19,6 @@ from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.minibatches import (
     AnswerSampling,
     Batch,
-    ConnectedBlocks,
-    PageBlocks,
-    SinglePairs,
 )
 from pyro_crowdclust.protocols import unwrapped
 
@@ -123,24 +120,21 @@ def test_full_batch_ascends():
     assert result.elbo >= result.history["elbo"].iloc[-1] - 1e-9
 
 
-@pytest.mark.parametrize(
-    "blocks", [None, PageBlocks(), ConnectedBlocks(num_items=4), SinglePairs()], ids=repr
-)
-def test_every_way_to_sample_answers(blocks):
+@pytest.mark.parametrize("paged", [True, False])
+def test_every_way_to_sample_answers(paged):
     data, batches = crowd(), []
+    if not paged:
+        data = CrowdData(data.features, data.pairs.drop(columns="page").drop_duplicates())
 
     def watch(trainer):
         batches.extend(trainer.sampler)
 
     result = quiet_fit(
-        *message_passing_pair(), data, answer_sampling=AnswerSampling(30, blocks), callbacks=[watch]
+        *message_passing_pair(), data, answer_sampling=AnswerSampling(30), callbacks=[watch]
     )
     assert result.stop_reason.startswith("budget")
-    sizes = {batch.num_pairs for batch in batches}
-    if blocks is None or isinstance(blocks, PageBlocks):
-        assert sizes == {2 * 15}  # whole pages of six
-    elif isinstance(blocks, SinglePairs):
-        assert sizes == {30}
+    if paged:
+        assert {batch.num_pairs for batch in batches} == {2 * 15}  # whole pages of six
     assert result.workers["sensitivity"].between(0, 1).all()
 
 

@@ -33,8 +33,8 @@ OURS = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[a-zA-Z]_[a-zA-Z]|\w\.\w")
 ELSEWHERE = {"KL", "Dir", "Cat", "hL", "z_i", "alpha_m", "beta_m", "phi_nk", "plot_forest"}
 ELSEWHERE |= {"plot_ppc", "e_t", "n_workers", "class_table_plate"}
 # Arguments and attributes that are called like a module; what they have is no name of it.
-OBJECTS = {"annotators", "batch", "class_labels", "data", "family", "guide", "model", "reading"}
-OBJECTS |= {"trainer"}
+OBJECTS = {"annotators", "batch", "class_labels", "data", "emission", "family", "guide", "model"}
+OBJECTS |= {"reading", "trainer"}
 # What comes after the dot of a file.
 SUFFIXES = {"py", "csv", "md"}
 FILE = re.compile(r"[\w./-]+\.(?:py|md|txt|toml)$")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+from importlib import import_module
+from pkgutil import walk_packages
 
 import numpy as np
 import pyro
@@ -12,6 +14,7 @@ import torch
 from pyro import poutine
 from torch import Tensor
 
+import pyro_crowdclust
 from pyro_crowdclust import CrowdData, Fitted, load, protocols
 from pyro_crowdclust.annotators import (
     GradedAnswers,
@@ -44,15 +47,23 @@ from .registries import (
     labelled,
 )
 
-OPTIONAL = [
-    contract
-    for name, contract in vars(protocols).items()
-    if name.startswith("Supports") and contract.__module__.startswith(f"{protocols.__name__}.")
-]
 
-OF_ANNOTATORS = [
-    one for one in OPTIONAL if one.__module__.split(".")[-1] in ("annotators", "answers")
-]
+def optional_contracts() -> list[type]:
+    """All contracts called ``Supports...``, in ``protocols/`` and in files that ask for one."""
+    names = [room.name for room in walk_packages(pyro_crowdclust.__path__, "pyro_crowdclust.")]
+    return [
+        contract
+        for module in (import_module(name) for name in names if ".interface" not in name)
+        for name, contract in vars(module).items()
+        if name.startswith("Supports")
+        and contract.__module__ == module.__name__
+        and getattr(contract, "_is_runtime_protocol", False)
+    ]
+
+
+# A verb may mean something else in annotators than in guides; whose it is, a contract says first.
+OPTIONAL = optional_contracts()
+OF_ANNOTATORS = [one for one in OPTIONAL if "nnotators" in one.__doc__.partition(".")[0]]
 OF_OTHERS = [one for one in OPTIONAL if one not in OF_ANNOTATORS]
 
 each_pair_annotators = pytest.mark.parametrize("name", PAIR_ANNOTATORS)

@@ -19,6 +19,7 @@ import pyro
 import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Float, Int
+from numpy.random import Generator
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.learned_rows import LearnedRows, draw_log_shares
@@ -29,6 +30,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.families import Categorical, Dirichlet, PosteriorSummary
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.files.parts import described, rebuilt
+from pyro_crowdclust.protocols.annotators import ItemCounts, LabelCounts
 
 
 def check_sizes(num_workers: int, num_classes: int) -> None:
@@ -241,11 +243,7 @@ class ConfusionMatrices(nn.Module):
         return standard.concentration.reshape(self.num_workers, self.num_classes, self.num_classes)
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """``gamma_jk ~ Dir(s b_k + n_jk)``."""
         prior = self.prior_share * self._prior_rows({}).numpy(force=True)
@@ -324,11 +322,7 @@ class CommunityConfusion(ConfusionMatrices):
         return values
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """The community of a worker is drawn given its counts, with its rates summed out."""
         concentration = self.rows.of_draw("confusion", values)

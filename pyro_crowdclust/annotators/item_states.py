@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import scipy  # loads its subpackages when they are first used
 import torch
 from jaxtyping import Float, Int
+from numpy.random import Generator
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import (
@@ -27,6 +27,7 @@ from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior, sample_sites
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.protocols.annotators import ItemCounts, LabelCounts
 
 # Relative to chance. A state in which workers were worse would belong to another class.
 _MIN_ACCURACY = 1.2
@@ -114,11 +115,7 @@ class ClassStates(nn.Module):
         return torch.distributions.OneHotCategorical(probs=shares.flatten(1)).sample()
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker state label"],
-        items: Float[np.ndarray, "*chain state"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """``gamma_jks ~ Dir(b_ks + n_jks)``, ``pi_k ~ Dir(1 + n_k)``."""
         family, eta = self.confusion.family, self.confusion.natural_parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import pyro
 import torch
@@ -19,12 +20,32 @@ from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import (
-    ClassAnnotators,
-    SupportsLeaveOneOut,
-    SupportsStates,
-    SupportsWorkerWeights,
-)
+from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
+
+
+@runtime_checkable
+class SupportsWorkerWeights(Protocol):
+    """Class annotators each of whom may count as less than one independent worker."""
+
+    @property
+    def worker_weights(self) -> Float[Tensor, " worker"] | None:
+        """The number of independent workers that each counts as; None if all count as one."""
+
+
+@runtime_checkable
+class SupportsLeaveOneOut(ClassAnnotators, Protocol):
+    """Class annotators with leave-one-out evidence: rates without the answer in question."""
+
+    def log_leave_one_out(
+        self,
+        posteriors: Mapping[str, ConjugatePosterior],
+        labels: LabelMatrix,
+        classes: Float[Tensor, "item class"],
+    ) -> Float[Tensor, "answer class"]:
+        """``log E[p(label | class)]`` of every answer, without its own contribution to the rates.
+
+        ``classes`` is the q(y) by which the answers were counted.
+        """
 
 
 class LabelLikelihood:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.files.parts import arguments_of, rebuilt
-from pyro_crowdclust.protocols import SupportsMoreWorkers
+
+
+@runtime_checkable
+class SupportsMoreWorkers(Protocol):
+    """Annotators with arguments for single workers or with other annotators: for ``update``."""
+
+    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> Any | None:
+        """The same for ``number`` workers, the previous ones in ``rows``; None if impossible."""
 
 
 def with_workers(annotators: Any, rows: Int[Tensor, " worker"], number: int) -> Any | None:

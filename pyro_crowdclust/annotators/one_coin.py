@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.random import Generator
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
@@ -16,6 +17,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.families import Beta, PosteriorSummary
 from pyro_crowdclust.families.summaries import summarize_shares
 from pyro_crowdclust.files.parts import described
+from pyro_crowdclust.protocols.annotators import ItemCounts, LabelCounts
 
 
 @described
@@ -113,11 +115,7 @@ class OneCoin(nn.Module):
         return rows[torch.arange(len(rows)), labels.label]
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """``alpha_j ~ Beta(a + right_j, b + wrong_j)``."""
         right = np.trace(counts, axis1=-2, axis2=-1)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.pages import (
+    LOG_OVERLAP,
     log_home_normalizers,
     mean_homes,
     overlap_of,
@@ -77,8 +78,6 @@ class PageCoupling:
 
     Parameters
     ----------
-    log_overlap
-        log r_s of sorted and of lumped pages, as in ``SortedPages``.
     rates
         E[t] of the workers' accuracy and habits.
     pages
@@ -95,7 +94,6 @@ class PageCoupling:
 
     def __init__(
         self,
-        log_overlap: tuple[float, float],
         rates: dict[str, Float[Tensor, "worker size"]],
         pages: BatchPages,
         num_items: int,
@@ -103,7 +101,6 @@ class PageCoupling:
         owners: Float[Tensor, "component cluster"] | None = None,
     ) -> None:
         self.num_items, self._pages, self._owners = num_items, pages, owners
-        self._log_overlap_of_states = log_overlap
         accuracy = rates["accuracy"].index_select(0, pages.worker)
         right, wrong = placement_scores(accuracy, pages.num_groups)
         self._habits = rates["habits"].index_select(0, pages.worker)
@@ -112,7 +109,7 @@ class PageCoupling:
         self._sent = right - wrong
         if weighted:
             self._sent = self._sent * pages.weight.unsqueeze(-1)
-        self._log_overlap = right.new_tensor(log_overlap)
+        self._log_overlap = right.new_tensor(LOG_OVERLAP)
         place = torch.arange(pages.most_groups, device=right.device)
         self._outside = torch.where(place < pages.num_groups.unsqueeze(-1), 0.0, _NEVER)
 
@@ -158,9 +155,7 @@ class PageCoupling:
         negentropy = (held * logits).sum((-2, -1)) + (shift * seen.unsqueeze(1)).sum(-1)
         held, homes = held.mT, homes.mT
         divergence = negentropy - overlap_of(held) * self._log_overlap
-        log_normalizers = log_home_normalizers(
-            seen.sum(-1), self._pages.num_groups, self._log_overlap_of_states
-        )
+        log_normalizers = log_home_normalizers(seen.sum(-1), self._pages.num_groups)
         attentive = likelihood - divergence - log_normalizers
         at_random = num_placed * self._chance.unsqueeze(-1)
         if not careless:
@@ -188,7 +183,7 @@ class PageCoupling:
         somewhere = seen.any(0).nonzero().squeeze(1)
         seen = seen.index_select(1, somewhere).unsqueeze(1).float()
         of_states = []
-        for state, overlap in enumerate(self._log_overlap_of_states):
+        for state, overlap in enumerate(LOG_OVERLAP):
             logits = evidence[:, state].mT.clone(memory_format=torch.contiguous_format)
             # Where homes do not repel each other there is nothing to exchange.
             if overlap:
@@ -268,9 +263,7 @@ class PageCoupling:
         # A page that had both has one cluster less that needs a home.
         num_seen = seen.sum(-1).round().long()
         fewer = (num_seen - 1).clamp_min(0)
-        log_overlap = self._log_overlap_of_states
-        before = log_home_normalizers(num_seen, groups, log_overlap)
-        spared = before - log_home_normalizers(fewer, groups, log_overlap)
+        spared = log_home_normalizers(num_seen, groups) - log_home_normalizers(fewer, groups)
         for state, overlap in enumerate(self._log_overlap):
             at, own = nn.functional.pad(homes[:, state, :, 1:], (1, 0)), evidence[:, state]
             others = at.sum(1, keepdim=True) - at

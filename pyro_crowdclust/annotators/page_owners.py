@@ -21,7 +21,7 @@ class PageOwners:
 
     Parameters
     ----------
-    log_overlap, rates, pages
+    rates, pages
         As in ``PageCoupling``.
     assignments
         q(z) of components.
@@ -29,12 +29,11 @@ class PageOwners:
 
     def __init__(
         self,
-        log_overlap: tuple[float, float],
         rates: dict[str, Float[Tensor, "worker size"]],
         pages: BatchPages,
         assignments: Float[Tensor, "item component"],
     ) -> None:
-        self._coupling = PageCoupling(log_overlap, rates, pages, len(assignments))
+        self._coupling = PageCoupling(rates, pages, len(assignments))
         self._counts = pages.counts(assignments)
 
     def _of_clusters(self, owners: Float[Tensor, "component cluster"]) -> Tensor:

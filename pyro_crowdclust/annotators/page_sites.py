@@ -43,19 +43,12 @@ class PageSites:
     ----------
     priors
         Priors of the workers' sites, by name.
-    log_overlap
-        Log odds with which two clusters share a home, on a sorted and on a lumped page.
     owners
         As in ``sites_of``.
     """
 
-    def __init__(
-        self,
-        priors: Mapping[str, ConjugatePrior],
-        log_overlap: tuple[float, float],
-        owners: Tensor | None = None,
-    ) -> None:
-        self._priors, self._log_overlap, self._owners = priors, log_overlap, owners
+    def __init__(self, priors: Mapping[str, ConjugatePrior], owners: Tensor | None = None) -> None:
+        self._priors, self._owners = priors, owners
 
     def _clusters(self, z: Tensor) -> Tensor:
         """Assignments to clusters, from assignments to components."""
@@ -77,7 +70,7 @@ class PageSites:
         habits = rates["habits"].index_select(0, pages.worker)
         with FullPlate("pages", pages.num_pages, pages.weight):
             state = pyro.sample("page_state", Assignment(habits))
-            like = state, pages.num_groups, z.shape[-1], self._log_overlap
+            like = state, pages.num_groups, z.shape[-1]
             homes = pyro.sample("home", PageHomes(*like, lambda: pages.counts(z).sum(-1) > 0))
         with FullPlate("placements", pages.num_placements, pages.placement_weight):
             where = pages.row, pages.page, pages.group
@@ -95,7 +88,7 @@ class PageSites:
 
     def sample_guide(self, z: Tensor, rates: Rates, batch: Batch) -> None:
         z, pages = self._clusters(z), _pages(batch)
-        posterior = PageCoupling(self._log_overlap, dict(rates), pages, len(z)).posterior(z)
+        posterior = PageCoupling(dict(rates), pages, len(z)).posterior(z)
         with FullPlate("pages", pages.num_pages, pages.weight):
             q_state = ConjugateAtMean(Categorical(len(PAGE_STATES)), posterior.state_logits)
             state = pyro.sample("page_state", q_state)
@@ -108,13 +101,13 @@ class PageSites:
         self, rates: Rates, batch: Batch, dtype: torch.dtype, weighted: bool = False
     ) -> PageCoupling:
         of_pages = dict(rates), _pages(batch), batch.num_paired
-        return PageCoupling(self._log_overlap, *of_pages, weighted, self._owners)
+        return PageCoupling(*of_pages, weighted, self._owners)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         return self.coupling(rates, batch, assignments.dtype).merge_gain(assignments)
 
     def owners_evidence(self, rates: Rates, assignments: Tensor, batch: Batch) -> PageOwners:
-        return PageOwners(self._log_overlap, dict(rates), _pages(batch), assignments)
+        return PageOwners(dict(rates), _pages(batch), assignments)
 
     def summarize(self, sites: WorkerSites, interval: float) -> WorkerSummary:
         accuracy, pages = sites["accuracy"], sites["habits"].summary(interval)

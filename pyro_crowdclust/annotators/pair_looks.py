@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -17,12 +18,15 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import SupportsShares
-from pyro_crowdclust.protocols import (
-    LookAnnotators,
-    PairAnnotators,
-    SupportsLapses,
-    SupportsLooks,
-)
+from pyro_crowdclust.protocols import LookAnnotators, PairAnnotators, SupportsLapses
+
+
+@runtime_checkable
+class SupportsLooks(Protocol):
+    """Annotators of pairs that can also model answers given the look of a pair."""
+
+    def looks(self) -> LookAnnotators:
+        """The same workers as ``LookAnnotators``."""
 
 
 def looks_of(annotators: PairAnnotators | LookAnnotators) -> LookAnnotators:

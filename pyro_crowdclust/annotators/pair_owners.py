@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+# The maximal number of updates of each component.
+_MAX_SWEEPS = 10
+
 
 class PairOwners(NamedTuple):
     """``sum_{k<l} G_kl <c_k, c_l>``, the part of the bound that depends on pair answers and on c.
@@ -42,7 +45,6 @@ def best_owners(
     gain: Float[Tensor, "component component"],
     prior: Float[Tensor, "component cluster"],
     start: Float[Tensor, "component cluster"],
-    sweeps: int = 10,
 ) -> Float[Tensor, "component cluster"]:
     """log q(c), unnormalized, of a maximum of ``sum_{k<l} G_kl <c_k, c_l> + <c, eta0> + H(c)``.
 
@@ -57,8 +59,6 @@ def best_owners(
         eta0.
     start
         q(c) to begin with.
-    sweeps
-        The maximal number of updates of each component.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def best_owners(
     between, eta, owners = (part.double().numpy(force=True).copy() for part in (gain, prior, start))
     np.fill_diagonal(between, 0)
     logits = eta.copy()
-    for _ in range(sweeps):
+    for _ in range(_MAX_SWEEPS):
         before = owners.copy()
         for one in range(len(between)):
             logits[one] = eta[one] + between[one] @ owners

@@ -16,8 +16,6 @@ pairs, at ``|S| K`` numbers a page.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -25,9 +23,8 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling, PagePosterior
 from pyro_crowdclust.annotators.page_sites import PageSites
-from pyro_crowdclust.distributions.pages import placement_scores
+from pyro_crowdclust.distributions.pages import LOG_OVERLAP, placement_scores
 from pyro_crowdclust.distributions.priors import ConjugatePrior
-from pyro_crowdclust.errors import check_share
 from pyro_crowdclust.families import Beta, Dirichlet
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.pages import BatchPages
@@ -47,14 +44,11 @@ class SortedPages(nn.Module):
     habits
         Pseudo-counts of pages that are sorted, lumped and careless; at least 1, so that point
         estimates have a mode.
-    overlap
-        Prior odds, in (0, 1), with which two clusters share a home on a sorted page, against two
-        homes. On a lumped page the odds are even.
 
     Raises
     ------
     ValueError
-        For habits below 1, or an overlap that is not between 0 and 1.
+        For habits below 1.
 
     Examples
     --------
@@ -67,14 +61,11 @@ class SortedPages(nn.Module):
         num_workers: int,
         accuracy: tuple[float, float] = (4.0, 1.0),
         habits: tuple[float, float, float] = (8.0, 1.5, 1.5),
-        overlap: float = 0.01,
     ) -> None:
         super().__init__()
-        check_share("overlap", overlap)
         if min(habits) < 1:
             raise ValueError(f"habits are {habits}, but must be pseudo-counts of at least 1")
         self.num_workers = num_workers
-        self.log_overlap = (math.log(overlap), 0.0)
         right, misplaced = (torch.tensor(count, dtype=torch.float64) for count in accuracy)
         pages = torch.tensor(habits, dtype=torch.float64)
         beta, dirichlet = Beta(), Dirichlet(len(PAGE_STATES))
@@ -91,7 +82,7 @@ class SortedPages(nn.Module):
 
     def sites(self, owners: Float[Tensor, "component cluster"] | None = None) -> PageSites:
         """The verbs of the sites; ``owners`` as in ``sites_of``."""
-        return PageSites(self.priors(), self.log_overlap, owners)
+        return PageSites(self.priors(), owners)
 
     def posterior(
         self,
@@ -100,7 +91,7 @@ class SortedPages(nn.Module):
         pages: BatchPages,
     ) -> PagePosterior:
         """q of the states and homes of some pages, given q(z) of their items."""
-        return PageCoupling(self.log_overlap, rates, pages, len(assignments)).posterior(assignments)
+        return PageCoupling(rates, pages, len(assignments)).posterior(assignments)
 
     @torch.no_grad()
     def expected_counts(
@@ -126,7 +117,7 @@ class SortedPages(nn.Module):
         attentive = found.states[:, : at_home.shape[1]]
         home, other = placement_scores(rates["accuracy"][pages.worker], pages.num_groups)
         # Only on a lumped page an item can slip into the group that is its cluster's home.
-        by_chance = (other - home).exp() * (home.new_tensor(self.log_overlap) == 0)
+        by_chance = (other - home).exp() * (home.new_tensor(LOG_OVERLAP) == 0)
         right = (attentive * at_home * (1 - by_chance)).sum(1)
         number = attentive.sum(1) * placed.sum((1, 2))
         of_pages = {"accuracy": torch.stack([right, number - right], 1), "habits": found.states}

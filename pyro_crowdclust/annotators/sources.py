@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.random import Generator
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import summary_of_mixed_rows
@@ -25,6 +26,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePr
 from pyro_crowdclust.families import Dirichlet, PosteriorSummary
 from pyro_crowdclust.files.parts import described, rebuilt
 from pyro_crowdclust.protocols import ClassAnnotators
+from pyro_crowdclust.protocols.annotators import ItemCounts, LabelCounts
 
 # The logarithm of a label that a source never gives; finite, so that 0 times it is 0.
 _NEVER = -800.0
@@ -72,11 +74,7 @@ class Truth(nn.Module):
         return PosteriorSummary(right, np.zeros_like(right), right, right)
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """Nothing to draw."""
         return {}
@@ -125,11 +123,7 @@ class Habit(nn.Module):
         return PosteriorSummary(*(np.repeat(part[:, None], self.num_classes, 1) for part in parts))
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """``xi_j ~ Dir(b + n_j)``, the counts of all classes together; b takes a step first."""
         return _draw_learned("habit", self.rows, values, counts.sum(-2), rng)
@@ -140,7 +134,7 @@ def _draw_learned(
     rows: LearnedRows,
     values: Mapping[str, Tensor],
     counts: Float[np.ndarray, "*chain worker share"],
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> dict[str, Tensor]:
     """One row of every worker, whose prior is learned first."""
     everybody = np.ones((*counts.shape[:-1], 1))
@@ -251,11 +245,7 @@ class AnswerSources(nn.Module):
         return summary_of_mixed_rows(alpha[:, None], means, sds, interval)
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker class label"],
-        items: Float[np.ndarray, "*chain class"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """Answers are first distributed over the sources, by ``theta_js gamma^s_jkl``."""
         given = counts > 0  # most cells of many classes are empty

@@ -3,7 +3,6 @@
 from pyro_crowdclust.callbacks.class_moves import ClassMoves
 from pyro_crowdclust.callbacks.drop_moves import DropMoves
 from pyro_crowdclust.callbacks.learned_prior import LearnedPrior
-from pyro_crowdclust.callbacks.linear_decay import LinearDecay
 from pyro_crowdclust.callbacks.merge_moves import MergeMoves
 from pyro_crowdclust.callbacks.nearby_owners import NearbyOwners
 from pyro_crowdclust.callbacks.ownership_moves import OwnershipMoves
@@ -15,7 +14,6 @@ __all__ = [
     "DropMoves",
     "Judge",
     "LearnedPrior",
-    "LinearDecay",
     "MergeMoves",
     "NearbyOwners",
     "OwnershipMoves",

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pyro_crowdclust.distributions.pairs import agreement
+from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import SupportsInfer, SupportsSetRates
+from pyro_crowdclust.protocols import SupportsInfer
 from pyro_crowdclust.training.trainer import Trainer
+
+
+@runtime_checkable
+class SupportsSetRates(Protocol):
+    """A guide whose workers' rates are point estimates: for the callback ``RateMoves``."""
+
+    def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
+        """Set the rates to their optimum, given P(same) of each answered pair."""
 
 
 @dataclass(frozen=True)

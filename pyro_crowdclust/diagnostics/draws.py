@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyro
 import torch
@@ -23,10 +23,27 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.at_mean import Point, SupportsRealDraws
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
+from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
-from pyro_crowdclust.protocols import FittedModel, SupportsDescribe, SupportsPriors
+from pyro_crowdclust.protocols import FittedModel
+
+
+@runtime_checkable
+class SupportsPriors(Protocol):
+    """A model with conjugate priors, which also have names of the axes of draws (``dims``)."""
+
+    def priors(self) -> Mapping[str, ConjugatePrior]:
+        """The global sites, by name."""
+
+
+@runtime_checkable
+class SupportsDescribe(Protocol):
+    """A model whose sites have other variables in diagnostics than their parameters theta."""
+
+    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
+        """Variables by name, for every site that has them; ``draws`` holds all global sites."""
 
 
 class GivenValues(Messenger):

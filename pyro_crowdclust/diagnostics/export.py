@@ -103,18 +103,10 @@ def to_arviz(
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust import CrowdData, fit
-    >>> from pyro_crowdclust.emissions import Identity
-    >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import (
-    ...     DirichletWeights,
-    ...     GaussianComponents,
-    ... )
-    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> from pyro_crowdclust import cluster
+    >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> x = torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4])
-    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
-    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), batch_size=None,
-    ...              step_size=1.0, epochs=5, progress=False)
+    >>> result = cluster(x, components=GaussianComponents, num_clusters=2, progress=False)
     >>> tree = to_arviz(result, num_draws=20)
     >>> dict(tree["posterior"]["component_mean"].sizes)
     {'chain': 1, 'draw': 20, 'cluster': 2, 'dim': 2}

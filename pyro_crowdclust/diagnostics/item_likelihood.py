@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -37,7 +37,17 @@ from pyro_crowdclust.distributions.at_mean import SupportsRealDraws
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.inference.enumeration import is_deterministic, item_log_density, plate_nesting
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.protocols import FittedModel, SupportsItemLogLikelihood, part_of
+from pyro_crowdclust.protocols import FittedModel, part_of
+
+
+@runtime_checkable
+class SupportsItemLogLikelihood(Protocol):
+    """A guide whose latents depend on the cluster, and which sums over both itself."""
+
+    def item_log_likelihood(
+        self, sites: Mapping[str, Tensor], batch: Batch, num_draws: int
+    ) -> Float[Tensor, " item"]:
+        """``log p(o | Theta)``, with ``num_draws`` draws of each latent."""
 
 
 def item_log_likelihood(

@@ -95,18 +95,10 @@ def pareto_k(
     Examples
     --------
     >>> import torch
-    >>> from pyro_crowdclust import CrowdData, fit
-    >>> from pyro_crowdclust.emissions import Identity
-    >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import (
-    ...     DirichletWeights,
-    ...     GaussianComponents,
-    ... )
-    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> from pyro_crowdclust import cluster
+    >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> x = torch.cat([torch.randn(50, 1) - 4, torch.randn(50, 1) + 4])
-    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 1), Identity())
-    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), batch_size=None,
-    ...              step_size=1.0, epochs=5, progress=False)
+    >>> result = cluster(x, components=GaussianComponents, num_clusters=2, progress=False)
     >>> pareto_k(result, num_draws=100, sites=["weights"]).k < 0.7
     True
     """

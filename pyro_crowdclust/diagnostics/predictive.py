@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -23,14 +24,26 @@ from pyro_crowdclust.diagnostics.draws import (
 )
 from pyro_crowdclust.diagnostics.item_likelihood import discrete_sites
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.protocols import (
-    FittedModel,
-    SupportsDiscreteValues,
-    SupportsDrawnFeatures,
-    SupportsLapses,
-    SupportsOutcomes,
-    part_of,
-)
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.protocols import FittedModel, SupportsLapses, SupportsOutcomes, part_of
+
+
+@runtime_checkable
+class SupportsDrawnFeatures(Protocol):
+    """A model that simulates features if the batch has none."""
+
+    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
+        """Features, from the values of all sites of a run."""
+
+
+@runtime_checkable
+class SupportsDiscreteValues(Protocol):
+    """A model whose discrete site has other values than clusters."""
+
+    def discrete_values(
+        self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
+    ) -> dict[str, Tensor]:
+        """Values of the discrete site, drawn given clusters and global sites."""
 
 
 def same_cluster_draws(

@@ -22,6 +22,10 @@ from torch.distributions import constraints
 
 from pyro_crowdclust.distributions.statistics import StatisticValued
 
+# log r_s, the prior log odds with which two clusters share a home, against two homes: on a sorted
+# page, and on a lumped one, where clusters choose their homes independently.
+LOG_OVERLAP = (math.log(0.01), 0.0)
+
 
 @lru_cache(maxsize=4096)
 def _log_counts(num_clusters: int, num_groups: int, log_overlap: float) -> np.ndarray:
@@ -68,14 +72,12 @@ def overlap_of(homes: Float[Tensor, "*page cluster home"]) -> Float[Tensor, "*pa
 
 
 def log_home_normalizers(
-    num_seen: Int[Tensor, " page"],
-    num_groups: Int[Tensor, " page"],
-    log_overlap: tuple[float, ...],
+    num_seen: Int[Tensor, " page"], num_groups: Int[Tensor, " page"]
 ) -> Float[Tensor, "page state"]:
     """log Z_s of every page and state, in float64."""
     sizes, place = torch.stack([num_seen, num_groups], 1).unique(dim=0, return_inverse=True)
     rows = [
-        [log_home_normalizer(seen, groups, log) for log in log_overlap]
+        [log_home_normalizer(seen, groups, log) for log in LOG_OVERLAP]
         for seen, groups in sizes.tolist()
     ]
     return torch.tensor(rows, dtype=torch.float64, device=num_groups.device)[place]
@@ -93,14 +95,12 @@ class PageHomes(StatisticValued):
     Parameters
     ----------
     state
-        One-hot states of the pages or their probabilities, ``[page, state]``; only the first ones,
-        as many as ``log_overlap`` has, have homes.
+        One-hot states of the pages or their probabilities, ``[page, state]``; only the first two,
+        sorted and lumped, have homes.
     num_groups
         G of every page.
     num_clusters
         K.
-    log_overlap
-        log r_s; 0 where clusters choose their homes independently.
     seen
         A function without arguments that returns which clusters have items on which page,
         ``[page, cluster]``; only called in simulations.
@@ -111,18 +111,17 @@ class PageHomes(StatisticValued):
         state: Float[Tensor, "page state"],
         num_groups: Int[Tensor, " page"],
         num_clusters: int,
-        log_overlap: tuple[float, ...],
         seen: Callable[[], Tensor],
     ) -> None:
-        self.state = state[:, : len(log_overlap)]
-        self.num_groups, self.log_overlap, self._seen = num_groups, log_overlap, seen
-        shape = len(log_overlap), num_clusters, int(num_groups.max()) + 1
+        self.state = state[:, : len(LOG_OVERLAP)]
+        self.num_groups, self._seen = num_groups, seen
+        shape = len(LOG_OVERLAP), num_clusters, int(num_groups.max()) + 1
         super().__init__(state.shape[:1], torch.Size(shape))
 
     def log_prob(self, value: Float[Tensor, "page homed cluster home"]) -> Float[Tensor, " page"]:
-        log_overlap = self.state.new_tensor(self.log_overlap)
+        log_overlap = self.state.new_tensor(LOG_OVERLAP)
         num_seen = value[:, 0].sum((-2, -1)).round().long()
-        log_normalizers = log_home_normalizers(num_seen, self.num_groups, self.log_overlap)
+        log_normalizers = log_home_normalizers(num_seen, self.num_groups)
         return (self.state * (overlap_of(value) * log_overlap - log_normalizers)).sum(-1)
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "page homed cluster home"]:
@@ -132,7 +131,7 @@ class PageHomes(StatisticValued):
         seen = self._seen()
         for page, groups in enumerate(self.num_groups.tolist()):
             clusters = seen[page].nonzero().squeeze(1)
-            for state, log_overlap in enumerate(self.log_overlap):
+            for state, log_overlap in enumerate(LOG_OVERLAP):
                 sizes = torch.tensor(_draw_sizes(len(clusters), groups, log_overlap))
                 home = torch.arange(groups + 1).repeat_interleave(sizes)
                 value[page, state, clusters[torch.randperm(len(clusters))], home] = 1.0

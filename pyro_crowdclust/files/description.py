@@ -24,6 +24,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_crowdclust.files.former import without_former
 from pyro_crowdclust.files.parts import PACKAGE, arguments_of, is_part, part_class, public_name
 
 
@@ -293,7 +294,7 @@ class _Reader:
 
     def _part(self, described: dict[str, Any]) -> Any:
         cls = part_class(described["class"])
-        arguments = self.read(described["arguments"])
+        arguments = without_former(described["class"], self.read(described["arguments"]))
         part = self.parts[described["number"]] = cls(**arguments)
         return part
 

@@ -3,6 +3,7 @@
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion
+from pyro_crowdclust.inference.class_reading import ClassReading
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
     averaged,
@@ -23,22 +24,25 @@ from pyro_crowdclust.inference.loss_terms import (
     set_epoch_of,
 )
 from pyro_crowdclust.inference.messages import (
-    AmortizedConditionals,
     Conditionals,
+    FixedConditionals,
     LocalConditionals,
     LocalSolver,
-    ObservedConditionals,
     SumCoupling,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
-from pyro_crowdclust.inference.view_pool import ViewPool
+from pyro_crowdclust.inference.pair_evidence import FirstWorkers, PairEvidence
+from pyro_crowdclust.inference.replicas import Replicas, run_replicas
+from pyro_crowdclust.inference.sorter_draws import widened_by_draws
 from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
-    "AmortizedConditionals",
     "ClassChains",
+    "ClassReading",
     "Conditionals",
     "ConsistencyTerm",
+    "FirstWorkers",
+    "FixedConditionals",
     "ItemSite",
     "LabelTerm",
     "LocalConditionals",
@@ -46,23 +50,25 @@ __all__ = [
     "LocalSolver",
     "LogRatios",
     "LossTerms",
-    "ObservedConditionals",
     "PageChains",
     "PairCoupling",
+    "PairEvidence",
     "RandomAffine",
     "RandomPhoto",
     "RecognitionTerm",
+    "Replicas",
     "SumCoupling",
     "ViewOrItself",
-    "ViewPool",
     "add_loss_term",
     "averaged",
     "check_drawn_items",
     "create_plates",
     "latent_values",
     "mean_confusion",
+    "run_replicas",
     "set_epoch_of",
     "trace_of",
     "trace_sites",
     "unscaled_log_density",
+    "widened_by_draws",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,7 +23,17 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
-from pyro_crowdclust.protocols import SupportsDraws, SupportsStateDraws
+from pyro_crowdclust.protocols import SupportsDraws
+
+
+@runtime_checkable
+class SupportsStateDraws(SupportsDraws, Protocol):
+    """Class annotators whose sites can be drawn given the states of all items."""
+
+    def log_states(
+        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
+    ) -> Float[Tensor, "*row class state"]:
+        """``log p(a_i, s_i = s | y_i = k)`` from ``log p(a_i | k, s)``."""
 
 
 def shares_of(states: Float[np.ndarray, "*row state"]) -> Float[np.ndarray, "*row state"]:

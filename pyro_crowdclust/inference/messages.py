@@ -67,57 +67,6 @@ class Conditionals(Protocol):
         """q of the paired items without messages, and of all items."""
 
 
-@dataclass(frozen=True)
-class ObservedConditionals:
-    """The local update of a mixture whose latents are observed: eq. 14 without eq. 12.
-
-    Apart from messages it is the same in every round.
-
-    Attributes
-    ----------
-    own
-        ``E[log pi] + E[t(theta)]^T u(x)`` of every item.
-    """
-
-    own: Float[Tensor, "item cluster"]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of local arithmetic."""
-        return self.own.dtype
-
-    def first(self, count: int) -> ObservedConditionals:
-        """The same update for the first ``count`` items."""
-        return ObservedConditionals(self.own[:count])
-
-    def with_fixed_globals(self) -> ObservedConditionals:
-        """The same update, without gradients to weights and components."""
-        return ObservedConditionals(self.own.detach())
-
-    def latent(self, assignments: Float[Tensor, "item cluster"]) -> None:
-        """None: no latent is inferred."""
-
-    def first_logits(self) -> Float[Tensor, "item cluster"]:
-        """``eta_z`` without messages."""
-        return self.own
-
-    def logits(self, latent: None) -> Float[Tensor, "item cluster"]:
-        """The same in every round."""
-        return self.own
-
-    def last_round(
-        self,
-        alone: Float[Tensor, "paired cluster"],
-        assignments: Float[Tensor, "item cluster"],
-        messages: Float[Tensor, "paired cluster"],
-    ) -> tuple[LocalPosterior, LocalPosterior]:
-        """Of the paired items without messages, and of all items."""
-        return (
-            LocalPosterior(self.own[: len(messages)], None),
-            LocalPosterior(_with_messages(self.own, messages), None),
-        )
-
-
 def _with_messages(
     logits: Float[Tensor, "item cluster"], messages: Float[Tensor, "paired cluster"]
 ) -> Float[Tensor, "item cluster"]:
@@ -228,44 +177,46 @@ class LocalConditionals:
 
 
 @dataclass(frozen=True)
-class AmortizedConditionals:
-    """The local updates where a network predicts z: eq. 12 unchanged, and instead of eq. 14.
-
-        eta_z_i = log q(z_i | o_i) + sum_j w_ij E[z_j]
+class FixedConditionals:
+    """The local update where ``eta_z_i = l_i + sum_j w_ij E[z_j]``, with the same l in every round.
 
     Attributes
     ----------
     own
-        ``log q(z | o)`` of every item.
+        l of every item: with observed latents ``E[log pi] + E[t(theta)]^T u(x)`` (eq. 14 without
+        eq. 12), with a network that predicts z ``log q(z | o)``.
     of_latents
-        The update of the latents.
+        The update of the latents (eq. 12); None if they are observed.
     """
 
     own: Float[Tensor, "item cluster"]
-    of_latents: LocalConditionals
+    of_latents: LocalConditionals | None = None
 
     @property
     def dtype(self) -> torch.dtype:
         """Of local arithmetic."""
-        return self.of_latents.dtype
+        return self.own.dtype if self.of_latents is None else self.of_latents.dtype
 
-    def first(self, count: int) -> AmortizedConditionals:
-        """The same updates for the first ``count`` items."""
-        return AmortizedConditionals(self.own[:count], self.of_latents.first(count))
+    def first(self, count: int) -> FixedConditionals:
+        """The same update for the first ``count`` items."""
+        of_latents = None if self.of_latents is None else self.of_latents.first(count)
+        return FixedConditionals(self.own[:count], of_latents)
 
-    def with_fixed_globals(self) -> AmortizedConditionals:
-        """The same updates, without gradients to weights and components."""
+    def with_fixed_globals(self) -> FixedConditionals:
+        """The same update, without gradients to weights and components."""
+        if self.of_latents is None:
+            return FixedConditionals(self.own.detach())
         return replace(self, of_latents=self.of_latents.with_fixed_globals())
 
-    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments:
-        """Eq. 12."""
-        return self.of_latents.latent(assignments)
+    def latent(self, assignments: Float[Tensor, "item cluster"]) -> Moments | None:
+        """Eq. 12, if a latent is inferred."""
+        return None if self.of_latents is None else self.of_latents.latent(assignments)
 
     def first_logits(self) -> Float[Tensor, "item cluster"]:
         """``eta_z`` without messages."""
         return self.own
 
-    def logits(self, latent: Moments) -> Float[Tensor, "item cluster"]:
+    def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
         """The same in every round."""
         return self.own
 

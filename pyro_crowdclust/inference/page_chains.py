@@ -19,7 +19,11 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.learned_rows import draw_log_shares
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
-from pyro_crowdclust.distributions.pages import log_home_normalizers, placement_scores
+from pyro_crowdclust.distributions.pages import (
+    LOG_OVERLAP,
+    log_home_normalizers,
+    placement_scores,
+)
 from pyro_crowdclust.minibatches.pages import BatchPages
 
 _SORTED, _LUMPED, _CARELESS = range(3)
@@ -68,11 +72,9 @@ class PageChains:
         habits = self._prior["habits"]
         self.log_habits = (habits / habits.sum(1, keepdim=True)).log().expand(num_chains, -1, -1)
         # The log odds of a shared home; none on a page where homes are those of a lumped one.
-        self._log_overlap = habits.new_tensor([*annotators.log_overlap, 0.0])
+        self._log_overlap = habits.new_tensor([*LOG_OVERLAP, 0.0])
         num_clusters = torch.full_like(pages.num_groups, log_clusters.shape[1])
-        self._log_normalizer = log_home_normalizers(
-            num_clusters, pages.num_groups, annotators.log_overlap
-        )
+        self._log_normalizer = log_home_normalizers(num_clusters, pages.num_groups)
         self.cluster = self._draw(clusters.log().expand_as(self._log_clusters))
         self.state = torch.full((num_chains, pages.num_pages), _SORTED)
         # Until the homes are drawn, all are the group that stayed empty.

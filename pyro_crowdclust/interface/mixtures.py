@@ -17,16 +17,11 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
+from pyro_crowdclust.interface.about_data import as_answered, feature_shape, supervision_of
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import location_and_scale
 from pyro_crowdclust.interface.networks import Networks
-from pyro_crowdclust.interface.recipe import (
-    Recipe,
-    as_answered,
-    feature_shape,
-    supervision_of,
-    takes_all,
-)
+from pyro_crowdclust.interface.recipe import Recipe, takes_all
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import PairAnnotators

@@ -12,7 +12,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.interface.recipe import feature_names
+from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 
 # Networks compute in single precision, where squares of larger numbers are infinite.

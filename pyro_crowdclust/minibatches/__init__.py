@@ -1,17 +1,10 @@
 """Batches of items and answers: drawing them, and dividing them among processes."""
 
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.blocks import (
-    AnswerSampling,
-    BlockMaker,
-    ConnectedBlocks,
-    PageBlocks,
-    SinglePairs,
-)
+from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.item_plate import ItemPlate
 from pyro_crowdclust.minibatches.making import (
     answered_batch,
-    features_batch,
     full_batch,
     item_batches,
 )
@@ -23,15 +16,10 @@ __all__ = [
     "AnswerSampling",
     "Batch",
     "BatchPages",
-    "BlockMaker",
-    "ConnectedBlocks",
     "ItemPlate",
     "MinibatchSampler",
-    "PageBlocks",
     "Ranks",
-    "SinglePairs",
     "answered_batch",
-    "features_batch",
     "full_batch",
     "item_batches",
     "joined_ranks",

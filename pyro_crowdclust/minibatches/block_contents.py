@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -60,15 +59,10 @@ class BlockContents:
         self._annotated, self._num_holding = (held % num_items).unique(return_counts=True)
 
     @classmethod
-    def of_pairs(cls, codes: Any, answers: Answers, num_items: int) -> BlockContents:
-        """Blocks of answers about pairs.
-
-        Raises
-        ------
-        ValueError
-            If the codes are not 0, 1, 2, ... without gaps.
-        """
-        _check_codes(codes, answers.num_pairs)
+    def of_pairs(
+        cls, codes: Int[Tensor, " answer"], answers: Answers, num_items: int
+    ) -> BlockContents:
+        """Blocks of answers about pairs."""
         ends = torch.cat([answers.left, answers.right])
         return cls(codes, codes.repeat(2) * num_items + ends, num_items)
 
@@ -81,18 +75,3 @@ class BlockContents:
     def num_holding(self, items: Int[Tensor, " item"]) -> Int[Tensor, " item"]:
         """How many blocks hold each of these items."""
         return self._num_holding[torch.searchsorted(self._annotated, items)]
-
-
-def _check_codes(codes: Tensor, num_pairs: int) -> None:
-    is_code = isinstance(codes, Tensor) and codes.dtype == torch.int64
-    if not is_code or codes.shape != (num_pairs,) or codes.min() < 0:
-        raise ValueError(
-            f"blocks must return one int64 code, at least 0, for each of the {num_pairs} answers"
-        )
-    count = int(codes.max()) + 1
-    used = len(codes.unique())
-    if used != count:
-        raise ValueError(
-            f"blocks returned codes up to {count - 1}, but only {used} of them occur: number the "
-            "blocks 0, 1, 2, ... without gaps"
-        )

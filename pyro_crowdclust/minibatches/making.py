@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -96,24 +95,6 @@ def item_batches(
     if class_labels:
         return batches
     return (dataclasses.replace(batch, class_labels=None) for batch in batches)
-
-
-def features_batch(features: Any, num_workers: int = 0) -> Batch:
-    """New items as one batch, without answers and with weight 1.
-
-    Parameters
-    ----------
-    features
-        As for ``CrowdData``, and checked in the same way.
-    num_workers
-        The model's number of workers.
-
-    Raises
-    ------
-    ValueError
-        For features that ``CrowdData`` refuses.
-    """
-    return dataclasses.replace(full_batch(CrowdData(features)), num_workers=num_workers)
 
 
 def shared_batch(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:

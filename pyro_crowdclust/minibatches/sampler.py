@@ -22,7 +22,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.block_contents import BlockContents
-from pyro_crowdclust.minibatches.blocks import BlockMaker, ConnectedBlocks, PageBlocks
+from pyro_crowdclust.minibatches.blocks import connected_blocks
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.making import (
     constant_weights,
@@ -33,9 +33,14 @@ from pyro_crowdclust.minibatches.making import (
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.selection import Selection
 
+# The largest number of items in a block of answers without pages: as many as on a usual page.
+_ITEMS_IN_BLOCK = 36
+
 
 class MinibatchSampler:
     """Unbiased minibatches: single items without answers, whole blocks of answers.
+
+    Blocks are pages, if the answers have them; otherwise ``connected_blocks``, anew in every epoch.
 
     A step draws p of the B blocks without replacement, with all their answers and items, and a
     random part of the U items without answers. The weights are
@@ -58,17 +63,13 @@ class MinibatchSampler:
     answers_per_step
         The approximate number of answers in a step; a sorted page of n items counts as
         n (n - 1) / 2.
-    blocks
-        A function that puts answers into blocks, called anew for every epoch. None:
-        ``PageBlocks()`` if the answers have pages, otherwise ``ConnectedBlocks()``. Sorted pages
-        are blocks themselves.
     generator
         Source of all randomness. Its state is advanced by the constructor and by every epoch.
 
     Raises
     ------
     ValueError
-        For sizes below 1, and for blocks that do not fit the answers.
+        For sizes below 1.
 
     Examples
     --------
@@ -87,19 +88,12 @@ class MinibatchSampler:
         *,
         batch_size: int = 128,
         answers_per_step: int = 2500,
-        blocks: BlockMaker | None = None,
         generator: torch.Generator,
     ) -> None:
         check_whole("batch_size", batch_size, least=1)
         check_whole("answers_per_step", answers_per_step, least=1)
         self.data = data
         self.answers_per_step = answers_per_step
-        if data.placements is not None and not isinstance(blocks, PageBlocks | None):
-            raise ValueError(
-                f"blocks is {blocks}, but sorted pages are always drawn as whole pages: leave out "
-                "blocks"
-            )
-        self.block_maker = blocks or (PageBlocks() if data.has_pages else ConnectedBlocks())
         self.generator = generator
         self._unpaired = Others(data)
         self._blocks: BlockContents | None = None
@@ -160,7 +154,10 @@ class MinibatchSampler:
             self._blocks = BlockContents.of_pages(placements, self.data.num_items)
         if answers is None:
             return
-        codes = self.block_maker(answers, self.generator)
+        if answers.page is not None:
+            codes = answers.page
+        else:
+            codes = connected_blocks(answers, _ITEMS_IN_BLOCK, self.generator)
         # Blocks that stay the same, such as pages, are prepared only once.
         if self._blocks is None or not torch.equal(codes, self._blocks.codes):
             self._blocks = BlockContents.of_pairs(codes, answers, self.data.num_items)

@@ -15,6 +15,8 @@ from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.networks.per_cluster import ClusterMLP, CodedMLP
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
 
+# s_0, the standard deviation of q before training.
+INITIAL_SCALE = 0.2
 # e^w: scales stay between s_0 e^-w and s_0 e^w; otherwise a label term could make wrong clusters
 # improbable by scales that explode or vanish.
 RANGE_OF_SCALE = 10.0
@@ -26,8 +28,8 @@ class ClusterRecognition(nn.Module):
 
     In Echraibi et al. 2020, section 3.1, every layer has a separate network. Here
     ``(mu, r)_k = head_k(trunk(o))`` and ``log sigma = log s_0 + w tanh(r / w)``: the trunk
-    runs once per item, the head once per row. At the start of training all means are the linear map
-    of the start, for every cluster.
+    runs once per item, the head once per row. Scales stay within a factor of ten of s_0. At the
+    start of training all means are the linear map of the start, for every cluster.
 
     Parameters
     ----------
@@ -39,8 +41,6 @@ class ClusterRecognition(nn.Module):
         layer, ``2 sum(dims)`` numbers.
     dims
         Dimension of every stochastic layer, the top layer h^(L) first.
-    initial_scale
-        s_0, the standard deviation of q before training. Scales stay within a factor of ten of it.
 
     Examples
     --------
@@ -58,7 +58,6 @@ class ClusterRecognition(nn.Module):
         trunk: SkipNetwork,
         head: CodedMLP | ClusterMLP,
         dims: Sequence[int],
-        initial_scale: float = 0.2,
     ) -> None:
         super().__init__()
         if not isinstance(trunk, SkipNetwork):
@@ -68,9 +67,6 @@ class ClusterRecognition(nn.Module):
             )
         self.trunk, self.head = trunk, head
         self.dims = tuple(dims)
-        if initial_scale <= 0:
-            raise ValueError(f"initial_scale is {initial_scale}, but must be above 0")
-        self.initial_scale = initial_scale
         given = head.num_outputs
         if given != 2 * sum(self.dims):
             raise ValueError(
@@ -85,7 +81,7 @@ class ClusterRecognition(nn.Module):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
-        """Means are the first outputs of the trunk, scales ``initial_scale``, for all clusters."""
+        """Means are the first outputs of the trunk, scales s_0, for all clusters."""
         top, width = self.dims[0], self.trunk.skip.out_features
         identity = [torch.eye(dim, top) for dim in self.dims]
         weight = torch.cat([*identity, torch.zeros(sum(self.dims), top)])
@@ -116,6 +112,6 @@ class ClusterRecognition(nn.Module):
         outputs = self.head(seen.index_select(0, rows.item), rows)
         means, raw = outputs.chunk(2, -1)
         width = math.log(RANGE_OF_SCALE)
-        scales = self.initial_scale * (width * torch.tanh(raw / width)).exp()
+        scales = INITIAL_SCALE * (width * torch.tanh(raw / width)).exp()
         parts = zip(means.split(self.dims, -1), scales.split(self.dims, -1), strict=True)
         return [IndependentMoments(mean, scale) for mean, scale in parts]

@@ -21,6 +21,11 @@ from pyro_crowdclust.networks.perceptrons import SkipNetwork
 from pyro_crowdclust.networks.row_steps import descend_on_rows
 from pyro_crowdclust.protocols import SupportsDrawParameters
 
+# Precision of a recognition potential at a raw output of zero.
+_INITIAL_PRECISION = 20.0
+# Standard deviation of q(x | z, o) before training.
+_INITIAL_SCALE = 0.2
+
 
 def learn_partition(
     logits: Callable[[Tensor], Tensor],
@@ -94,8 +99,6 @@ class GaussianRecognition(nn.Module):
         trained to.
     dim
         Dimension d of the latent.
-    initial_precision
-        lambda at a raw output of zero.
     location, scale
         For every feature: the network's input is ``(o - location) / scale``. None: it is o.
     classifier
@@ -112,7 +115,6 @@ class GaussianRecognition(nn.Module):
         self,
         network: nn.Module,
         dim: int,
-        initial_precision: float = 20.0,
         location: Float[Tensor, " feature"] | None = None,
         scale: Float[Tensor, " feature"] | None = None,
         classifier: nn.Module | None = None,
@@ -130,8 +132,7 @@ class GaussianRecognition(nn.Module):
         self.network = network
         self.classifier = classifier
         self.dim = dim
-        self.initial_precision = initial_precision
-        offset = torch.tensor(initial_precision, dtype=torch.float64).expm1().log()
+        offset = torch.tensor(_INITIAL_PRECISION, dtype=torch.float64).expm1().log()
         self.register_buffer("offset", offset.float())
 
     def check_sizes(self, num_features: int, dim: int) -> None:
@@ -249,8 +250,6 @@ class AmortizedRecognition(nn.Module):
         Dimension d of the latent.
     num_clusters
         K, the number of clusters.
-    initial_scale
-        Standard deviation of q(x | z, o) before training.
     trunk
         Network from ``sizes[0]`` to ``sizes[-1]`` numbers that replaces the perceptron.
     classifier
@@ -262,7 +261,6 @@ class AmortizedRecognition(nn.Module):
         sizes: Sequence[int],
         dim: int,
         num_clusters: int,
-        initial_scale: float = 0.2,
         trunk: nn.Module | None = None,
         classifier: nn.Module | None = None,
     ) -> None:
@@ -280,11 +278,10 @@ class AmortizedRecognition(nn.Module):
         self.assignment = nn.Linear(num_clusters, sizes[-1], bias=False)
         self.moments = nn.Linear(sizes[-1], 2 * dim)
         self.skip = nn.Linear(sizes[0], dim)
-        self.initial_scale = initial_scale
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
-        """Draw all layers; q(x | o) begins at the linear path, with scales ``initial_scale``."""
+        """Draw all layers; q(x | o) begins at the linear path, with the initial scale."""
         of_trunk = self.trunk if isinstance(self.trunk, nn.Sequential) else [self.trunk]
         own = self.logits, self.hidden, self.assignment, self.moments, self.skip
         for layer in [*of_trunk, *own]:
@@ -367,5 +364,5 @@ class AmortizedRecognition(nn.Module):
 
     def _latent(self, hidden: Tensor, linear: Tensor) -> Moments:
         shift, raw_scale = self.moments(torch.relu(hidden)).double().chunk(2, -1)
-        scale = self.initial_scale * raw_scale.exp()
+        scale = _INITIAL_SCALE * raw_scale.exp()
         return IndependentMoments(linear.double() + shift, scale).full()

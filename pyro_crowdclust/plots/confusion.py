@@ -20,15 +20,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
+# The first workers are drawn, at most so many.
+_MAX_WORKERS = 12
+
+
 def plot_confusion(
     confusion: ArrayLike | pd.DataFrame | FittedModel,
     *,
     workers: Sequence[Hashable] | None = None,
     classes: Sequence[Hashable] | None = None,
-    max_workers: int = 12,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """``p(label | class)`` of every worker in a panel; rows are true classes.
+    """``p(label | class)`` of every worker, the first twelve, in a panel; rows are true classes.
 
     Parameters
     ----------
@@ -38,8 +41,6 @@ def plot_confusion(
         combination once and in order; or a result that has such a table, ``result.confusion``.
     workers, classes
         Names of workers and classes; default: those of the frame, or numbers.
-    max_workers
-        Draw at most this many, the first ones.
     figure
         Figure to draw in; default: a new one.
 
@@ -57,7 +58,7 @@ def plot_confusion(
     ['Ann', 'Bob']
     """
     matrices, workers, classes = _read(confusion, workers, classes)
-    count = min(len(matrices), max_workers)
+    count = min(len(matrices), _MAX_WORKERS)
     columns = min(count, 4)
     lines = math.ceil(count / columns)
     side = 0.9 + 0.26 * max(len(classes), 4)

@@ -31,7 +31,6 @@ def plot_partition(
     labels: ArrayLike,
     *,
     marked: ArrayLike | None = None,
-    marked_name: str = "in an answer",
     order: Sequence[Hashable] = (),
     axes: Axes | None = None,
 ) -> Axes:
@@ -46,9 +45,7 @@ def plot_partition(
     labels
         One integer or string per item.
     marked
-        True or False for each item: whether to draw it with a ring.
-    marked_name
-        The meaning of the ring, for the legend.
+        True or False for each item: whether it is in an answer, and gets a ring.
     order
         Labels that get the first colours, in this order; the others follow, the largest first.
     axes
@@ -94,7 +91,7 @@ def plot_partition(
         )
     _write_names(axes, named)
     if marked is not None and marked.any():
-        rings = _ring(axes, points[marked], size, rasterized, marked_name)
+        rings = _ring(axes, points[marked], size, rasterized)
         axes.legend(handles=[rings], loc="best", framealpha=0.8, fontsize="small")
     quiet(axes)
     return axes
@@ -114,7 +111,7 @@ def _write_names(axes: Axes, groups: dict[Hashable, Float[np.ndarray, "item 2"]]
 
 
 def _ring(
-    axes: Axes, points: Float[np.ndarray, "item 2"], size: float, rasterized: bool, name: str
+    axes: Axes, points: Float[np.ndarray, "item 2"], size: float, rasterized: bool
 ) -> PathCollection:
     return axes.scatter(
         points[:, 0],
@@ -126,7 +123,7 @@ def _ring(
         linewidths=float(np.clip(200 / len(points), 0.1, 0.5)),
         rasterized=rasterized,
         zorder=3,
-        label=plain(name),
+        label="in an answer",
     )
 
 

@@ -6,10 +6,10 @@ supervision and moves derive from a base class instead, which has their methods 
 ``ExponentialFamily``.
 
 The first contract in each file is required of every such part. Contracts called ``Supports...``
-are optional; each enables a feature of the library, which checks for it by ``isinstance``. Their
-members must therefore be methods and properties of a class, which ``isinstance`` finds in any
-version of Python, and not submodules or buffers of a module. Arrays have the shapes in the
-signatures.
+are optional; each enables a feature of the library, which checks for it by ``isinstance``. Here are
+those that several files ask for; one that a single file asks for is in that file. Their members
+must therefore be methods and properties of a class, which ``isinstance`` finds in any version of
+Python, and not submodules or buffers of a module. Arrays have the shapes in the signatures.
 """
 
 from pyro_crowdclust.protocols.annotators import (
@@ -20,17 +20,11 @@ from pyro_crowdclust.protocols.annotators import (
     SupportsDraws,
     SupportsItems,
     SupportsLapses,
-    SupportsLeaveOneOut,
-    SupportsLooks,
-    SupportsMoreWorkers,
     SupportsOutcomes,
-    SupportsStateDraws,
     SupportsStates,
     SupportsTrait,
     SupportsTrustedWorkers,
-    SupportsVotes,
     SupportsWithTrust,
-    SupportsWorkerWeights,
 )
 from pyro_crowdclust.protocols.answers import (
     AnswerCoupling,
@@ -43,34 +37,19 @@ from pyro_crowdclust.protocols.answers import (
 from pyro_crowdclust.protocols.guides import (
     Coupling,
     MovableGuide,
-    SupportsAnswerProbabilities,
-    SupportsBeforeStep,
-    SupportsClassTable,
     SupportsConfusion,
-    SupportsConfusionGiven,
-    SupportsEpochs,
     SupportsInfer,
-    SupportsItemLogLikelihood,
-    SupportsMakeRoom,
     SupportsMixture,
     SupportsPartition,
     SupportsRateStatistics,
-    SupportsSetRates,
     SupportsSharpness,
     SupportsWorkers,
-    SupportsWorkersGiven,
 )
 from pyro_crowdclust.protocols.models import (
     Guide,
     Model,
     SupportsCheck,
-    SupportsDescribe,
-    SupportsDiscreteValues,
-    SupportsDrawnFeatures,
     SupportsFeaturesOf,
-    SupportsGaps,
-    SupportsLikeness,
-    SupportsPriors,
     module_of,
     name_of,
     part_of,
@@ -78,19 +57,13 @@ from pyro_crowdclust.protocols.models import (
     unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
-    SupportsClustersCheck,
     SupportsDrawParameters,
-    SupportsLearnPatterns,
-    SupportsSetLinear,
     SupportsSizeCheck,
 )
 from pyro_crowdclust.protocols.results import FittedModel
 from pyro_crowdclust.protocols.starts import (
     SiteStatistics,
     Start,
-    SupportsStart,
-    SupportsStartAt,
-    SupportsStartAtPartition,
 )
 from pyro_crowdclust.protocols.training import SupportsState
 
@@ -110,54 +83,27 @@ __all__ = [
     "Rates",
     "SiteStatistics",
     "Start",
-    "SupportsAnswerProbabilities",
-    "SupportsBeforeStep",
     "SupportsCheck",
-    "SupportsClassTable",
-    "SupportsClustersCheck",
     "SupportsConfusion",
-    "SupportsConfusionGiven",
-    "SupportsDescribe",
-    "SupportsDiscreteValues",
     "SupportsDrawParameters",
-    "SupportsDrawnFeatures",
     "SupportsDraws",
-    "SupportsEpochs",
     "SupportsFeaturesOf",
-    "SupportsGaps",
     "SupportsInfer",
-    "SupportsItemLogLikelihood",
     "SupportsItems",
     "SupportsLapses",
-    "SupportsLearnPatterns",
-    "SupportsLeaveOneOut",
-    "SupportsLikeness",
-    "SupportsLooks",
-    "SupportsMakeRoom",
     "SupportsMixture",
-    "SupportsMoreWorkers",
     "SupportsOutcomes",
     "SupportsPartition",
-    "SupportsPriors",
     "SupportsRateStatistics",
-    "SupportsSetLinear",
-    "SupportsSetRates",
     "SupportsSharpness",
     "SupportsSites",
     "SupportsSizeCheck",
-    "SupportsStart",
-    "SupportsStartAt",
-    "SupportsStartAtPartition",
     "SupportsState",
-    "SupportsStateDraws",
     "SupportsStates",
     "SupportsTrait",
     "SupportsTrustedWorkers",
-    "SupportsVotes",
     "SupportsWithTrust",
-    "SupportsWorkerWeights",
     "SupportsWorkers",
-    "SupportsWorkersGiven",
     "WorkerSites",
     "module_of",
     "name_of",

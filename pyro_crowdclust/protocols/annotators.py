@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.random import Generator
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
@@ -16,6 +17,11 @@ from pyro_crowdclust.data.pair_answers import Outcomes, Sessions
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
+
+# Numbers of labels, and of items, in each state in parallel chains; a state is a class if classes
+# have no states.
+LabelCounts = Float[np.ndarray, "*chain worker state label"]
+ItemCounts = Float[np.ndarray, "*chain state"]
 
 
 class Annotators(Protocol):
@@ -100,14 +106,6 @@ class LookAnnotators(Annotators, Protocol):
 
 
 @runtime_checkable
-class SupportsLooks(Protocol):
-    """Annotators of pairs that can also model answers given the look of a pair."""
-
-    def looks(self) -> LookAnnotators:
-        """The same workers as ``LookAnnotators``."""
-
-
-@runtime_checkable
 class SupportsItems(Protocol):
     """Annotators of pairs whose answers depend on the items themselves, such as hard ones."""
 
@@ -121,14 +119,6 @@ class SupportsWithTrust(Protocol):
 
     def with_trust(self, trust: tuple[float, float]) -> PairAnnotators:
         """The same workers, with these pseudo-counts of right and wrong answers as a prior."""
-
-
-@runtime_checkable
-class SupportsMoreWorkers(Protocol):
-    """Annotators with arguments for single workers or with other annotators: for ``update``."""
-
-    def with_workers(self, rows: Int[Tensor, " before"], number: int) -> Any | None:
-        """The same for ``number`` workers, the previous ones in ``rows``; None if impossible."""
 
 
 @runtime_checkable
@@ -193,23 +183,6 @@ class ClassAnnotators(Annotators, Protocol):
 
 
 @runtime_checkable
-class SupportsVotes(Protocol):
-    """Class annotators with prior knowledge of who is better: for starts."""
-
-    def votes(self, labels: LabelMatrix) -> Float[Tensor, "item class"]:
-        """Weighted votes for each class, before training."""
-
-
-@runtime_checkable
-class SupportsWorkerWeights(Protocol):
-    """Class annotators each of whom may count as less than one independent worker."""
-
-    @property
-    def worker_weights(self) -> Float[Tensor, " worker"] | None:
-        """The number of independent workers that each counts as; None if all count as one."""
-
-
-@runtime_checkable
 class SupportsTrustedWorkers(Protocol):
     """Class annotators some of whom are always right."""
 
@@ -228,22 +201,6 @@ class SupportsTrait(ClassAnnotators, Protocol):
 
 
 @runtime_checkable
-class SupportsLeaveOneOut(ClassAnnotators, Protocol):
-    """Class annotators with leave-one-out evidence: rates without the answer in question."""
-
-    def log_leave_one_out(
-        self,
-        posteriors: Mapping[str, ConjugatePosterior],
-        labels: LabelMatrix,
-        classes: Float[Tensor, "item class"],
-    ) -> Float[Tensor, "answer class"]:
-        """``log E[p(label | class)]`` of every answer, without its own contribution to the rates.
-
-        ``classes`` is the q(y) by which the answers were counted.
-        """
-
-
-@runtime_checkable
 class SupportsDraws(ClassAnnotators, Protocol):
     """Class annotators whose sites can be drawn given the classes of all items.
 
@@ -252,27 +209,12 @@ class SupportsDraws(ClassAnnotators, Protocol):
     """
 
     def draw(
-        self,
-        values: Mapping[str, Tensor],
-        counts: Float[np.ndarray, "*chain worker state label"],
-        items: Float[np.ndarray, "*chain state"],
-        rng: np.random.Generator,
+        self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
         """Values of the sites, from those of the previous draw and counts of the labels.
 
-        ``items`` are the numbers of items in each state, which is a class if classes have no
-        states. The values include learned concentrations, which take a step towards their maximum.
+        The values include learned concentrations, which take a step towards their maximum.
         """
-
-
-@runtime_checkable
-class SupportsStateDraws(SupportsDraws, Protocol):
-    """Class annotators whose sites can be drawn given the states of all items."""
-
-    def log_states(
-        self, values: Mapping[str, Tensor], evidence: Float[Tensor, "*row column"]
-    ) -> Float[Tensor, "*row class state"]:
-        """``log p(a_i, s_i = s | y_i = k)`` from ``log p(a_i | k, s)``."""
 
 
 @runtime_checkable

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.summaries import LocalPosterior, MixtureSummary, WorkerSummary
 from pyro_crowdclust.families import PosteriorSummary
 from pyro_crowdclust.minibatches.batch import Batch
@@ -59,27 +57,11 @@ class SupportsPartition(Protocol):
 
 
 @runtime_checkable
-class SupportsMakeRoom(Protocol):
-    """A guide that stores values for every item: for ``update``."""
-
-    def make_room(self, num_items: int) -> None:
-        """Extend the stored values to ``num_items`` items, with the new ones last."""
-
-
-@runtime_checkable
 class SupportsWorkers(Protocol):
     """A guide of workers who answer about pairs: for ``result.workers``."""
 
     def workers(self, interval: float = 0.9) -> WorkerSummary | None:
         """Summary of every worker's rates and weight; None if the model has no workers."""
-
-
-@runtime_checkable
-class SupportsWorkersGiven(Protocol):
-    """A guide whose intervals of workers' rates are wider where the clusters are in doubt."""
-
-    def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
-        """``workers``, with the doubt about the clusters of these data, those of training."""
 
 
 @runtime_checkable
@@ -99,62 +81,6 @@ class SupportsConfusion(Protocol):
 
 
 @runtime_checkable
-class SupportsConfusionGiven(Protocol):
-    """A guide whose confusion matrices are wider where the classes are in doubt."""
-
-    def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
-        """``confusion``, with the doubt about the classes of these data, those of training."""
-
-
-@runtime_checkable
-class SupportsAnswerProbabilities(Protocol):
-    """A guide of class labels that predicts further labels of the same items."""
-
-    def answer_probabilities(
-        self,
-        labels: LabelMatrix,
-        item: Int[Tensor, " answer"],
-        worker: Int[Tensor, " answer"],
-        label: Int[Tensor, " answer"],
-    ) -> Float[Tensor, "answer class"]:
-        """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
-
-
-@runtime_checkable
-class SupportsClassTable(Protocol):
-    """A guide that learns the class probabilities of clusters from known labels."""
-
-    def class_table(self) -> Float[Tensor, "cluster class"] | None:
-        """``E[rho_kc]``; None if the model has no such table."""
-
-
-@runtime_checkable
-class SupportsItemLogLikelihood(Protocol):
-    """A guide whose latents depend on the cluster, and which sums over both itself."""
-
-    def item_log_likelihood(
-        self, sites: Mapping[str, Tensor], batch: Batch, num_draws: int
-    ) -> Float[Tensor, " item"]:
-        """``log p(o | Theta)``, with ``num_draws`` draws of each latent."""
-
-
-@runtime_checkable
-class SupportsBeforeStep(Protocol):
-    """A guide with something to do once before every step of training, such as to draw."""
-
-    def before_step(self, batch: Batch) -> None:
-        """Prepare for a step on the batch; to run the guide then changes nothing."""
-
-
-@runtime_checkable
-class SupportsEpochs(Protocol):
-    """A guide with something that is annealed during training."""
-
-    def set_epoch(self, epoch: float) -> None:
-        """Set the number of epochs done so far (a fraction within epochs); called at every step."""
-
-
-@runtime_checkable
 class MovableGuide(SupportsInfer, SupportsRateStatistics, Protocol):
     """The contract of guides for structural moves.
 
@@ -168,14 +94,6 @@ class MovableGuide(SupportsInfer, SupportsRateStatistics, Protocol):
 
     def empty(self, cluster: int) -> None:
         """Remove everything from a cluster."""
-
-
-@runtime_checkable
-class SupportsSetRates(Protocol):
-    """A guide whose workers' rates are point estimates: for the callback ``RateMoves``."""
-
-    def set_rates(self, same: Float[Tensor, " pair"], batch: Batch) -> None:
-        """Set the rates to their optimum, given P(same) of each answered pair."""
 
 
 class Coupling(Protocol):

@@ -13,8 +13,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws
-from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.minibatches.batch import Batch
 
 # ``Model`` and ``Guide``: any Pyro function of a batch, or a module with such a ``forward``.
@@ -89,58 +88,6 @@ def posteriors_of(guide: Any) -> Mapping[str, ConjugatePosterior] | None:
     By convention they are a ``ModuleDict`` called ``posteriors``.
     """
     return getattr(unwrapped(guide), "posteriors", None)
-
-
-@runtime_checkable
-class SupportsPriors(Protocol):
-    """A model with conjugate priors, which also have names of the axes of draws (``dims``)."""
-
-    def priors(self) -> Mapping[str, ConjugatePrior]:
-        """The global sites, by name."""
-
-
-@runtime_checkable
-class SupportsGaps(Protocol):
-    """A model that can deal with missing features, which are NaN in ``batch.features``."""
-
-    @property
-    def takes_gaps(self) -> bool:
-        """Whether it can; ``fit`` refuses data with gaps for all other models."""
-
-
-@runtime_checkable
-class SupportsLikeness(Protocol):
-    """A model that uses ``batch.likeness``, numbers that measure how similar items of pairs are."""
-
-    @property
-    def takes_likeness(self) -> bool:
-        """Whether it does; ``fit`` refuses data with likeness for all other models."""
-
-
-@runtime_checkable
-class SupportsDescribe(Protocol):
-    """A model whose sites have other variables in diagnostics than their parameters theta."""
-
-    def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
-        """Variables by name, for every site that has them; ``draws`` holds all global sites."""
-
-
-@runtime_checkable
-class SupportsDrawnFeatures(Protocol):
-    """A model that simulates features if the batch has none."""
-
-    def drawn_features(self, values: Mapping[str, Tensor]) -> Float[Tensor, "item ..."]:
-        """Features, from the values of all sites of a run."""
-
-
-@runtime_checkable
-class SupportsDiscreteValues(Protocol):
-    """A model whose discrete site has other values than clusters."""
-
-    def discrete_values(
-        self, z: Int[Tensor, " item"], sites: Mapping[str, Tensor], batch: Batch
-    ) -> dict[str, Tensor]:
-        """Values of the discrete site, drawn given clusters and global sites."""
 
 
 @runtime_checkable

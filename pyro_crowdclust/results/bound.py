@@ -28,8 +28,10 @@ def num_draws(batch: Batch) -> int:
 
     Examples
     --------
-    >>> from pyro_crowdclust.minibatches import features_batch
-    >>> [num_draws(features_batch(torch.zeros(number, 2))) for number in (9, 200_000)]
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.minibatches import full_batch
+    >>> batches = [full_batch(CrowdData(torch.zeros(number, 2))) for number in (9, 200_000)]
+    >>> [num_draws(batch) for batch in batches]
     [64, 33]
     """
     features = 0 if batch.features is None else batch.features.numel()

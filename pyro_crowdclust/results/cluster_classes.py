@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from pyro_crowdclust.distributions.pairs import components_together
-from pyro_crowdclust.protocols import FittedModel, SupportsClassTable
+from pyro_crowdclust.protocols import FittedModel
 
 # Pseudo-labels, so that a cluster without labels predicts the overall shares of the classes.
 _PSEUDO_LABELS = 1e-3
+
+
+@runtime_checkable
+class SupportsClassTable(Protocol):
+    """A guide that learns the class probabilities of clusters from known labels."""
+
+    def class_table(self) -> Float[Tensor, "cluster class"] | None:
+        """``E[rho_kc]``; None if the model has no such table."""
 
 
 def cluster_classes(result: FittedModel) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.diagnostics.export import to_arviz
 from pyro_crowdclust.files.safetensors_file import check_replaceable, write_file
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import SupportsAnswerProbabilities, SupportsPartition
+from pyro_crowdclust.protocols import SupportsPartition
 from pyro_crowdclust.results.bound import bound_of
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
@@ -51,6 +52,20 @@ from pyro_crowdclust.results.tables import CachedCopy, CopiedField, read_only
 from pyro_crowdclust.results.text import as_html, three_lines
 from pyro_crowdclust.results.updating import check_update_options, stored_start, updated
 from pyro_crowdclust.training.isolation import keep_store, own_random_numbers, threads_for
+
+
+@runtime_checkable
+class SupportsAnswerProbabilities(Protocol):
+    """A guide of class labels that predicts further labels of the same items."""
+
+    def answer_probabilities(
+        self,
+        labels: LabelMatrix,
+        item: Int[Tensor, " answer"],
+        worker: Int[Tensor, " answer"],
+        label: Int[Tensor, " answer"],
+    ) -> Float[Tensor, "answer class"]:
+        """``p(label | class)`` of answers that are not in ``labels``, given those that are."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import pandas as pd
 
-from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import SMALLEST_PROBABILITY, PosteriorSummary
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,
-    SupportsConfusionGiven,
     SupportsMixture,
     SupportsWorkers,
-    SupportsWorkersGiven,
 )
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
@@ -19,6 +21,22 @@ from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.tables import components_table, confusion_table, workers_table
+
+
+@runtime_checkable
+class SupportsWorkersGiven(Protocol):
+    """A guide whose intervals of workers' rates are wider where the clusters are in doubt."""
+
+    def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
+        """``workers``, with the doubt about the clusters of these data, those of training."""
+
+
+@runtime_checkable
+class SupportsConfusionGiven(Protocol):
+    """A guide whose confusion matrices are wider where the classes are in doubt."""
+
+    def confusion_given(self, data: CrowdData, interval: float = 0.9) -> PosteriorSummary:
+        """``confusion``, with the doubt about the classes of these data, those of training."""
 
 
 class GuideTables:

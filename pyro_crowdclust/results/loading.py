@@ -80,17 +80,10 @@ def load(
     >>> import tempfile
     >>> from pathlib import Path
     >>> import torch
-    >>> from pyro_crowdclust import CrowdData, fit, load
-    >>> from pyro_crowdclust.emissions import Identity
-    >>> from pyro_crowdclust.guides import MessagePassingGuide
-    >>> from pyro_crowdclust.mixture import (
-    ...     DirichletWeights,
-    ...     GaussianComponents,
-    ... )
-    >>> from pyro_crowdclust.models import SemiCrowdsourcedMixture
+    >>> from pyro_crowdclust import cluster, load
+    >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> x = torch.cat([torch.randn(50, 2) - 4, torch.randn(50, 2) + 4])
-    >>> model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
-    >>> result = fit(model, MessagePassingGuide(model), CrowdData(x), epochs=1, progress=False)
+    >>> result = cluster(x, components=GaussianComponents, num_clusters=2, progress=False)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result.save(Path(folder) / "blobs.safetensors")
     ...     loaded = load(Path(folder) / "blobs.safetensors")

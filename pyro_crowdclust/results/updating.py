@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ from pyro_crowdclust.files.parts import arguments_of, rebuilt
 from pyro_crowdclust.protocols import (
     FittedModel,
     Start,
-    SupportsMakeRoom,
     SupportsTrustedWorkers,
     name_of,
     part_of,
@@ -50,6 +49,14 @@ NO_UPDATE = {
     name: f"; make a new model for CrowdData(..., {name}=...), and fit that"
     for name in ("known", "must_link", "cannot_link")
 }
+
+
+@runtime_checkable
+class SupportsMakeRoom(Protocol):
+    """A guide that stores values for every item: for ``update``."""
+
+    def make_room(self, num_items: int) -> None:
+        """Extend the stored values to ``num_items`` items, with the new ones last."""
 
 
 class TrainedResult(FittedModel, Protocol):

@@ -138,12 +138,9 @@ class TrustingStart:
     ----------
     start
         The start of weights and components.
-    trust
-        Pseudo-counts of right and wrong answers that every worker starts with.
     """
 
     start: Callable[..., None] = field(default_factory=PrincipalComponentStart)
-    trust: tuple[float, float] = TRUSTED
 
     @torch.no_grad()
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
@@ -181,9 +178,9 @@ class TrustingStart:
     ) -> Mapping[str, Float[Tensor, "worker size"]]:
         answers = data.answers
         if answers is None:  # of pairs; there are sorted pages
-            priors = annotators.with_trust(self.trust).priors()
+            priors = annotators.with_trust(TRUSTED).priors()
             return {name: prior.natural_parameters for name, prior in priors.items()}
-        return first_rates(annotators, answers.worker, answers.label, self.trust)
+        return first_rates(annotators, answers.worker, answers.label, TRUSTED)
 
 
 @dataclass(frozen=True, eq=False)

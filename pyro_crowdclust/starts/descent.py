@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -11,11 +12,20 @@ from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.inference.views import View
-from pyro_crowdclust.protocols import SupportsLearnPatterns
 
 # Number of items per forward pass without a step, such as those that patterns are learned from.
 ROWS_PER_PASS = 1024
 _WEIGHT_DECAY = 0.05
+
+
+@runtime_checkable
+class SupportsLearnPatterns(Protocol):
+    """A network whose first filters are learned from patches of the images, before training."""
+
+    def learn_patterns(
+        self, images: Float[Tensor, "item feature"], generator: torch.Generator
+    ) -> None:
+        """Learn the filters from some images."""
 
 
 def descend(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -15,17 +15,34 @@ from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.networks.recognition_networks import GaussianRecognition
 from pyro_crowdclust.networks.row_steps import descend_on_rows
-from pyro_crowdclust.protocols import (
-    SupportsFeaturesOf,
-    SupportsStartAt,
-    SupportsStartAtPartition,
-    part_of,
-)
+from pyro_crowdclust.protocols import SiteStatistics, SupportsFeaturesOf, part_of
 from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 from pyro_crowdclust.starts.networks import reset_networks
 from pyro_crowdclust.starts.projection import principal_projection
+
+
+@runtime_checkable
+class SupportsStartAt(Protocol):
+    """A guide that can begin at a partition of the items."""
+
+    def start_at(self, start: SiteStatistics) -> None:
+        """Set the posteriors of the global sites to the priors plus the statistics."""
+
+
+@runtime_checkable
+class SupportsStartAtPartition(Protocol):
+    """A guide, or a recognition network, that can learn a partition before training."""
+
+    def start_at_partition(
+        self,
+        features: Float[Tensor, "item feature"],
+        responsibilities: Float[Tensor, "item cluster"],
+        generator: torch.Generator,
+        steps: int = 300,
+    ) -> None:
+        """Train the networks of q(z | o) to find the partition."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +59,6 @@ class PrincipalComponentStart:
 
     Attributes
     ----------
-    latent_scale
-        Standard deviation of the first latent dimension. The prior of a component expects
-        covariances near the identity, so this determines how many components fit next to each
-        other.
     sample_size
         Maximum number of items used.
     reset_networks
@@ -63,7 +76,6 @@ class PrincipalComponentStart:
         k-means on the latents.
     """
 
-    latent_scale: float = 2.0
     sample_size: int = 10_000
     reset_networks: bool = True
     network_steps: int = 300
@@ -89,9 +101,7 @@ class PrincipalComponentStart:
             seen = features
             if isinstance(recognition, GaussianRecognition):
                 seen = recognition.standardized(features)
-            weight, bias, inverse, mean = principal_projection(
-                seen, model.components.dim, self.latent_scale
-            )
+            weight, bias, inverse, mean = principal_projection(seen, model.components.dim)
             points = seen @ weight.mT + bias
             if recognition.start_at_linear(weight, bias) is False:
                 with torch.enable_grad():

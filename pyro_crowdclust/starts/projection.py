@@ -6,9 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+# Standard deviation s of the first latent dimension. The prior of a component expects covariances
+# near the identity, so this determines how many components fit next to each other.
+_LATENT_SCALE = 2.0
+
 
 def principal_projection(
-    features: Float[Tensor, "item feature"], dim: int, latent_scale: float
+    features: Float[Tensor, "item feature"], dim: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Projection ``A o + b`` on d components, and its inverse ``W x + mean``; latent 1 has sd s."""
     mean = features.mean(0)
@@ -25,7 +29,7 @@ def principal_projection(
     along = centered @ vectors[:, 0]
     spread = along.std() if len(along) > 1 else along.new_zeros(())
     # Constant features have no direction to scale.
-    scale = latent_scale / torch.where(spread > 1e-12, spread, latent_scale)
+    scale = _LATENT_SCALE / torch.where(spread > 1e-12, spread, _LATENT_SCALE)
     missing = dim - vectors.shape[1]
     vectors = nn.functional.pad(vectors, (0, max(missing, 0)))
     weight = scale * vectors.mT

@@ -29,18 +29,11 @@ class RidgeTeaching:
     ``(Y - H Y)_i / (1 - H_ii - 1 / n)``. Patterns are learned from all items first. Wrong clusters
     cannot be memorized, since the penalty is chosen by predictions from other items.
 
-    Attributes
-    ----------
-    num_patches
-        Number of patches from which patterns are learned.
-
     Raises
     ------
     ValueError
         When the network is not a ``PatchClassifier``.
     """
-
-    num_patches: int = 40_000
 
     @torch.no_grad()
     def teach(
@@ -60,7 +53,7 @@ class RidgeTeaching:
         some = known[torch.randperm(len(known), generator=generator)]
         others = torch.randint(data.num_items, (len(some),), generator=generator)
         seen = features_for(network, data, torch.cat([some, others]))
-        network.learn_patterns(seen, generator, self.num_patches)
+        network.learn_patterns(seen, generator)
         pooled = network.pooled(features_for(network, data, known))
         network.standardize(pooled)
         weight, bias = regressed(

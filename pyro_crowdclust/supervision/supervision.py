@@ -24,7 +24,7 @@ from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.files.parts import described
-from pyro_crowdclust.inference.messages import Conditionals, LocalSolver, ObservedConditionals
+from pyro_crowdclust.inference.messages import Conditionals, FixedConditionals, LocalSolver
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import Coupling, OwnersEvidence
 from pyro_crowdclust.supervision.field_coupling import FieldCoupling
@@ -146,7 +146,8 @@ class Supervision(nn.Module):
         By rounds of messages; of observed latents under a ``FieldCoupling`` by ``settle``.
         """
         coupling = self.coupling(statistics, batch)
-        is_observed = isinstance(conditionals, ObservedConditionals)
+        is_fixed = isinstance(conditionals, FixedConditionals)
+        is_observed = is_fixed and conditionals.of_latents is None
         if not (is_observed and isinstance(coupling, FieldCoupling)):
             return solver.solve(conditionals, coupling)[1]
         found = solver.solve(conditionals)[1]

@@ -9,8 +9,6 @@ from torch import nn
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.protocols import (
-    SupportsGaps,
-    SupportsLikeness,
     module_of,
     name_of,
     part_of,
@@ -89,8 +87,7 @@ def check_same_model(model: object, guide: object) -> None:
 
 def check_gaps(model: object, data: CrowdData) -> None:
     """Raise a ``ValueError`` if features are missing and the model cannot deal with that."""
-    inner = unwrapped(model)
-    if data.has_gaps and not (isinstance(inner, SupportsGaps) and inner.takes_gaps):
+    if data.has_gaps and not getattr(unwrapped(model), "takes_gaps", False):
         raise ValueError(
             f"{count(data.num_missing, 'feature')} of the data are missing (NaN), which "
             f"{name_of(model)} does not integrate out: fill them in, drop the rows or "
@@ -101,10 +98,7 @@ def check_gaps(model: object, data: CrowdData) -> None:
 
 def check_likeness(model: object, data: CrowdData) -> None:
     """Raise a ``ValueError`` if pairs have likeness and the model does not use it."""
-    inner = unwrapped(model)
-    if data.likeness is not None and not (
-        isinstance(inner, SupportsLikeness) and inner.takes_likeness
-    ):
+    if data.likeness is not None and not getattr(unwrapped(model), "takes_likeness", False):
         raise ValueError(
             f"the data have likeness, which {name_of(model)} does not use: leave out likeness, or "
             "leave out the features and fit clusters from answers alone"

@@ -28,10 +28,10 @@ def canonical_text(value: Any) -> str:
 
     Examples
     --------
-    >>> from pyro_crowdclust.minibatches import ConnectedBlocks
+    >>> from pyro_crowdclust.minibatches import AnswerSampling
     >>> canonical_text(0.5), canonical_text(len)
     ('0.5', 'builtins.len')
-    >>> canonical_text(ConnectedBlocks(9)) == canonical_text(ConnectedBlocks(9))
+    >>> canonical_text(AnswerSampling(9)) == canonical_text(AnswerSampling(9))
     True
     """
     if isinstance(value, functools.partial):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyro
 import torch
@@ -28,13 +28,7 @@ from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import (
-    SupportsBeforeStep,
-    SupportsEpochs,
-    SupportsMixture,
-    module_of,
-    unwrapped,
-)
+from pyro_crowdclust.protocols import SupportsMixture, module_of, unwrapped
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
@@ -47,6 +41,22 @@ from pyro_crowdclust.training.site_checks import check_sites, explained_enumerat
 PREDICTION_ROWS = 4096
 # Columns that every row of the history has.
 HISTORY_COLUMNS = ("epoch", "step", "seconds", "elbo")
+
+
+@runtime_checkable
+class SupportsBeforeStep(Protocol):
+    """A guide with something to do once before every step of training, such as to draw."""
+
+    def before_step(self, batch: Batch) -> None:
+        """Prepare for a step on the batch; to run the guide then changes nothing."""
+
+
+@runtime_checkable
+class SupportsEpochs(Protocol):
+    """A guide with something that is annealed during training."""
+
+    def set_epoch(self, epoch: float) -> None:
+        """Set the number of epochs done so far (a fraction within epochs); called at every step."""
 
 
 class NotFinite(ArithmeticError):

@@ -41,7 +41,7 @@ from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, SkipMLP
 from pyro_crowdclust.simulation import simulate_placements
 
-K, OVERLAP = 2, 0.1
+K, OVERLAP = 2, 0.01
 RATES = {
     "accuracy": torch.tensor([[0.8, 0.2]], dtype=torch.float64).log(),
     "habits": torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64).log(),
@@ -97,7 +97,7 @@ def evidence(z, batch):
 
 def bound(q, batch, annotators=None):
     """The ELBO of pages with given q(z), by Pyro's own sum over the sites."""
-    annotators = annotators or SortedPages(1, overlap=OVERLAP)
+    annotators = annotators or SortedPages(1)
 
     def model(batch):
         sites_of(annotators).sample(q, RATES, batch)
@@ -128,7 +128,7 @@ def test_with_one_cluster_the_bound_is_the_evidence(groups):
 def test_q_of_state_and_homes_is_the_posterior_where_it_can_be():
     batch = one_page([0, 0, 1, 0])
     q = torch.tensor([[1.0, 0.0]]).expand(4, 2).double()
-    posterior = SortedPages(1, overlap=OVERLAP).posterior(RATES, q, batch.pages)
+    posterior = SortedPages(1).posterior(RATES, q, batch.pages)
     z = (0, 0, 0, 0)
     total = evidence(z, batch)
     careless = log_joint(z, batch, 2, {}) - total
@@ -142,7 +142,7 @@ def test_q_of_state_and_homes_is_the_posterior_where_it_can_be():
 @pytest.mark.parametrize("groups", [[0, 0, 1, 1, 2], [0, 1, 0, 1, 0]])
 def test_messages_are_the_gradient_of_the_bound(groups):
     batch = one_page(groups)
-    annotators = SortedPages(1, overlap=OVERLAP)
+    annotators = SortedPages(1)
     logits = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     q = (2 * logits).softmax(-1).requires_grad_()
 
@@ -154,7 +154,7 @@ def test_messages_are_the_gradient_of_the_bound(groups):
 
     loss = Trace_ELBO(max_plate_nesting=1).differentiable_loss(model, guide, batch)
     (slope,) = torch.autograd.grad(-loss, q)
-    coupling = PageCoupling(annotators.log_overlap, RATES, batch.pages, 5)
+    coupling = PageCoupling(RATES, batch.pages, 5)
     messages = coupling.messages(q.detach(), last=True)
     # Clusters that are not seen on the page are offered a home, which the bound leaves out.
     seen = q.detach().sum(0) >= 0.5
@@ -162,7 +162,7 @@ def test_messages_are_the_gradient_of_the_bound(groups):
     (of_potential,) = torch.autograd.grad(coupling.potential(q), q)
     torch.testing.assert_close(of_potential, messages)
     heavy = dataclasses.replace(batch.pages, weight=torch.tensor([2.5]).double())
-    weighted = PageCoupling(annotators.log_overlap, RATES, heavy, 5, weighted=True)
+    weighted = PageCoupling(RATES, heavy, 5, weighted=True)
     torch.testing.assert_close(weighted.messages(q.detach(), last=True), 2.5 * messages)
 
 
@@ -188,7 +188,7 @@ def test_pages_of_other_sizes_beside_it_change_nothing():
 
 def test_a_cluster_on_no_page_changes_nothing_and_hears_where_the_others_are():
     pages = one_page([0, 0, 1, 1, 2, 1, 0]).pages
-    annotators = SortedPages(1, overlap=OVERLAP)
+    annotators = SortedPages(1)
     q = torch.rand(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     alone = annotators.posterior(RATES, (5 * q).softmax(-1), pages)
     beside = annotators.posterior(RATES, nn.functional.pad((5 * q).softmax(-1), (0, 1)), pages)
@@ -205,15 +205,15 @@ def test_a_cluster_on_no_page_changes_nothing_and_hears_where_the_others_are():
 def test_merge_gain_is_what_the_bound_gains():
     batch = one_page([0, 0, 0, 1, 1, 2, 2])
     z = nn.functional.one_hot(torch.tensor([0, 0, 1, 2, 2, 3, 3]), 4).double()
-    annotators = SortedPages(1, overlap=OVERLAP)
-    gain = PageCoupling(annotators.log_overlap, RATES, batch.pages, 7).merge_gain(z)
+    annotators = SortedPages(1)
+    gain = PageCoupling(RATES, batch.pages, 7).merge_gain(z)
     before = bound(z, batch, annotators)
     for first, second in itertools.combinations(range(4), 2):
         joined = z.clone()
         joined[:, first] += joined[:, second]
         joined[:, second] = 0
         exact = bound(joined, batch, annotators) - before
-        assert float(gain[first, second]) == pytest.approx(exact, abs=0.6)
+        assert float(gain[first, second]) == pytest.approx(exact, abs=0.9)
         assert (float(gain[first, second]) > 0) == ((first, second) == (0, 1))
 
 
@@ -250,9 +250,9 @@ def test_merge_gain_is_that_of_the_best_home_of_both(monkeypatch):
     logits = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     logits += 3 * nn.functional.one_hot(torch.tensor([0, 0, 1, 1, 2, 2, 1]), 3)
     q = nn.functional.pad(logits.softmax(-1), (0, 2))
-    annotators = SortedPages(1, overlap=OVERLAP)
+    annotators = SortedPages(1)
     posterior = annotators.posterior(RATES, q, pages)
-    found = PageCoupling(annotators.log_overlap, RATES, pages, 7).merge_gain(q)
+    found = PageCoupling(RATES, pages, 7).merge_gain(q)
     for one, other in itertools.combinations(range(5), 2):
         gain = 0.0
         for page, group in enumerate(torch.from_numpy(groups)):
@@ -527,7 +527,7 @@ def test_worker_tables_hold_marginals_of_the_posteriors():
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"overlap": 1.0}, "overlap is 1.0"), ({"habits": (8.0, 0.5, 1.0)}, "at least 1")],
+    [({"habits": (8.0, 0.5, 1.0)}, "at least 1")],
 )
 def test_impossible_priors_are_refused(options, reason):
     with pytest.raises(ValueError, match=reason):

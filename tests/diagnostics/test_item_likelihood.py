@@ -46,9 +46,9 @@ def test_items_with_a_latent_against_an_integral():
     torch.manual_seed(3)
     emission = NormalEmission(SkipMLP((1, 5, 2)), 2)
     model = SemiCrowdsourcedMixture(DirichletWeights(2, 1.0), GaussianComponents(2, 1), emission)
-    guide = MessagePassingGuide(
-        model, GaussianRecognition(SkipMLP((2, 5, 2)), 1, initial_precision=0.5)
-    )
+    recognition = GaussianRecognition(SkipMLP((2, 5, 2)), 1)
+    recognition.offset.fill_(math.log(math.expm1(0.5)))  # wide draws
+    guide = MessagePassingGuide(model, recognition)
     result = quiet_fit(model, guide, CrowdData(np.random.default_rng(0).normal(size=(12, 2))))
     with result.inside():
         draws = global_draws(result, 2)

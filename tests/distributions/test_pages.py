@@ -15,7 +15,7 @@ from pyro_crowdclust.distributions.pages import (
     log_home_normalizers,
 )
 
-OVERLAP = 0.05
+OVERLAP = 0.01
 
 
 def weight(homes: tuple[int, ...], overlap: float) -> float:
@@ -35,8 +35,9 @@ def test_the_normalizer_is_the_sum_over_all_homes(num_clusters, num_groups, over
     found = log_home_normalizer(num_clusters, num_groups, math.log(overlap))
     assert found == pytest.approx(math.log(normalizer(num_clusters, num_groups, overlap)))
     sizes = torch.tensor([[1, num_clusters], [2, num_groups]])
-    of_pages = log_home_normalizers(*sizes, (math.log(overlap), 0.0))
-    assert of_pages[1].tolist() == pytest.approx([found, num_clusters * math.log(num_groups + 1)])
+    of_pages = log_home_normalizers(*sizes)
+    expected = [math.log(normalizer(num_clusters, num_groups, odds)) for odds in (OVERLAP, 1.0)]
+    assert of_pages[1].tolist() == pytest.approx(expected)
 
 
 def assert_shares(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
@@ -49,10 +50,10 @@ def assert_shares(counts: torch.Tensor, probabilities: torch.Tensor) -> None:
 @pytest.mark.long
 def test_homes_are_drawn_with_their_probabilities():
     """Three of four clusters are seen, in two groups; in the other state homes are independent."""
-    pages, num_groups, log_overlap = 1500, 2, (math.log(OVERLAP), 0.0)
+    pages, num_groups = 1500, 2
     seen = torch.tensor([True, False, True, True]).expand(pages, 4)
     groups = torch.full((pages,), num_groups)
-    site = PageHomes(torch.rand(pages, 3), groups, 4, log_overlap, lambda: seen)
+    site = PageHomes(torch.rand(pages, 3), groups, 4, lambda: seen)
     homes = site.sample()
     assert homes.shape == (pages, 2, 4, num_groups + 1)
     assert not homes[:, :, 1].any()

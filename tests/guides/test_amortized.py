@@ -17,7 +17,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, Enumerated
 from pyro_crowdclust.inference import RecognitionTerm
-from pyro_crowdclust.minibatches import MinibatchSampler, SinglePairs, full_batch
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.starts import MixtureStart
 
@@ -132,11 +132,13 @@ def test_gradients_are_those_of_the_sum():
     assert ours == pytest.approx(numeric, rel=1e-5)
 
 
-@pytest.mark.parametrize("blocks", [None, SinglePairs()], ids=["pages", "single pairs"])
-def test_minibatches_average_to_the_full_bound(blocks):
+@pytest.mark.parametrize("size", ["whole pages", "single pairs"])
+def test_minibatches_average_to_the_full_bound(size):
     """An epoch that draws every block and every item once; without spread x has no noise."""
     data = crowd(num_items=60)
-    pairs = data.pairs.iloc[:: 1 if blocks is None else 15]
+    pairs = data.pairs
+    if size == "single pairs":
+        pairs = pairs.iloc[::15].assign(page=range(len(pairs.iloc[::15])))
     # The parts of the items without answers are of one size only if it divides their number.
     num_paired = len(CrowdData(None, pairs).item_ids)
     data = CrowdData(data.features[: num_paired + 18], pairs)
@@ -148,7 +150,6 @@ def test_minibatches_average_to_the_full_bound(blocks):
         data,
         batch_size=(data.num_items - len(data.annotated_items)) // num_blocks,
         answers_per_step=data.num_pairs // num_blocks,
-        blocks=blocks,
         generator=torch.Generator().manual_seed(0),
     )
     batches = list(sampler)

@@ -11,7 +11,7 @@ import torch
 
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
-from pyro_crowdclust.guides.replicas import run_replicas
+from pyro_crowdclust.inference.replicas import run_replicas
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import (
@@ -119,7 +119,7 @@ def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_
         heard.append(weights)
         return sweep_chains(labels, pairs, weights, prior)
 
-    monkeypatch.setattr("pyro_crowdclust.guides.replicas.sweep_chains", listen)
+    monkeypatch.setattr("pyro_crowdclust.inference.replicas.sweep_chains", listen)
     batch = full_batch(crowd_of(LARGE[:9], 20))
     model = AnsweredPartition(TwoCoin(4), PitmanYor(), hard_items)
     guide, rates = PartitionGuide(model, 9, num_draws=1, num_chains=2), {}

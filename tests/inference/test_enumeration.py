@@ -12,12 +12,13 @@ import pytest
 import torch
 from pyro import poutine
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.inference.enumeration import (
     averaged,
     enumerated_inference,
     item_log_density,
 )
-from pyro_crowdclust.minibatches import Batch, features_batch
+from pyro_crowdclust.minibatches import Batch, full_batch
 
 WEIGHTS = torch.tensor([0.2, 0.5, 0.3])
 ENUMERATE = {"enumerate": "parallel"}
@@ -62,8 +63,8 @@ def test_parameters_and_plates_inside_the_plate_of_the_items_count_for_nothing(d
                 pyro.sample("x", dist.Normal(means[z, places], scale), obs=by_dim)
 
     with pyro.get_param_store().scope():
-        infer = enumerated_inference(model, lambda batch: None, features_batch(x))
-        found = infer(features_batch(x)).assignments
+        infer = enumerated_inference(model, lambda batch: None, full_batch(CrowdData(x)))
+        found = infer(full_batch(CrowdData(x))).assignments
         density = dist.Normal(means.unsqueeze(1), 2.0).log_prob(x).sum(-1)
     exact = (WEIGHTS.log().unsqueeze(1) + density).softmax(0).mT
     torch.testing.assert_close(found, exact)
@@ -83,7 +84,7 @@ def test_clusters_are_the_site_called_z_and_others_are_summed_out(outlier_first)
             scale = 1 + 9 * value["outlier"]
             pyro.sample("x", dist.Normal(means[value["z"]], scale), obs=batch.features[:, 0])
 
-    batch = features_batch(x.unsqueeze(1))
+    batch = full_batch(CrowdData(x.unsqueeze(1)))
     found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
     density = [dist.Normal(means, scale).log_prob(x.unsqueeze(1)).exp() for scale in (1.0, 10.0)]
     exact = WEIGHTS * (0.8 * density[0] + 0.2 * density[1])
@@ -106,7 +107,7 @@ def test_sites_in_plates_inside_that_of_the_items_are_summed_out_there(dim):
                 far = pyro.sample("far", dist.Bernoulli(0.2), infer=ENUMERATE)
                 pyro.sample("x", dist.Normal(means[z], 1 + 9 * far), obs=by_dim)
 
-    batch = features_batch(x)
+    batch = full_batch(CrowdData(x))
     found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
     near, far = (dist.Normal(means, s).log_prob(x.unsqueeze(2)) + p for s, p in SCALES)
     density = (torch.logaddexp(near, far) * seen.unsqueeze(2)).sum(1)
@@ -127,7 +128,7 @@ def test_chains_of_sites_are_summed_out_of_every_item():
                 h = pyro.sample(f"h{t}", dist.Bernoulli(up), infer=ENUMERATE)
                 pyro.sample(f"x{t}", dist.Normal(means[h.long()], 1.0), obs=batch.features[:, t])
 
-    batch = features_batch(x)
+    batch = full_batch(CrowdData(x))
     found = enumerated_inference(model, lambda batch: None, batch)(batch).assignments
     terms = []
     for path in itertools.product((0, 1), repeat=steps):
@@ -150,14 +151,14 @@ def shared_scale(batch: Batch) -> None:
 
 
 def test_an_enumerated_site_that_items_share_is_refused():
-    batch = features_batch(torch.randn(5, 1))
+    batch = full_batch(CrowdData(torch.randn(5, 1)))
     infer = enumerated_inference(shared_scale, lambda batch: None, batch)
     with pytest.raises(ValueError, match="enumerates 's' outside of the plate of the items"):
         infer(batch)
 
 
 def test_a_site_that_items_share_may_be_in_the_guide():
-    batch = features_batch(4 * torch.randn(5, 1))
+    batch = full_batch(CrowdData(4 * torch.randn(5, 1)))
 
     def guide(batch: Batch) -> None:
         pyro.sample("s", dist.Categorical(torch.tensor([0.0, 1.0])), infer=ENUMERATE)
@@ -174,7 +175,7 @@ def test_a_guide_may_enumerate_numbers_that_are_no_codes():
         with pyro.plate("items", len(batch.items)):
             pyro.sample("z", dist.Bernoulli(q), infer={"enumerate": "parallel"})
 
-    batch = features_batch(torch.zeros(3, 1))
+    batch = full_batch(CrowdData(torch.zeros(3, 1)))
     found = enumerated_inference(part, part, batch)(batch).assignments
     torch.testing.assert_close(found, torch.stack([1 - q, q], 1))
 

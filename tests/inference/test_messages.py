@@ -13,11 +13,10 @@ from pyro_crowdclust.annotators import TwoCoin, pair_messages
 from pyro_crowdclust.distributions import Assignment, ComponentObservation
 from pyro_crowdclust.families import Categorical, Moments, NormalInverseWishart
 from pyro_crowdclust.inference import (
-    AmortizedConditionals,
+    FixedConditionals,
     LocalConditionals,
     LocalPosterior,
     LocalSolver,
-    ObservedConditionals,
     PairCoupling,
 )
 from pyro_crowdclust.inference.messages import SumCoupling
@@ -46,13 +45,13 @@ def random_coupling() -> PairCoupling:
     return PairCoupling(LEFT, RIGHT, weight, PAIRED)
 
 
-def random_conditionals(observed: bool = False) -> LocalConditionals | ObservedConditionals:
+def random_conditionals(observed: bool = False) -> LocalConditionals | FixedConditionals:
     """Fixed global means, and either potentials of five items or their latents themselves."""
     log_weights = torch.randn(K)
     components = FAMILY.expected_statistics(random_natural(FAMILY, K))
     if observed:
         points = Moments.point(2 * torch.randn(N, 2)).flat()
-        return ObservedConditionals(log_weights + FAMILY.log_likelihoods(components, points))
+        return FixedConditionals(log_weights + FAMILY.log_likelihoods(components, points))
     return LocalConditionals(FAMILY, log_weights, components, random_potential(N, 2))
 
 
@@ -347,7 +346,7 @@ def test_damping_lets_one_of_two_items_win_that_were_called_different():
     components = FAMILY.expected_statistics(random_natural(FAMILY)).expand(2, FAMILY.size)
     same_place = Moments.point(torch.zeros(3, 2)).flat()
     own = torch.tensor([0.3, 0.0]) + FAMILY.log_likelihoods(components, same_place)
-    conditionals = ObservedConditionals(own)
+    conditionals = FixedConditionals(own)
     # A third item, which the first is a little more like, breaks the tie between them.
     left, right = torch.tensor([0, 0]), torch.tensor([1, 2])
     coupling = PairCoupling(left, right, torch.tensor([-3.0, 0.1]), 3)
@@ -383,8 +382,8 @@ def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
         same(ours.latent.flat(), theirs.latent.flat())
 
 
-def amortized_conditionals() -> AmortizedConditionals:
-    return AmortizedConditionals(torch.randn(N, K).log_softmax(-1), random_conditionals())
+def amortized_conditionals() -> FixedConditionals:
+    return FixedConditionals(torch.randn(N, K).log_softmax(-1), random_conditionals())
 
 
 def test_a_network_of_z_and_the_answers_are_all_that_z_hears():

@@ -15,7 +15,7 @@ from pyro_crowdclust.minibatches import BatchPages
 
 GROUP = np.array([0, 0, 1, 1])
 PRIOR = np.array([[0.8, 0.2], [0.6, 0.4], [0.5, 0.5], [0.3, 0.7]])
-OVERLAP, RIGHT, SLIP, HABITS = 0.1, 4.0, 1.0, np.array([8.0, 2.0, 2.0])
+OVERLAP, RIGHT, SLIP, HABITS = 0.01, 4.0, 1.0, np.array([8.0, 2.0, 2.0])
 
 
 def explained(clusters, homes, state):
@@ -51,7 +51,7 @@ def by_hand():
 
 
 def test_draws_have_the_posterior_of_a_page():
-    annotators = SortedPages(1, (RIGHT, SLIP), tuple(HABITS), OVERLAP)
+    annotators = SortedPages(1, (RIGHT, SLIP), tuple(HABITS))
     one = torch.zeros(1, dtype=torch.long)
     placed = torch.arange(4), torch.zeros(4, dtype=torch.long), torch.from_numpy(GROUP)
     pages = BatchPages(*placed, one, one + 2, torch.ones(1, dtype=torch.float64))

@@ -17,7 +17,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import BernoulliEmission, Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.minibatches import AnswerSampling, MinibatchSampler, PageBlocks
+from pyro_crowdclust.minibatches import AnswerSampling, MinibatchSampler
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
@@ -368,12 +368,6 @@ def test_amortized_networks_that_do_not_fit(sizes, message):
 def test_a_network_with_one_size():
     with refuses(r"sizes is \(3,\), but must have at least an input and an output size"):
         SkipMLP((3,))
-
-
-def test_pages_where_there_are_none():
-    data = CrowdData(crowd().features, crowd().pairs.drop(columns="page").drop_duplicates())
-    with refuses("the answers have no pages: add a column 'page' to pairs, or use ConnectedBlocks"):
-        quiet_fit(*plain_pair(), data, answer_sampling=AnswerSampling(blocks=PageBlocks()))
 
 
 def test_natural_parameters_outside_their_domain():

@@ -94,13 +94,13 @@ def test_values_that_no_fit_takes(search, options, message, monkeypatch):
     def train(*_, **__):
         raise AssertionError("trained")
 
-    monkeypatch.setattr("pyro_crowdclust.fitting.isolated", train)
+    monkeypatch.setattr("pyro_crowdclust.fitting.call.isolated", train)
     with pytest.raises(ValueError, match=message):
         SEARCHES[search](**options)
 
 
 def test_a_number_of_starts_is_refused_before_answers_are_held_out(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.fitting.isolated", None)
+    monkeypatch.setattr("pyro_crowdclust.fitting.call.isolated", None)
     with pytest.raises(ValueError, match="num_starts is 0, but must be at least 1"):
         cluster(None, SAID, num_starts=0)
 

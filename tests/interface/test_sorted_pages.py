@@ -12,7 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import SortedPages, TwoCoin
 from pyro_crowdclust.interface import choice_for, mixture_for
-from pyro_crowdclust.interface.recipe import as_answered
+from pyro_crowdclust.interface.about_data import as_answered
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.simulation import simulate_placements

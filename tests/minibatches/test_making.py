@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.minibatches import (
     MinibatchSampler,
     answered_batch,
-    features_batch,
     full_batch,
     item_batches,
 )
@@ -53,14 +51,3 @@ def test_item_batches():
         assert batch.item_weight.tolist() == [1.0] * len(batch.items)
     with pytest.raises(ValueError, match="batch_size is 0"):
         item_batches(data, 0)
-
-
-def test_features_batch():
-    batch = features_batch(np.arange(6, dtype=np.float32).reshape(3, 2), num_workers=5)
-    assert batch.features.tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert (batch.num_items, batch.num_workers, batch.num_pairs) == (3, 5, 0)
-    assert batch.item_weight.tolist() == [1.0] * 3
-    with pytest.raises(ValueError, match="row 1, column 0 is infinite"):
-        features_batch(np.array([[0.0], [np.inf]]))
-    assert not batch.has_gaps
-    assert features_batch(np.array([[0.0], [np.nan]])).has_gaps

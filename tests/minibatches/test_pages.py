@@ -10,7 +10,6 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import (
     AnswerSampling,
-    ConnectedBlocks,
     MinibatchSampler,
     Ranks,
     full_batch,
@@ -127,11 +126,6 @@ def test_weighted_sums_over_pages_and_items_are_unbiased():
 def test_a_page_counts_as_its_pairs():
     data = data_of()
     assert {batch.pages.num_pages for batch in sampler(data, size=3 * 28)} == {3}
-
-
-def test_other_blocks_than_pages_are_refused():
-    with pytest.raises(ValueError, match="sorted pages are always drawn as whole pages"):
-        MinibatchSampler(data_of(), blocks=ConnectedBlocks(), generator=torch.Generator())
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -14,13 +14,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.minibatches import (
-    ConnectedBlocks,
-    MinibatchSampler,
-    PageBlocks,
-    SinglePairs,
-    full_batch,
-)
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
+from pyro_crowdclust.minibatches.blocks import connected_blocks
 
 from .batches import answers_in, answers_of, check_batch, crowd, random_pairs, seeded
 
@@ -64,26 +59,26 @@ def test_weights_of_pages_average_to_one_over_a_cycle():
 
 
 def test_weights_of_single_pairs_average_to_one_over_a_cycle():
-    data = crowd(10, random_pairs(10, 40, seed=2))
+    data = crowd(10, random_pairs(10, 40, seed=2, num_pages=40))
     assert len(data.annotated_items) == 10
-    sampler = MinibatchSampler(data, answers_per_step=8, blocks=SinglePairs(), generator=seeded())
+    sampler = MinibatchSampler(data, answers_per_step=8, generator=seeded())
     items, pairs, steps, _ = weight_sums(sampler, data, epochs=1)
     assert steps == len(sampler) == 5
     torch.testing.assert_close(items, torch.ones(10).double(), rtol=0, atol=1e-12)
     torch.testing.assert_close(pairs, torch.ones(40).double(), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("blocks", [PageBlocks(), ConnectedBlocks(5), SinglePairs()])
-def test_weights_average_to_one_with_items_without_answers(blocks):
+@pytest.mark.parametrize("num_pages", [7, 42, 0])
+def test_weights_average_to_one_with_items_without_answers(num_pages):
     # Seven pages at three per step do not divide, nor do eleven items at four per step.
-    pairs = random_pairs(14, 42, seed=3, num_pages=7)
-    data = crowd(25, pairs)
-    assert len(data.annotated_items) == 14
+    count = 14 if num_pages else 90  # of some blocks where there are no pages
+    data = crowd(count + 11, random_pairs(count, 3 * count, seed=3, num_pages=num_pages))
+    assert len(data.annotated_items) == count
     sampler = MinibatchSampler(
-        data, batch_size=4, answers_per_step=18, blocks=blocks, generator=seeded(4)
+        data, batch_size=4, answers_per_step=data.num_pairs * 3 // 7, generator=seeded(4)
     )
     assert len(sampler) == 3
-    items, pair_means, steps, largest = weight_sums(sampler, data, epochs=400)
+    items, pair_means, steps, largest = weight_sums(sampler, data, epochs=400 if num_pages else 100)
     assert largest > 1
     assert_near_one(items, steps, largest)
     assert_near_one(pair_means, steps, largest)
@@ -174,14 +169,12 @@ def test_blocks_are_drawn_without_replacement():
         assert sorted(seen) == sorted(answers_of(data))
 
 
-@pytest.mark.parametrize("blocks", [None, PageBlocks(), ConnectedBlocks(3), SinglePairs()])
-def test_the_seed_decides(blocks):
-    data = crowd(40, random_pairs(20, 60, seed=10, num_pages=10))
+@pytest.mark.parametrize("num_pages", [10, 0])
+def test_the_seed_decides(num_pages):
+    data = crowd(40, random_pairs(20, 60, seed=10, num_pages=num_pages))
 
     def draw(seed: int) -> list:
-        sampler = MinibatchSampler(
-            data, batch_size=5, answers_per_step=12, blocks=blocks, generator=seeded(seed)
-        )
+        sampler = MinibatchSampler(data, batch_size=5, answers_per_step=12, generator=seeded(seed))
         return [
             (batch.items.tolist(), answers_in(batch), batch.item_weight.tolist())
             for _ in range(2)
@@ -208,7 +201,7 @@ def test_pages_are_the_default_where_they_exist():
 @pytest.mark.parametrize("size", [(30, 25), (30, 90), (12, 200)])
 def test_connected_blocks(num_items, size):
     answers = crowd(size[0], random_pairs(*size, seed=11)).answers
-    codes = ConnectedBlocks(num_items)(answers, seeded())
+    codes = connected_blocks(answers, num_items, seeded())
     assert codes.shape == answers.left.shape
     assert codes.unique().tolist() == list(range(int(codes.max()) + 1))
     for block in codes.unique():
@@ -239,7 +232,7 @@ def test_connected_blocks_find_separate_pages():
         for j in range(i)
     ]
     answers = CrowdData(None, pd.DataFrame(pairs)).answers
-    codes = ConnectedBlocks(5)(answers, seeded())
+    codes = connected_blocks(answers, 5, seeded())
     assert len(codes.unique()) == 4
     assert all(len(codes[answers.left // 5 == page].unique()) == 1 for page in range(4))
 
@@ -247,46 +240,19 @@ def test_connected_blocks_find_separate_pages():
 def test_connected_blocks_differ_between_calls():
     answers = crowd(30, random_pairs(30, 90, seed=12)).answers
     generator = seeded()
-    first, second = (ConnectedBlocks(6)(answers, generator) for _ in range(2))
+    first, second = (connected_blocks(answers, 6, generator) for _ in range(2))
     assert first.tolist() != second.tolist()
 
 
-def test_single_pairs_and_pages_as_blocks():
-    answers = crowd(5, random_pairs(5, 8, seed=13, num_pages=3)).answers
-    assert SinglePairs()(answers, seeded()).tolist() == list(range(8))
-    assert PageBlocks()(answers, seeded()).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
-
-
-def test_page_blocks_need_pages():
-    data = crowd(5, random_pairs(5, 8, seed=13))
-    with pytest.raises(ValueError, match="the answers have no pages"):
-        MinibatchSampler(data, blocks=PageBlocks(), generator=seeded())
-
-
-def test_connected_blocks_need_two_items():
-    with pytest.raises(ValueError, match="at least 2 items"):
-        ConnectedBlocks(1)
-
-
-def test_a_users_own_blocks():
-    data = crowd(10, random_pairs(10, 24, seed=14))
-    halves = MinibatchSampler(
-        data,
-        answers_per_step=12,
-        blocks=lambda answers, generator: torch.arange(answers.num_pairs) // 12,
-        generator=seeded(),
-    )
-    assert {len(set((batch.worker // 12).tolist())) for batch in halves} == {1}
-
-
-def test_every_epoch_draws_blocks_of_its_own():
+def test_every_epoch_draws_blocks_of_its_own(monkeypatch):
     """The first epoch's are prepared at once; those that stay the same are not prepared again."""
     data = crowd(4, random_pairs(4, 8, seed=0))
     halves, pairs = torch.arange(8) // 4, torch.arange(8) % 2
     given = iter([halves, halves, halves.clone(), pairs])
-    sampler = MinibatchSampler(
-        data, answers_per_step=4, blocks=lambda *_: next(given), generator=seeded()
+    monkeypatch.setattr(
+        "pyro_crowdclust.minibatches.sampler.connected_blocks", lambda *_: next(given)
     )
+    sampler = MinibatchSampler(data, answers_per_step=4, generator=seeded())
     prepared = sampler._blocks
     for codes in (halves, halves, pairs):
         drawn = [set(batch.worker.tolist()) for batch in sampler]
@@ -315,22 +281,6 @@ def test_a_sample_is_what_an_epoch_draws_and_leaves_training_as_it_was():
 def test_a_step_on_all_items_has_them_in_order():
     (batch,) = MinibatchSampler(crowd(9, None), batch_size=9, generator=seeded())
     assert batch.items.tolist() == list(range(9))
-
-
-@pytest.mark.parametrize(
-    ("codes", "message"),
-    [
-        (torch.zeros(7, dtype=torch.int64), "one int64 code"),
-        (torch.zeros(8), "one int64 code"),
-        (torch.arange(8) - 1, "one int64 code"),
-        ([0] * 8, "one int64 code"),
-        (torch.arange(8) * 2, "codes up to 14, but only 8"),
-    ],
-)
-def test_blocks_that_do_not_fit(codes, message):
-    data = crowd(5, random_pairs(5, 8, seed=13))
-    with pytest.raises(ValueError, match=message):
-        MinibatchSampler(data, blocks=lambda answers, generator: codes, generator=seeded())
 
 
 @pytest.mark.parametrize("size", [{"batch_size": 0}, {"answers_per_step": 0}])
@@ -368,13 +318,12 @@ def is_valid(table: list[tuple]) -> bool:
 @given(
     table=st.lists(rows, max_size=12),
     with_pages=st.booleans(),
-    blocks=st.sampled_from([None, ConnectedBlocks(2), ConnectedBlocks(3), SinglePairs()]),
     answers_per_step=st.integers(1, 12),
     batch_size=st.integers(1, 4),
     seed=st.integers(0, 99),
 )
 def test_any_table_is_rejected_or_sampled_faithfully(
-    table, with_pages, blocks, answers_per_step, batch_size, seed
+    table, with_pages, answers_per_step, batch_size, seed
 ):
     names = ["left", "right", "worker", "label", "page"]
     pairs = pd.DataFrame(table, columns=names, dtype=object)
@@ -391,7 +340,6 @@ def test_any_table_is_rejected_or_sampled_faithfully(
         data,
         batch_size=batch_size,
         answers_per_step=answers_per_step,
-        blocks=blocks,
         generator=seeded(seed),
     )
     wanted = Counter((left, right, worker, int(label)) for left, right, worker, label, _ in table)

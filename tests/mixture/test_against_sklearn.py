@@ -14,7 +14,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.families import Moments
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.minibatches import Batch, features_batch
+from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.starts import MixtureStart
@@ -72,7 +72,7 @@ def ours(x: np.ndarray, responsibilities: np.ndarray) -> tuple[MessagePassingGui
     guide = MessagePassingGuide(model)
     latent = Moments.point(torch.tensor(x)).flat()
     guide.start_at(MixtureStart(latent, torch.tensor(responsibilities), 1.0))
-    return guide, features_batch(x)
+    return guide, full_batch(CrowdData(x))
 
 
 def sweep(guide: MessagePassingGuide, batch: Batch, count: int) -> list[float]:

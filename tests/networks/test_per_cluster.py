@@ -89,9 +89,7 @@ def test_a_network_needs_a_hidden_layer(make):
 
 
 def test_recognition_starts_at_the_linear_map_in_all_layers():
-    recognition = ClusterRecognition(
-        SkipMLP((6, 5, 4)), CodedMLP((4, 7, 2 * 5), K), [2, 3], initial_scale=0.3
-    )
+    recognition = ClusterRecognition(SkipMLP((6, 5, 4)), CodedMLP((4, 7, 2 * 5), K), [2, 3])
     weight, bias = torch.randn(2, 6), torch.randn(2)
     recognition.start_at_linear(weight, bias)
     features, rows = torch.randn(K, 6), Rows.of(torch.eye(K))
@@ -99,7 +97,7 @@ def test_recognition_starts_at_the_linear_map_in_all_layers():
     linear = features @ weight.mT + bias
     torch.testing.assert_close(top.mean, linear)
     torch.testing.assert_close(below.mean, nn.functional.pad(linear, (0, 1)))
-    torch.testing.assert_close(top.scale, torch.full_like(top.scale, 0.3))
+    torch.testing.assert_close(top.scale, torch.full_like(top.scale, 0.2))
 
 
 @pytest.mark.parametrize(

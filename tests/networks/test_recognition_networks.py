@@ -14,24 +14,24 @@ SIZES, DIM = (4, 7, 6, 3), 2
 
 
 def test_gaussian_recognition_makes_potentials():
-    recognition = GaussianRecognition(SkipMLP((4, 5, 2 * DIM)), DIM, initial_precision=12.0)
+    recognition = GaussianRecognition(SkipMLP((4, 5, 2 * DIM)), DIM)
     o = torch.randn(6, 2, 2)
     raw_mean, raw = recognition.network(o.flatten(1)).chunk(2, -1)
-    # softplus(raw + c) with softplus(c) = 12
-    precision = torch.log1p(torch.exp(raw) * np.expm1(12.0))
+    # softplus(raw + c) with softplus(c) = 20
+    precision = torch.log1p(torch.exp(raw) * np.expm1(20.0))
     mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
     torch.testing.assert_close(mean, raw_mean, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(covariance, (1 / precision).diag_embed(), rtol=1e-6, atol=1e-6)
 
 
 def test_gaussian_recognition_starts_linear_and_confident():
-    recognition = GaussianRecognition(SkipMLP((4, 5, 2 * DIM)), DIM, initial_precision=12.0)
+    recognition = GaussianRecognition(SkipMLP((4, 5, 2 * DIM)), DIM)
     weight, bias = torch.randn(DIM, 4), torch.randn(DIM)
     recognition.start_at_linear(weight, bias)
     o = torch.randn(6, 4)
     mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
     torch.testing.assert_close(mean, o @ weight.mT + bias, rtol=1e-6, atol=1e-6)
-    expected = torch.eye(DIM).expand(6, -1, -1) / 12
+    expected = torch.eye(DIM).expand(6, -1, -1) / 20
     torch.testing.assert_close(covariance, expected, rtol=1e-6, atol=1e-6)
 
 
@@ -46,13 +46,13 @@ def test_gaussian_recognition_cannot_start_other_networks_linearly():
 def test_other_networks_learn_points_and_the_initial_precision():
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
-    recognition = GaussianRecognition(nn.Linear(4, 2 * DIM), DIM, initial_precision=12.0)
+    recognition = GaussianRecognition(nn.Linear(4, 2 * DIM), DIM)
     o = torch.randn(300, 4, generator=generator)
     points = o @ torch.randn(4, DIM, generator=generator) + 1
     recognition.start_at_points(o, points, generator, steps=2000)
     mean, covariance = Gaussian(DIM).standard(recognition(o).natural_parameters())
     torch.testing.assert_close(mean.float(), points.float(), atol=0.05, rtol=0)
-    expected = torch.eye(DIM).expand(300, -1, -1) / 12
+    expected = torch.eye(DIM).expand(300, -1, -1) / 20
     torch.testing.assert_close(covariance.float(), expected.float(), atol=0.01, rtol=0)
 
 
@@ -94,13 +94,13 @@ def test_amortized_recognition_scores_all_values_of_z_at_once():
 
 
 def test_amortized_recognition_starts_linear_for_every_cluster():
-    recognition = AmortizedRecognition((4, 6, 5), DIM, num_clusters=3, initial_scale=0.3)
+    recognition = AmortizedRecognition((4, 6, 5), DIM, num_clusters=3)
     weight, bias = torch.randn(DIM, 4), torch.randn(DIM)
     recognition.start_at_linear(weight, bias)
     o = torch.randn(7, 4)
     moments = recognition.latent(o, recognition.trunk(o), torch.eye(3).unsqueeze(1))
     torch.testing.assert_close(moments.mean, (o @ weight.mT + bias).expand(3, -1, -1))
-    torch.testing.assert_close(moments.root, 0.3 * torch.eye(DIM).expand(3, 7, -1, -1))
+    torch.testing.assert_close(moments.root, 0.2 * torch.eye(DIM).expand(3, 7, -1, -1))
 
 
 def separable() -> tuple[torch.Tensor, torch.Tensor]:

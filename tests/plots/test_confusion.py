@@ -52,9 +52,9 @@ def test_a_result_brings_its_table(deep):
 
 def test_one_worker_and_the_first_of_many():
     assert len(plot_confusion(MATRICES[0]).axes) == 1
-    many = np.repeat(MATRICES, 5, axis=0)
-    figure = plot_confusion(many, max_workers=6)
-    assert sum(bool(axes.images) for axes in figure.axes) == 6
+    many = np.repeat(MATRICES, 10, axis=0)
+    figure = plot_confusion(many)
+    assert sum(bool(axes.images) for axes in figure.axes) == 12
     rendered(figure)
 
 

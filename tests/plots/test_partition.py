@@ -66,9 +66,9 @@ def test_more_groups_than_colours_differ_by_marker():
 
 def test_marked_points_carry_a_ring():
     points = np.random.default_rng(4).normal(size=(10, 2))
-    axes = plot_partition(points, [0] * 10, marked=np.arange(10) < 4, marked_name="asked")
+    axes = plot_partition(points, [0] * 10, marked=np.arange(10) < 4)
     assert rows(offsets(axes.collections[-1])) == rows(points[:4])
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["asked"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["in an answer"]
 
 
 def test_bad_input():

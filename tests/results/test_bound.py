@@ -10,7 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.diagnostics import to_arviz
-from pyro_crowdclust.minibatches import features_batch, full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.restarts import fit_restarts
 from pyro_crowdclust.results.bound import bound_of, num_draws
 
@@ -41,14 +41,14 @@ def ignores_random_numbers():
 def test_evaluations_are_as_many_as_random_numbers_require(evaluate, count):
     objective = Counted(evaluate)
     torch.manual_seed(0)
-    found = bound_of(objective, None, None, features_batch(torch.zeros(9, 2)), None)
+    found = bound_of(objective, None, None, full_batch(CrowdData(torch.zeros(9, 2))), None)
     assert objective.count == count
     torch.manual_seed(0)
     assert found == pytest.approx(-fmean(evaluate() for _ in range(count)))
 
 
 def test_large_batches_have_fewer_draws():
-    batch = features_batch(torch.zeros(10, 1))
+    batch = full_batch(CrowdData(torch.zeros(10, 1)))
     counts = [
         num_draws(dataclasses.replace(batch, features=torch.zeros(1).expand(10, width)))
         for width in (1, 50_000, 3_000_000)

@@ -20,7 +20,7 @@ from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.minibatches import features_batch, full_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
@@ -329,7 +329,7 @@ def test_latent_means(results):
         new = result.data.features[alone]
         assert result.latent_means.shape == (NUM_ITEMS, 2)
         np.testing.assert_allclose(result.transform(new), result.latent_means[alone], rtol=1e-12)
-        direct = result.guide.infer(features_batch(new)).latent.mean.detach()
+        direct = result.guide.infer(full_batch(CrowdData(new))).latent.mean.detach()
         np.testing.assert_allclose(result.transform(new), direct, rtol=1e-12)
 
 

@@ -92,13 +92,15 @@ def test_precision_is_kept(path):
 
 def test_options_of_parts_are_kept(path):
     model = deep_mixture()
-    recognition = GaussianRecognition(SkipMLP((NUM_FEATURES, 2 * DIM)), DIM, initial_precision=7.0)
+    recognition = GaussianRecognition(
+        SkipMLP((NUM_FEATURES, 2 * DIM)), DIM, scale=torch.full((NUM_FEATURES,), 7.0)
+    )
     term = RecognitionTerm(5.0)
     guide = MessagePassingGuide(model, recognition, full_gradient=True, recognition_term=term)
     quiet_fit(model, guide, crowd(), epochs=1).save(path)
     loaded = load(path).guide
     assert loaded.full_gradient is True
-    assert loaded.recognition.initial_precision == 7.0
+    assert loaded.recognition.scale.tolist() == [7.0] * NUM_FEATURES
     assert loaded.recognition_term.weight == 5.0
 
 

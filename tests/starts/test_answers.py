@@ -80,7 +80,7 @@ def test_workers_begin_reliable():
     data, _ = useless([0.9] * 3)
     model = model_of(data, 4)
     guide = MessagePassingGuide(model)
-    TrustingStart(trust=(6.0, 2.0))(model, guide, data, torch.Generator().manual_seed(0))
+    TrustingStart()(model, guide, data, torch.Generator().manual_seed(0))
     standard = guide.posteriors["sensitivity"].standard()
     assert (standard.successes == 6).all()
     assert (standard.failures == 2).all()

@@ -127,7 +127,7 @@ def test_photographs_are_named_by_either_and_by_both():
     )
     known = torch.where(torch.arange(300) < 150, kind, -1)
     guide = guide_with(pool)
-    teaching = Distillation(Shaken(0.1), RidgeTeaching(2000), steps=150, batch_size=64, memory=0.9)
+    teaching = Distillation(Shaken(0.1), RidgeTeaching(), steps=150, batch_size=64, memory=0.9)
     generator = torch.Generator().manual_seed(1)
     TaughtStart(known, teaching)(guide.model, guide, CrowdData(images), generator)
     new, kind = stripes(300, 5)

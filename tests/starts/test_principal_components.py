@@ -16,7 +16,7 @@ from pyro_crowdclust.distributions import Rows
 from pyro_crowdclust.emissions import BernoulliEmission, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.minibatches import features_batch
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
@@ -76,13 +76,13 @@ def test_all_principal_components_reconstruct_the_features(dim):
 def test_the_start_is_the_principal_components_of_sklearn():
     data = crowd()
     model, guide = deep_pair(2)
-    PrincipalComponentStart(latent_scale=1.7)(model, guide, data, generator())
+    PrincipalComponentStart()(model, guide, data, generator())
     latent = started_latent(guide, data.features).numpy()
     theirs = PCA(2).fit(data.features)
     expected = theirs.transform(data.features)
-    expected *= 1.7 / expected[:, 0].std(ddof=1)
+    expected *= 2.0 / expected[:, 0].std(ddof=1)
     np.testing.assert_allclose(np.abs(latent), np.abs(expected), atol=1e-9)
-    assert latent[:, 0].std(ddof=1) == pytest.approx(1.7)
+    assert latent[:, 0].std(ddof=1) == pytest.approx(2.0)
     back = model.emission(torch.tensor(latent)).mean.detach().numpy()
     their_back = theirs.inverse_transform(theirs.transform(data.features))
     np.testing.assert_allclose(back, their_back, atol=1e-9)
@@ -129,7 +129,7 @@ def test_the_mixture_starts_at_the_clusters(make):
     model, guide = make()
     data = crowd()
     PrincipalComponentStart()(model, guide, data, generator())
-    inferred = guide.infer(features_batch(data.features, data.num_workers))
+    inferred = guide.infer(full_batch(CrowdData(data.features)))
     assert clustering_accuracy(blobs()[1], inferred.assignments.argmax(1).numpy()) > 0.95
     shares = np.bincount(blobs()[1]) / 60
     weights = guide.mixture().weights.detach().numpy()
@@ -141,7 +141,7 @@ def test_a_network_of_z_starts_at_the_clusters():
     data = CrowdData(features)
     model, guide = classifier_pair()
     PrincipalComponentStart()(model, guide, data, generator())
-    found = guide.infer(features_batch(data.rows(torch.arange(data.num_items)))).assignments
+    found = guide.infer(full_batch(CrowdData(data.rows(torch.arange(data.num_items))))).assignments
     assert clustering_accuracy(labels, found.argmax(1)) > 0.95
     assert float(found.max(1).values.mean()) > 0.9
 
@@ -161,7 +161,7 @@ def test_fewer_different_points_than_clusters():
     for make in (plain_pair, message_passing_pair, amortized_pair):
         model, guide = make()
         PrincipalComponentStart()(model, guide, data, generator())
-        assignments = guide.infer(features_batch(data.features)).assignments.argmax(1)
+        assignments = guide.infer(full_batch(CrowdData(data.features))).assignments.argmax(1)
         assert (assignments[:10] == assignments[0]).all()
         assert (assignments[10:] == assignments[10]).all()
         assert assignments[0] != assignments[10]
@@ -172,7 +172,7 @@ def test_items_that_are_all_the_same():
     for make in (plain_pair, message_passing_pair, amortized_pair):
         model, guide = make()
         PrincipalComponentStart()(model, guide, data, generator())
-        assert guide.infer(features_batch(data.features)).assignments.isfinite().all()
+        assert guide.infer(full_batch(CrowdData(data.features))).assignments.isfinite().all()
 
 
 def test_nothing_to_start():

@@ -75,7 +75,7 @@ def test_wrong_clusters_are_not_learned_by_heart():
     known = torch.where(torch.arange(300) < 150, said, -1)
     network = PatchClassifier((1, SIZE, SIZE), 3, num_patterns=12, size=4, stride=2)
     guide, data = guide_with(network), CrowdData(images)
-    TaughtStart(known, RidgeTeaching(2000))(guide.model, guide, data, generator)
+    TaughtStart(known, RidgeTeaching())(guide.model, guide, data, generator)
     found = guide.infer(next(item_batches(data, 300))).assignments.argmax(1)
     assert float((found == kind).float().mean()) > 0.9
     with torch.no_grad():

@@ -14,7 +14,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.minibatches import MinibatchSampler, features_batch, full_batch
+from pyro_crowdclust.minibatches import MinibatchSampler, full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.networks import AmortizedRecognition, GaussianRecognition, SkipMLP
@@ -224,7 +224,7 @@ def test_weight_of_unlabeled_items():
 
 def test_labels_in_a_simulation():
     guide, _ = problem()
-    batch = features_batch(torch.zeros(400, DIM))
+    batch = full_batch(CrowdData(torch.zeros(400, DIM)))
     trace = poutine.trace(guide.model).get_trace(dataclasses.replace(batch, features=None))
     z, y = trace.nodes["z"]["value"], trace.nodes["known"]["value"]
     table = trace.nodes["class_table"]["value"].exp()
@@ -311,6 +311,6 @@ def test_amortized_guides_do_not_hear_labels():
 
 
 def test_no_supervision_changes_nothing():
-    batch = features_batch(torch.zeros(3, 1))
+    batch = full_batch(CrowdData(torch.zeros(3, 1)))
     assert Supervision(0.5).item_weight(batch) is batch.item_weight
     assert Supervision().priors() == {}

@@ -17,11 +17,12 @@ from pyro import poutine
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO
 from torch import Tensor
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Emission, Identity
 from pyro_crowdclust.families import Beta, Moments
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LocalConditionals, LocalSolver
-from pyro_crowdclust.minibatches import Batch, features_batch
+from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import NaturalGradient
 
@@ -382,7 +383,7 @@ def test_simulated_answers_and_items_have_the_right_frequencies():
     }
     left = torch.randint(num_items, (num_pairs,))
     batch = dataclasses.replace(
-        features_batch(torch.zeros(num_items, DIM), 2),
+        full_batch(CrowdData(torch.zeros(num_items, DIM))),
         left=left,
         right=(left + torch.randint(1, num_items, (num_pairs,))) % num_items,
         worker=torch.randint(2, (num_pairs,)),

@@ -21,7 +21,7 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import EnumeratedGuide
-from pyro_crowdclust.minibatches import ItemPlate, features_batch
+from pyro_crowdclust.minibatches import ItemPlate, full_batch
 
 from ..crowds import crowd, quiet_fit
 from ..plain_pyro import noise_around
@@ -82,8 +82,8 @@ class TestLatentsOfItems:
         of_all = AutoNormal(poutine.block(self.model, hide=["z"]))
         with pyro.get_param_store().scope():
             guide = EnumeratedGuide(self.model, of_all)
-            guide(features_batch(self.DATA.features))
-            some = dataclasses.replace(features_batch(self.DATA.features[:5]), num_items=20)
+            guide(full_batch(CrowdData(self.DATA.features)))
+            some = dataclasses.replace(full_batch(CrowdData(self.DATA.features[:5])), num_items=20)
             with pytest.raises(ValueError, match="draws 20 items, and the batch has 5: pass"):
                 guide.infer(some)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.emissions import OF_SEVERAL
-from pyro_crowdclust.interface.recipe import feature_shape
+from pyro_crowdclust.interface.about_data import feature_shape
 from pyro_crowdclust.mixture import (
     BernoulliComponents,
     CategoricalComponents,

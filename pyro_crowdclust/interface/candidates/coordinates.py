@@ -17,9 +17,9 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.interface.about_data import feature_shape
 from pyro_crowdclust.interface.candidates.following import add_information
 from pyro_crowdclust.interface.candidates.one_normal import normal_of
-from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.minibatches.item_order import random_items
 from pyro_crowdclust.mixture.tails import central_units
 from pyro_crowdclust.transforms import (

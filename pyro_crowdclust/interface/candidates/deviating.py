@@ -13,9 +13,9 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.interface.candidates.coordinates import is_real
 from pyro_crowdclust.interface.candidates.rounding import numbers_in
-from pyro_crowdclust.interface.recipe import feature_names
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.transforms import Within
 

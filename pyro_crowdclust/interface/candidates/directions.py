@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity, Standardized
+from pyro_crowdclust.interface.about_data import feature_shape
 from pyro_crowdclust.interface.candidates.coordinates import (
     deviations,
     imputed,
@@ -20,7 +21,6 @@ from pyro_crowdclust.interface.candidates.coordinates import (
     sample_of,
     with_categories,
 )
-from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, Selected
 
 # Smallest variance of a dimension that is left out, relative to that of the first direction.

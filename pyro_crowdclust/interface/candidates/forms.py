@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.about_data import feature_shape, is_supervised
 from pyro_crowdclust.interface.candidates.atoms import MAX_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     columns_as_numbers,
@@ -47,11 +48,7 @@ from pyro_crowdclust.interface.candidates.recipes import (
     mixture_recipe,
     regression_recipe,
 )
-from pyro_crowdclust.interface.recipe import (
-    Recipe,
-    feature_shape,
-    is_supervised,
-)
+from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.transforms import NoCoordinates
 
 # Largest number of items to which candidates are fitted.

@@ -13,19 +13,14 @@ from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.callbacks import ClassMoves, LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.interface.about_data import feature_shape, supervision_of
 from pyro_crowdclust.interface.candidates.columns import components_for
 from pyro_crowdclust.interface.candidates.coordinates import (
     sample_of,
 )
 from pyro_crowdclust.interface.candidates.deviating import without_deviating
 from pyro_crowdclust.interface.candidates.rounding import unrounded
-from pyro_crowdclust.interface.recipe import (
-    FULL_BATCH_NUMBERS,
-    Recipe,
-    feature_shape,
-    supervision_of,
-    takes_all,
-)
+from pyro_crowdclust.interface.recipe import FULL_BATCH_NUMBERS, Recipe, takes_all
 from pyro_crowdclust.mixture import (
     Components,
     DiagonalGaussianComponents,

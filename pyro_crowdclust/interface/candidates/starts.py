@@ -12,13 +12,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.about_data import feature_shape, is_supervised, labels_alone
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
-from pyro_crowdclust.interface.recipe import (
-    Recipe,
-    feature_shape,
-    is_supervised,
-    labels_alone,
-)
+from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.starts import (
     LabeledStart,
     LearnedPriorStart,

@@ -17,6 +17,7 @@ from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
+from pyro_crowdclust.interface.about_data import as_answered, is_supervised
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
@@ -40,7 +41,7 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Decision, Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
-from pyro_crowdclust.interface.recipe import as_answered, is_supervised, seeds_of
+from pyro_crowdclust.interface.recipe import seeds_of
 from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen, UpdateStep, step_of, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED

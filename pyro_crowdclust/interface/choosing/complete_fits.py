@@ -10,6 +10,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.about_data import is_supervised, labels_alone
 from pyro_crowdclust.interface.choosing.label_check import LabelCheck, checked
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.reasons import with_reason
@@ -23,7 +24,7 @@ from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
-from pyro_crowdclust.interface.recipe import Recipe, is_supervised, labels_alone
+from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED

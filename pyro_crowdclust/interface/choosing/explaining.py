@@ -27,6 +27,7 @@ from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.families import beta_of_moments
 from pyro_crowdclust.guides import PartitionGuide, drawn_partitions
 from pyro_crowdclust.inference.answer_evidence import explains, log_evidence_bound
+from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import (
@@ -34,7 +35,6 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_its_weight,
     with_rates,
 )
-from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of

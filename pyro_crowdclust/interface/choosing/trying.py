@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.interface.candidates.forms import (
     MAX_ITEMS,
     Form,
@@ -36,7 +37,6 @@ from pyro_crowdclust.interface.choosing.subsets import (
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial
-from pyro_crowdclust.interface.recipe import is_supervised
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.coarsening import coarsened_elbo
 from pyro_crowdclust.mixture.orders import log_orders

@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.callbacks import LearnedPrior
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide
+from pyro_crowdclust.interface.about_data import feature_shape
 from pyro_crowdclust.interface.candidates.coordinates import (
     imputed,
     is_real,
@@ -34,7 +35,6 @@ from pyro_crowdclust.interface.candidates.forms import MAX_FULL, PROCESSES, REGR
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate
 from pyro_crowdclust.interface.class_labels.workers import Workers
-from pyro_crowdclust.interface.recipe import feature_shape
 from pyro_crowdclust.mixture import (
     Components,
     GaussianComponents,

@@ -17,9 +17,11 @@ _MAX_COLUMNS = 2000
 # A column sets a cluster apart if its mean there and that of the other items differ by at least
 # this many standard deviations.
 _APART = 0.3
+# How many items or columns of each cluster, and how many doubts, a table shows at most.
+_PER_CLUSTER, _DOUBTS = 5, 10
 
 
-def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
+def typical_items(result: Fitted) -> pd.DataFrame:
     """Items near the middle of every cluster, among those that are surely in it.
 
     Distances are in units of the columns' standard deviations. If the features are not available,
@@ -30,8 +32,8 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
     >>> from pyro_crowdclust.interface import cluster
     >>> features = np.repeat([[0.0], [9.0]], [5, 20], axis=0) + np.arange(25)[:, None] / 100
     >>> result = cluster(features, num_clusters=2, progress=False)
-    >>> typical_items(result, 1)["items"].tolist()
-    ['14', '2']
+    >>> typical_items(result)["items"].tolist()
+    ['14, 15, 13, 16, 17', '2, 1, 3, 0, 4']
     """
     distance = -result.assignment_probabilities
     table = _numbers(result)
@@ -50,12 +52,12 @@ def typical_items(result: Fitted, count: int = 5) -> pd.DataFrame:
     rows = {}
     for cluster in np.unique(result.assignments):
         own = np.flatnonzero(result.assignments == cluster)
-        nearest = own[np.argsort(distance[own], kind="stable")[:count]]
+        nearest = own[np.argsort(distance[own], kind="stable")[:_PER_CLUSTER]]
         rows[cluster] = ", ".join(map(str, result.data.item_ids[nearest]))
     return pd.DataFrame({"items": rows}).rename_axis("cluster")
 
 
-def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
+def what_sets_apart(result: Fitted) -> pd.DataFrame | None:
     """The columns in which each cluster differs most from all other items.
 
     ``apart`` is the mean in the cluster minus the mean of the others, divided by the column's
@@ -73,21 +75,21 @@ def what_sets_apart(result: Fitted, count: int = 5) -> pd.DataFrame | None:
         own = result.assignments == cluster
         inside, outside = values[own].mean(), values[~own].mean()
         apart = ((inside - outside) / deviation).dropna()
-        for name in apart.abs().sort_values(ascending=False, kind="stable").index[:count]:
+        for name in apart.abs().sort_values(ascending=False, kind="stable").index[:_PER_CLUSTER]:
             if abs(apart[name]) >= _APART:
                 rows.append((cluster, name, inside[name], outside[name], apart[name]))
     frame = pd.DataFrame(rows, columns=["cluster", "column", "mean", "mean of others", "apart"])
     return frame.set_index("cluster")
 
 
-def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
+def items_in_doubt(result: Fitted) -> pd.DataFrame:
     """The items whose cluster is least certain, with another cluster that is probable.
 
     There is none (an empty text) where an item is in none of the others, as in some partitions
     that were drawn.
     """
     surest = result.assignment_probabilities
-    doubt = np.argsort(surest, kind="stable")[:count]
+    doubt = np.argsort(surest, kind="stable")[:_DOUBTS]
     doubt = doubt[surest[doubt] < 0.99]
     if len(result.clusters) < 2 or not len(doubt):
         return pd.DataFrame()
@@ -106,7 +108,7 @@ def items_in_doubt(result: Fitted, count: int = 10) -> pd.DataFrame:
     )
 
 
-def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
+def pairs_in_dispute(result: Fitted) -> pd.DataFrame | None:
     """The pairs about which people disagree most, with each other or with the result.
 
     One row per pair: how many said "same" and "different", and the probability that the two items
@@ -129,7 +131,7 @@ def pairs_in_dispute(result: Fitted, count: int = 10) -> pd.DataFrame | None:
     )
     # The expected number of wrong answers about the pair, according to the result.
     against = probability * different + (1 - probability) * same
-    most = np.argsort(-against, kind="stable")[:count]
+    most = np.argsort(-against, kind="stable")[:_DOUBTS]
     most = most[against[most] > 0.5]
     if not len(most):
         return None

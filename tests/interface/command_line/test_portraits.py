@@ -40,7 +40,7 @@ def result():
 
 
 def test_typical_items_are_in_the_middle_of_their_cluster(result):
-    found = typical_items(result, 3)
+    found = typical_items(result)
     assert found.index.tolist() == [0, 1, 2]
     heights = result.data.features[:, 0]
     for number, names in found["items"].items():
@@ -48,7 +48,7 @@ def test_typical_items_are_in_the_middle_of_their_cluster(result):
         assert (result.assignments[chosen] == number).all()
         own = heights[result.assignments == number]
         spread = np.abs(heights[chosen] - np.nanmedian(own))
-        assert (spread < np.nanstd(own)).all()
+        assert (spread < 1.5 * np.nanstd(own)).all()
 
 
 def test_columns_that_set_clusters_apart(result):
@@ -66,16 +66,16 @@ def test_columns_that_set_clusters_apart(result):
 
 
 def test_items_in_doubt_are_the_least_sure(result):
-    found = items_in_doubt(result, 90)
+    found = items_in_doubt(result)
     surest = np.sort(result.probabilities.max(1))
-    np.testing.assert_allclose(found["probability"], surest[surest < 0.99])
+    np.testing.assert_allclose(found["probability"], surest[surest < 0.99][:10])
     assert (found["probability"] >= found["its probability"]).all()
     one = cluster(result.data.features[:, :1], num_clusters=1, epochs=1, progress=False)
     assert items_in_doubt(one).empty
 
 
 def test_pairs_in_dispute_are_those_that_most_answers_are_against(result):
-    found = pairs_in_dispute(result, 5)
+    found = pairs_in_dispute(result)
     pairs = result.data.pairs
     for row in found.itertuples(index=False):
         about = pairs[pairs[["left", "right"]].isin([row.left, row.right]).all(axis=1)]

@@ -20,8 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.guides.pair_evidence import PairEvidence
-from pyro_crowdclust.partitions import Choices, num_hard_ends, sweep_chains, sweep_hard
+from pyro_crowdclust.inference.pair_evidence import PairEvidence
+from pyro_crowdclust.partitions.choices import Choices
+from pyro_crowdclust.partitions.hard_items import num_hard_ends, sweep_hard
+from pyro_crowdclust.partitions.sweeps import sweep_chains
 
 # A drawn rate may round to 0; this is the smallest log rate.
 _MIN_LOG_RATE = -100.0

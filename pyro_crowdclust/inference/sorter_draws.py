@@ -9,16 +9,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators import PAGE_STATES, SortedPages
-from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.distributions import WorkerSummary
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
+from pyro_crowdclust.annotators.sorted_pages import SortedPages
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.families import (
     SMALLEST_PROBABILITY,
     PosteriorSummary,
     summary_of_moments,
 )
-from pyro_crowdclust.inference import PageChains
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.inference.page_chains import PageChains
+from pyro_crowdclust.minibatches.making import answered_batch, item_batches
 
 _CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 100, 150
 # Draws of more placements times components take long, and so many determine most clusters.

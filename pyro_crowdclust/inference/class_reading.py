@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.annotators import weighted_by_worker
-from pyro_crowdclust.data import LabelMatrix
+from pyro_crowdclust.annotators.label_sites import weighted_by_worker
+from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 
 

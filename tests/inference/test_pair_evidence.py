@@ -10,7 +10,7 @@ from scipy.special import digamma, logsumexp, softmax
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
-from pyro_crowdclust.guides.pair_evidence import FirstWorkers
+from pyro_crowdclust.inference.pair_evidence import FirstWorkers
 from pyro_crowdclust.metrics import adjusted_rand_index
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -18,6 +14,7 @@ from pyro.infer.elbo import ELBO
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.fitting.options import TrainingOptions
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import (
@@ -30,7 +27,6 @@ from pyro_crowdclust.protocols import (
     unwrapped,
 )
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep
 from pyro_crowdclust.starts.default import default_start
 from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
@@ -45,10 +41,6 @@ from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
 from pyro_crowdclust.training.chosen_options import (
     Auto,
     Trained,
-    adam,
-    budget_of,
-    chosen_options,
-    is_auto,
 )
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.fingerprint import fingerprint_of
@@ -61,8 +53,6 @@ from pyro_crowdclust.training.option_checks import check_values
 from pyro_crowdclust.training.settling import Settling
 from pyro_crowdclust.training.stopping import Stopping
 from pyro_crowdclust.training.trainer import HISTORY_COLUMNS, Trainer
-
-DEFAULT_EPOCHS = 20
 
 
 def fit(
@@ -205,7 +195,7 @@ def fit(
     _check(model, guide, data, options.given | others)
     trained = Trained.of(model, guide)
     options = options.for_training(trained, data)
-    _check_minibatches(model, data, **options.of_batches)
+    _check_minibatches(model, data, options)
     seed = int(seed)  # files cannot hold NumPy's integers
     started = time.perf_counter()
     keeper = _keeper(
@@ -222,7 +212,7 @@ def fit(
         with WaitingInterrupt() as interrupt:
             callbacks = _own(callbacks)
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)
-            sampler = _sampler(data, generator, **options.of_batches)
+            sampler = _sampler(data, generator, options)
             run = trainer(model, guide, data, sampler, device=device, **options.of_steps)
             budget = options.budget(trained, run.steps_per_epoch)
             settling = Settling(budget) if options.is_open else None
@@ -260,102 +250,6 @@ def fit(
         )
 
 
-@dataclass(frozen=True)
-class TrainingOptions(FurtherTraining):
-    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result.
-
-    Attributes
-    ----------
-    steps
-        What an update does besides: before it trains in reverse order, and then in this order.
-    """
-
-    epochs: int | None
-    batch_size: int | Auto | None
-    optim: Optimizer | Auto
-    step_size: float | StepSize | Auto
-    elbo: ELBO | None
-    stopping: Stopping | Auto
-    answer_sampling: AnswerSampling
-    dtype: torch.dtype
-    callbacks: Sequence[Callback]
-    trainer: Callable[..., Trainer] | None
-    steps: Sequence[UpdateStep] = ()
-
-    @classmethod
-    def option_names(cls) -> frozenset[str]:
-        """The options of ``fit``."""
-        return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
-
-    @property
-    def of_batches(self) -> dict[str, Any]:
-        """The options of the minibatches."""
-        return {"batch_size": self.batch_size, "answer_sampling": self.answer_sampling}
-
-    @property
-    def of_steps(self) -> dict[str, Any]:
-        """The options of the training steps."""
-        names = ("optim", "step_size", "elbo", "dtype")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def of_fit(self) -> dict[str, Any]:
-        """These options by name, without the steps."""
-        names = (field.name for field in dataclasses.fields(self))
-        return {name: getattr(self, name) for name in names if name != "steps"}
-
-    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, except for changes, and take the steps."""
-        options = self.of_fit | {"trainer": self.trainer or Trainer} | changes
-        for step in reversed(self.steps):
-            model, guide = step.before(model, guide, data, changes)
-        result = fit(model, guide, data, **options)
-        for step in self.steps:
-            result = step.after(result)
-        return result
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The options that are not left to ``fit``."""
-        return {name: value for name, value in self.of_fit.items() if not is_auto(value)}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether training ends where the ELBO no longer rises, as nothing else was asked for."""
-        return self.epochs is None and is_auto(self.stopping)
-
-    @property
-    def ending(self) -> Stopping:
-        """The criteria to end training earlier; none if they are left to ``fit``."""
-        return Stopping() if isinstance(self.stopping, str) else self.stopping
-
-    def for_training(self, trained: Trained, data: CrowdData) -> TrainingOptions:
-        """The options with everything chosen that was left to ``fit``, except for when to stop."""
-        chosen = chosen_options(self.of_fit, trained, data, is_open=self.is_open)
-        if not self.is_open:
-            has_end = self.epochs is not None or self.ending.steps is not None
-            chosen |= {"stopping": self.ending}
-            chosen |= {} if has_end else {"epochs": DEFAULT_EPOCHS}
-        return dataclasses.replace(self, **chosen)
-
-    def budget(self, trained: Trained, steps_per_epoch: int) -> float:
-        """The largest number of steps."""
-        if self.is_open:
-            return budget_of(trained, steps_per_epoch)
-        return math.inf if self.epochs is None else self.epochs * steps_per_epoch
-
-    def further(self, callbacks: Sequence[Callback], has_networks: bool) -> TrainingOptions:
-        """The options for an update: with networks, a tenth of the epochs, since they are trained.
-
-        Callbacks are those of the fit, with their state.
-        """
-        epochs = self.epochs
-        if has_networks and epochs is not None:
-            epochs = math.ceil(epochs / 10)
-        trainer = None if self.trainer is Trainer else self.trainer  # None can be saved
-        return dataclasses.replace(self, epochs=epochs, callbacks=callbacks, trainer=trainer)
-
-
 def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, Any]) -> None:
     """Raise the ``ValueError`` of ``fit`` before anything is trained."""
     check_callable(model, guide)
@@ -365,9 +259,7 @@ def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, An
     check_likeness(model, data)
 
 
-def _check_minibatches(
-    model: Model, data: CrowdData, batch_size: int | None, answer_sampling: AnswerSampling
-) -> None:
+def _check_minibatches(model: Model, data: CrowdData, options: TrainingOptions) -> None:
     """Raise a ``ValueError`` if minibatches would have answers and only some of the coupled items.
 
     Otherwise the error would be raised by a later minibatch, perhaps after long training.
@@ -375,7 +267,7 @@ def _check_minibatches(
     supervision = part_of(model, "supervision", Supervision)
     if supervision is None or not (supervision.couples_items and data.has_answers):
         return
-    sampler = _sampler(data, torch.Generator().manual_seed(0), batch_size, answer_sampling)
+    sampler = _sampler(data, torch.Generator().manual_seed(0), options)
     if sampler is not None and not sampler.holds(data.supervised_items):
         supervision.check_minibatches(data)
 
@@ -435,28 +327,23 @@ def _keeper(
         "device": str(device),
         "model": model,
         "guide": guide,
-        **options.of_batches,
+        "batch_size": options.batch_size,
+        "answer_sampling": options.answer_sampling,
         **options.of_steps,
     }
     return CheckpointKeeper(checkpoint, fingerprint_of(data, options.callbacks, settings))
 
 
 def _sampler(
-    data: CrowdData,
-    generator: torch.Generator,
-    batch_size: int | None,
-    answer_sampling: AnswerSampling,
+    data: CrowdData, generator: torch.Generator, options: TrainingOptions
 ) -> MinibatchSampler | None:
     """The sampler of minibatches; None if every step takes all data."""
+    batch_size: Any = options.batch_size  # chosen by now
     if batch_size is None:
         return None
     return MinibatchSampler(
         data,
         batch_size=batch_size,
-        answers_per_step=answer_sampling.answers_per_step,
-        blocks=answer_sampling.blocks,
+        answers_per_step=options.answer_sampling.answers_per_step,
         generator=generator,
     )
-
-
-__all__ = ["TrainingOptions", "adam", "fit"]

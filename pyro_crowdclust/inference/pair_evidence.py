@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pyro_crowdclust.annotators import informative_workers
-from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import LearnedWorkers
+from pyro_crowdclust.annotators.informative import informative_workers
+from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.partitions.protocols import LearnedWorkers
 
 # Rounds of Dawid and Skene's algorithm on pairs, which is where the workers start.
 _FIRST_ROUNDS = 30
@@ -28,14 +27,14 @@ class PairEvidence:
     Parameters
     ----------
     model
-        The model of the answers.
+        The model of the answers, such as ``AnsweredPartition``.
     posteriors
         q of its sites, by name.
     batch
         The answers.
     """
 
-    def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
+    def __init__(self, model: Any, posteriors: Any, batch: Batch) -> None:
         self.model, self.posteriors, self.batch = model, posteriors, batch
         self.pairs = batch.asked_pairs
 
@@ -133,7 +132,7 @@ class PairEvidence:
 class FirstWorkers(PairEvidence):
     """Posteriors of workers by Dawid and Skene's algorithm on pairs, updated by partitions."""
 
-    def __init__(self, model: AnsweredPartition, posteriors: Any, batch: Batch) -> None:
+    def __init__(self, model: Any, posteriors: Any, batch: Batch) -> None:
         super().__init__(model, posteriors, batch)
         first = self.total(model.first_looks(batch.label))
         asked = self.num_answers > 0

@@ -1,0 +1,40 @@
+"""Arguments that parts of the library once had, and that files may still name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# By the name of a part in files: its former arguments, with the values that are constants now.
+_FORMER: dict[str, dict[str, Any]] = {
+    "pyro_crowdclust.annotators:SortedPages": {"overlap": 0.01},
+    "pyro_crowdclust.minibatches:AnswerSampling": {"blocks": None},
+    "pyro_crowdclust.networks:AmortizedRecognition": {"initial_scale": 0.2},
+    "pyro_crowdclust.networks:ClusterRecognition": {"initial_scale": 0.2},
+    "pyro_crowdclust.networks:GaussianRecognition": {"initial_precision": 20.0},
+    "pyro_crowdclust.starts:PrincipalComponentStart": {"latent_scale": 2.0},
+    "pyro_crowdclust.starts:RidgeTeaching": {"num_patches": 40_000},
+    "pyro_crowdclust.starts:TrustingStart": {"trust": (6.0, 2.0)},
+}
+
+
+def without_former(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a part that it still has.
+
+    Raises
+    ------
+    ValueError
+        If a former one has another value than the part has now.
+
+    Examples
+    --------
+    >>> without_former("pyro_crowdclust.starts:RidgeTeaching", {"num_patches": 40_000})
+    {}
+    """
+    former = _FORMER.get(name, {})
+    for argument, value in former.items():
+        if arguments.get(argument, value) != value:
+            raise ValueError(
+                f"{name} has {argument}={arguments[argument]!r}, which is always {value!r} in this "
+                "version"
+            )
+    return {argument: value for argument, value in arguments.items() if argument not in former}
