@@ -2,7 +2,7 @@
 
 A judge is a language model with a prompt that answers whether two records are the same thing.
 Judges of one family are wrong about the same pairs, so that the majority vote is better than all
-models with independent errors. ``infer_classes(..., dependent=True)`` uses the answers alone, and
+models with independent errors. ``infer_trait`` uses the answers alone, and
 ``discounted_class_probabilities`` also considers whether some judges copy others.
 ``match_records`` adds the similarity of the records' texts, and that a record may have at most one
 match in the other list, which is learned. How many pairs are the same is not given.
