@@ -31,7 +31,7 @@ def expected_share(data: CrowdData) -> float:
     --------
     >>> said = {"item": [*range(98)], "worker": ["a"] * 98, "label": [0] * 69 + [1] * 29}
     >>> round(expected_share(CrowdData(None, labels=said)), 2)  # the votes say .3
-    0.25
+    0.26
     """
     centre = -float(logit(_RARE))
     votes = float(logit(share_of_votes(data)))
