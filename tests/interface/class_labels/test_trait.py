@@ -94,9 +94,10 @@ def test_ctrl_c_in_the_trait_leaves_independent_workers(monkeypatch):
 
 @pytest.mark.long
 def test_an_average_of_models_gives_the_trait_its_weight():
-    same, answers = families(2)
+    same, answers = families(3)
+    vote = answers.groupby("item")["label"].mean().to_numpy()
     average = average_annotator_models(CrowdData(None, labels=answers), num_draws=20)
-    assert f1_score(same, average.class_probabilities[1] > 0.5) > 0.7
+    assert f1_score(same, average.class_probabilities[1] > 0.5) > f1_score(same, vote > 0.5) + 0.05
     assert average.weights.sum() == pytest.approx(1)
     assert average.weights[-1] >= 0.7
 
