@@ -2,14 +2,13 @@
 
 A judge is a language model with a prompt that answers whether two records are the same thing.
 Judges of one family are wrong about the same pairs, so that the majority vote is better than all
-models with independent errors. ``infer_classes(..., dependent=True)`` uses the answers alone, and
+models with independent errors. ``infer_trait`` uses the answers alone, and
 ``discounted_class_probabilities`` also considers whether some judges copy others.
 ``match_records`` adds the similarity of the records' texts, and that a record may have at most one
-match in the other list, which is learned. The expected share of "same" is a sixth, since most pairs
-that are left after blocking are different. ``choose_positives`` calls pairs "same" if their
-probability is above one half, or more of them if pairs are hard to distinguish. These are compared
-with the majority vote, the best single judge, and crowd-kit's methods (``pip install '.[peers]'``),
-for all judges and for random panels.
+match in the other list, which is learned. How many pairs are the same is not given.
+``choose_positives`` calls pairs "same" if their probability is above one half, or more of them if
+pairs are hard to distinguish. These are compared with the majority vote, the best single judge, and
+crowd-kit's methods (``pip install '.[peers]'``), for all judges and for random panels.
 
     python examples/judges.py --data DIR
 
@@ -56,7 +55,6 @@ from pyro_crowdclust.pooling import (
     match_records,
 )
 
-SHARE = 0.15
 METHODS = ("DawidSkene", "OneCoinDawidSkene", "MACE")
 
 
@@ -108,7 +106,7 @@ def judge(
 ) -> tuple[dict[str, dict[str, float]], np.ndarray]:
     """Scores of every method on the pairs with an answer, and the effective number of judges."""
     data = CrowdData(None, labels=answers, classes=[0, 1])
-    result = infer_trait(data, share=SHARE, epochs=epochs)
+    result = infer_trait(data, epochs=epochs)
     ours = discounted_class_probabilities(result)[1]
     asked = pairs.loc[ours.index]
     same = asked["same"].to_numpy()
@@ -134,6 +132,10 @@ def peer(name: str, answers: pd.DataFrame) -> pd.Series:
         warnings.simplefilter("ignore")  # numerical warnings of crowd-kit
         method.fit(answers.rename(columns={"item": "task"}))
     return method.probas_.reindex(columns=[0, 1]).fillna(0)[1]
+
+
+# The share of positive items in a crowd of soft judges, as the models expect it.
+SHARE = 0.15
 
 
 def soft_crowd(

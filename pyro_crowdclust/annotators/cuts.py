@@ -6,8 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# m grows by this per annotator, up to this: few answers per item hardly show where items separate.
-_SEPARATION, _MAX_SEPARATION = 3.0, 30.0
+from pyro_crowdclust.annotators.trait_grid import MOST_ANNOTATORS
+
+# m grows by this per annotator: few answers per item hardly show where items separate.
+_SEPARATION = 3.0
 
 
 def log_weight_of_items(
@@ -23,7 +25,7 @@ def log_weight_of_items(
 
     At a good cut c the share s of class 1 is about the expected one, r, which counts as n items,
     and items separate, so that few of them lie near c: R is the part of the uncertainty about a
-    class that the trait removes, with H the entropy and ``m = min(3 M, 30)`` for M annotators.
+    class that the trait removes, with H the entropy and ``m = 3 min(M, 20)`` for M annotators.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ def log_weight_of_items(
     of_share = share * class_1.log() + (1 - share) * (1 - class_1).log()
     # Zero if the trait is the same for all items.
     explained = (1 - rho @ _entropy(above) / _entropy(class_1)).clamp_min(1e-6)
-    separation = min(_SEPARATION * num_annotators, _MAX_SEPARATION)
+    separation = _SEPARATION * min(num_annotators, MOST_ANNOTATORS)
     return strength * of_share + separation * explained.log()
 
 

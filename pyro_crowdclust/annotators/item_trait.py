@@ -15,13 +15,14 @@ side of the cut on which the trait of an item lies. The cut is where the workers
 distinguish items best, which is where most of their own thresholds are; where the share of class 1
 is about what is expected; and where items separate, so that few of them lie near it:
 
-    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(M / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
+    w(c)  propto  N(c | 0, 1) [ I(c) / sum_j b_j^2 ]^(L / 5) [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
     I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))          s(c) = sum_t rho_t sigma(kappa (t - c))
     R(c) = 1 - sum_t rho_t H(sigma(kappa (t - c))) / H(s(c))
 
 I is the Fisher information of all answers about t; r, the expected share, counts as n items; R is
-the part of the uncertainty about a class that the trait removes, with H the entropy and
-m = min(3 M, 30). A few workers hardly move the cut from its prior; many outweigh the share, too.
+the part of the uncertainty about a class that the trait removes, with H the entropy, m = 3 L and
+L = min(M, 20). A few workers hardly move the cut from its prior. More than 20 tell no more about
+its place, as they may all be lenient.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.annotators.trait_grid import (
     ABOVE,
     CUTS,
+    MOST_ANNOTATORS,
     PER_ANNOTATOR,
     POINTS,
     SHARE_ITEMS,
@@ -161,7 +163,8 @@ class ItemTrait(nn.Module):
         cuts = CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        of_workers = PER_ANNOTATOR * self.num_workers * information.log() - cuts.square() / 2
+        weight = PER_ANNOTATOR * min(self.num_workers, MOST_ANNOTATORS)
+        of_workers = weight * information.log() - cuts.square() / 2
         of_items = log_weight_of_items(
             values["trait"].softmax(-1),
             ABOVE.to(slope.device),

@@ -14,8 +14,9 @@ CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
 ABOVE = torch.sigmoid(2.0 * (POINTS.unsqueeze(-1) - CUTS))
 # The number of items that the expected share of class 1 counts as where the cut is placed.
 SHARE_ITEMS = 30.0
-# Weight of an annotator's information about the cut, relative to the prior.
-PER_ANNOTATOR = 0.2
+# Weight of an annotator's information about the cut, relative to the prior, and how many annotators
+# count. Where they err together, more of them know no more about the cut.
+PER_ANNOTATOR, MOST_ANNOTATORS = 0.2, 20
 # Classes begin at Gaussians of this mean, up and down, and this deviation.
 _CENTRE, _SPREAD = 2.5, 1.5
 

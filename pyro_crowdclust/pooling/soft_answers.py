@@ -19,7 +19,7 @@ about the class, R(c), as for binary answers:
     w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
                   [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
 
-with u_j = M b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 30 and m = min(3 M, 30).
+with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 30, m = 3 L and L = min(M, 20).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from pyro_crowdclust.annotators.cuts import log_weight_of_items
 from pyro_crowdclust.annotators.trait_grid import (
     ABOVE,
     CUTS,
+    MOST_ANNOTATORS,
     PER_ANNOTATOR,
     POINTS,
     SHARE_ITEMS,
@@ -352,7 +353,7 @@ def _cut(
     """w: the probabilities of the possible cuts."""
     slope, shift = curves.line.T
     weight = _information(curves)
-    weight = len(weight) * weight / weight.sum()
+    weight = min(len(weight), MOST_ANNOTATORS) * weight / weight.sum()
     even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
     by_judges = -(weight * (_CUTS[:, None] - even) ** 2).sum(1) / 2
     by_items = log_weight_of_items(

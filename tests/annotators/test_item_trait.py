@@ -254,6 +254,23 @@ def test_a_strong_share_puts_the_cut_where_it_is_that_of_the_trait(share, monkey
     assert shares[1] == pytest.approx(share, abs=0.02)
 
 
+def cut_of_alike(number: int) -> torch.Tensor:
+    """The places of the cut if annotators have equal curves, of which some are lenient."""
+    annotators = ItemTrait(number, share=0.2)
+    mean = torch.tensor([[1.2, -0.8], [0.7, 0.3]], dtype=torch.float64).repeat(number // 2, 1)
+    covariance = 0.1 * torch.eye(2, dtype=torch.float64).expand(number, 2, 2)
+    posteriors = ClassLabelGuide(LatentTrait(annotators)).posteriors
+    curves = posteriors["curves"]
+    curves.set_natural_parameters(curves.family.natural(mean, covariance))
+    return annotators.cut({name: one.mean() for name, one in posteriors.items()})
+
+
+def test_more_than_twenty_annotators_count_as_twenty_where_the_cut_is():
+    ten, twenty, fifty = (cut_of_alike(number) for number in (10, 20, 50))
+    torch.testing.assert_close(fifty, twenty)
+    assert (ten - twenty).abs().max() > 0.01
+
+
 def test_a_simulated_model_has_the_shares_of_its_trait():
     model = LatentTrait(ItemTrait(WORKERS, share=0.2, strength=500.0))
     batch = full_batch(crowd(2000))

@@ -23,12 +23,11 @@ from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide, GivenFeatures
-from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
+from pyro_crowdclust.interface.class_labels.expected_share import expected_share
 from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
-from pyro_crowdclust.pooling.soft_answers import vote_share
 from pyro_crowdclust.results import UpdateStep, with_step
 from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import Stopping, is_interrupted
@@ -53,9 +52,9 @@ _CLEAR = 0.95 * LARGEST_WEIGHT
 
 
 def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
-    """A trait of the items; its share of the second class is that of the votes unless given."""
+    """A trait of the items; its share of the second class is ``expected_share`` unless given."""
     if share is None:
-        share = _share_of_votes(data)
+        share = expected_share(data)
     # Few annotators do not determine how the trait is distributed, so that its prior counts as a
     # tenth of the items.
     return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
@@ -74,7 +73,8 @@ def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> 
         ``CrowdData(None, labels=frame)``; features are not used.
     share
         The expected share of the second of ``data.class_ids``, which matters if there are few
-        workers; from the votes by default.
+        workers. By default that of the votes, nearer to one item in five of the rarer class: errors
+        about the other class make this one look too frequent.
     options
         Options of ``fit``. Defaults: the full batch, 500 epochs, a step size of 0.5 and a tolerance
         of 1e-6 nats per item.
@@ -173,16 +173,3 @@ def _labelled_items(data: CrowdData) -> CrowdData:
     assert data.class_labels is not None  # as the callers have seen
     items = data.class_labels.labelled_items
     return data if len(items) == data.num_items else some_items(data, items)
-
-
-def _share_of_votes(data: CrowdData) -> float:
-    """The share of the items whose vote is for the second class.
-
-    Workers who always say the same would add a vote for it to every item.
-    """
-    labels = data.class_labels
-    assert labels is not None  # as the callers have seen
-    labels = labels.at(~say_nothing(data)[labels.worker])
-    votes = labels.of_items(labels.labelled_items).votes()
-    # One more item of each class, so that the share is never 0 or 1 (Laplace).
-    return vote_share((votes[:, 1] - votes[:, 0]).sign().numpy(), even_items=2)

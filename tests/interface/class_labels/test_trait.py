@@ -15,7 +15,7 @@ from pyro_crowdclust.interface import (
     infer_classes,
 )
 from pyro_crowdclust.interface.class_labels.inference import infer_independent
-from pyro_crowdclust.interface.class_labels.trait import fit_trait, latent_trait
+from pyro_crowdclust.interface.class_labels.trait import fit_trait
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.results import step_of
@@ -94,19 +94,12 @@ def test_ctrl_c_in_the_trait_leaves_independent_workers(monkeypatch):
 
 @pytest.mark.long
 def test_an_average_of_models_gives_the_trait_its_weight():
-    same, answers = families(2)
+    same, answers = families(3)
+    vote = answers.groupby("item")["label"].mean().to_numpy()
     average = average_annotator_models(CrowdData(None, labels=answers), num_draws=20)
-    assert f1_score(same, average.class_probabilities[1] > 0.5) > 0.7
+    assert f1_score(same, average.class_probabilities[1] > 0.5) > f1_score(same, vote > 0.5) + 0.05
     assert average.weights.sum() == pytest.approx(1)
     assert average.weights[-1] >= 0.7
-
-
-def test_votes_of_workers_who_always_say_the_same_do_not_count():
-    same, answers = families(3)
-    plain = latent_trait(CrowdData(None, labels=answers), None).annotators.share
-    dull = [pd.DataFrame({"item": range(600), "worker": 90 + one, "label": 0}) for one in range(9)]
-    both = CrowdData(None, labels=pd.concat([answers, *dull]))
-    assert latent_trait(both, None).annotators.share == pytest.approx(plain)
 
 
 def test_items_without_labels_have_no_part_in_the_trait():
