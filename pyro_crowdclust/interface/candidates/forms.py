@@ -46,6 +46,7 @@ from pyro_crowdclust.interface.candidates.recipes import (
     full,
     mixture_recipe,
     regression_recipe,
+    with_at_most,
 )
 from pyro_crowdclust.interface.recipe import (
     Recipe,
@@ -110,6 +111,8 @@ class Form:
     epochs
         Largest number of epochs of a trial. The ELBO of many clusters on many directions rises
         again after a plateau of some 50 epochs.
+    max_clusters
+        An upper bound on the clusters that own components; None for no bound.
     """
 
     features: str
@@ -120,6 +123,7 @@ class Form:
     to_compare: ToCompare = in_units_of_features
     heavier_than: str | None = None
     epochs: int = 60
+    max_clusters: int | None = None
 
     def recipe(
         self, data: CrowdData, num_components: int, coordinates: Identity | None = None
@@ -130,7 +134,8 @@ class Form:
         """
         if coordinates is None:
             coordinates = self.make_coordinates(data)
-        return self.make(data, num_components, coordinates)
+        made = self.make(data, num_components, coordinates)
+        return made if self.max_clusters is None else with_at_most(made, self.max_clusters)
 
 
 # Clusters from answers only; features are not used.

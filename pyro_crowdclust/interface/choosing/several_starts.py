@@ -58,7 +58,12 @@ def _start_from_answers(*arguments: Any) -> None:
 
 
 def better_from_draws(
-    fitted: Fitted, form: Form, data: CrowdData, max_components: int, **options: Any
+    fitted: Fitted,
+    form: Form,
+    data: CrowdData,
+    max_clusters: int,
+    max_components: int,
+    **options: Any,
 ) -> Fitted | None:
     """The best fit from starts at drawn partitions, if its ELBO is larger; otherwise None.
 
@@ -73,8 +78,8 @@ def better_from_draws(
         Its form.
     data
         Items and answers.
-    max_components
-        Largest number of components.
+    max_clusters, max_components
+        Largest numbers of both.
     options
         Options of the fits, as for ``fit``.
 
@@ -84,7 +89,7 @@ def better_from_draws(
         On Ctrl-C.
     """
     found, seed = [fitted], fitted.seed
-    for groups in drawn_groups(data, max_components, seed=seed, max_chains=_CHAINS):
+    for groups in drawn_groups(data, max_clusters, seed=seed, max_chains=_CHAINS):
         number = int(groups.max()) + 1
         for each in _COMPONENTS if number else ():
             recipe = form.recipe(data, min(round(each * number), max_components))
