@@ -64,7 +64,7 @@ class ClusterNumbers:
         assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
         return self._possible(np.lexsort([-q.sum(0), -assigned]))
 
-    def _possible(self, order: Int[np.ndarray, " cluster"]) -> Int[np.ndarray, " cluster"]:
+    def _possible(self, order: Int[np.ndarray, " cluster"]) -> Int[np.ndarray, " possible"]:
         """The clusters that may have components, in the same order."""
         ownership = part_of(self._result.model, "ownership", Ownership)
         if self.owners is None or ownership is None or ownership.max_clusters is None:
