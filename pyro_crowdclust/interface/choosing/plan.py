@@ -62,7 +62,7 @@ class Plan:
         """The numbers of components to try of a form, ascending."""
         if form.of_features:
             return self.sizes
-        return [size for size in self.sizes if size <= self.max_clusters]
+        return [size for size in self.sizes if size <= self.max_clusters] or [self.max_clusters]
 
     def first_size_of(self, form: Form) -> int:
         """The number of components with which a form is first tried."""
