@@ -9,7 +9,6 @@ from pyro_crowdclust.interface.choosing.trials import (
     Decision,
     Trial,
     elbo_error,
-    of_form,
     worth_another_split,
 )
 from pyro_crowdclust.interface.choosing.trying import Candidates
@@ -30,7 +29,6 @@ def best_of(candidates: Candidates) -> Decision:
                     climb(candidates, trial, 1)
                 climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
         if candidates.splits:
-            fill_in(candidates)
             return best_by_answers(candidates)
         return candidates.ranking.by_elbo(candidates.trials)
 
@@ -80,20 +78,6 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         if direction < 0 and loss > 2 * error > 0 and not to_end:
             return
         losses = 0 if direction < 0 and loss <= error else losses + 1
-
-
-def fill_in(candidates: Candidates) -> None:
-    """Try the numbers of components beside that of the best mixture, which a climb passed over."""
-    mixtures = [trial for trial in candidates.trials if trial.form.of_features]
-    if not mixtures:
-        return
-    best = candidates.ranking.in_order(mixtures)[0]
-    sizes = list(candidates.plan.sizes_of(best.form))
-    place = sizes.index(best.num_components)
-    tried = {trial.num_components for trial in of_form(best, mixtures)}
-    for size in sizes[max(place - 1, 0) : place + 2]:
-        if size not in tried:
-            candidates.try_out(best.form, size)
 
 
 def best_by_answers(candidates: Candidates) -> Decision:
