@@ -104,7 +104,7 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     # In minibatches, as of very many items, these fits would take longer than all others.
     if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
         return None
-    data, most = distinct_items(plan.data), (plan.max_clusters, max(plan.sizes))
+    data, most = distinct_items(plan.data), (max(plan.sizes), plan.max_clusters)
     instead = better_from_draws(found.of_components, best.form, data, *most, **found.options)
     if instead is None:
         return None

@@ -61,8 +61,8 @@ def better_from_draws(
     fitted: Fitted,
     form: Form,
     data: CrowdData,
-    max_clusters: int,
     max_components: int,
+    max_clusters: int | None = None,
     **options: Any,
 ) -> Fitted | None:
     """The best fit from starts at drawn partitions, if its ELBO is larger; otherwise None.
@@ -78,8 +78,10 @@ def better_from_draws(
         Its form.
     data
         Items and answers.
-    max_clusters, max_components
-        Largest numbers of both.
+    max_components
+        Largest number of components.
+    max_clusters
+        Largest number of clusters; None: the same.
     options
         Options of the fits, as for ``fit``.
 
@@ -89,7 +91,8 @@ def better_from_draws(
         On Ctrl-C.
     """
     found, seed = [fitted], fitted.seed
-    for groups in drawn_groups(data, max_clusters, seed=seed, max_chains=_CHAINS):
+    most = max_components if max_clusters is None else max_clusters
+    for groups in drawn_groups(data, most, seed=seed, max_chains=_CHAINS):
         number = int(groups.max()) + 1
         for each in _COMPONENTS if number else ():
             recipe = form.recipe(data, min(round(each * number), max_components))
