@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.pair_owners import best_owners
 from pyro_crowdclust.annotators.sites import sites_in
+from pyro_crowdclust.inference.bounded_owners import within_bound
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
 
@@ -155,8 +156,9 @@ def move_owners(guide: Any, batch: Batch) -> None:
     """Set q(c) to the better of two local maxima of the bound, with components and workers fixed.
 
     One is near the current q(c), the other near the partition of the components by ``join``, so
-    that clusters that were joined too early can separate again. The posteriors of the supervision's
-    sites are updated to the new clusters.
+    that clusters that were joined too early can separate again. If the model's ``Ownership`` has
+    ``max_clusters``, only so many names have a positive probability (``within_bound``). The
+    posteriors of the supervision's sites are updated to the new clusters.
 
     Parameters
     ----------
@@ -171,12 +173,17 @@ def move_owners(guide: Any, batch: Batch) -> None:
         return
     evidence = JointEvidence(parts)
     posterior = guide.posteriors["owners"]
-    prior = guide.model.ownership.prior.natural_parameters
+    ownership = guide.model.ownership
+    prior = ownership.prior.natural_parameters
     here, joined = posterior.mean(), join(evidence.gain)
     starts = [here]
     if not _is_partition(here, joined):
         starts.append(nn.functional.one_hot(joined, len(prior)).to(prior))
-    found = [best_near(evidence, prior, start) for start in starts]
+    problems = [(prior, start) for start in starts]
+    if ownership.max_clusters is not None and ownership.max_clusters < len(prior):
+        gain, most = evidence.gain, ownership.max_clusters
+        problems = [within_bound(gain, prior, start, most) for start in starts]
+    found = [best_near(evidence, *problem) for problem in problems]
     best = max(found, key=lambda logits: owners_bound(evidence, logits, prior))
     posterior.set_natural_parameters(best)
     supervision = guide.model.supervision

@@ -115,11 +115,11 @@ def recipe_for(
     data
         Items with features, and answers, labels or links, if there are any.
     num_clusters
-        An upper bound on the number of clusters, and of their components: where a kind may be
-        several clumps, leave it out. Default: chosen together with the model, or 10 if
-        the model is given. Without features the number follows from the answers, and none may be
-        given. If it is given, items are not treated as records, which have more clusters than a
-        mixture has components (``AnswersAlone``).
+        An upper bound on the number of clusters. With answers a cluster may own several components;
+        without any, and where the model is given, it bounds the components, too. Default: chosen
+        together with the model, or 10 if the model is given. Without features the number follows
+        from the answers, and none may be given. If it is given, items are not treated as records,
+        which have more clusters than a mixture has components (``AnswersAlone``).
     components, networks, supervision
         As for ``mixture_for``. If any of them is given, nothing is chosen.
     """

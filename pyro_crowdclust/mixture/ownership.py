@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.priors import ConjugatePrior
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families.categorical import Categorical
 from pyro_crowdclust.files.parts import described
 
@@ -37,11 +38,14 @@ class Ownership(nn.Module):
         K.
     own
         a, the probability that a component is in the cluster of its name, in (0, 1).
+    max_clusters
+        An upper bound on the number of clusters: ``OwnershipMoves`` then keeps to partitions of the
+        components into so many. None for no bound.
 
     Raises
     ------
     ValueError
-        For fewer than two components, or a probability outside of (0, 1).
+        For fewer than two components, a probability outside of (0, 1), or a bound below 1.
 
     Examples
     --------
@@ -49,7 +53,9 @@ class Ownership(nn.Module):
     ['owners']
     """
 
-    def __init__(self, num_components: int, own: float = 0.8) -> None:
+    def __init__(
+        self, num_components: int, own: float = 0.8, max_clusters: int | None = None
+    ) -> None:
         super().__init__()
         if num_components < 2:
             raise ValueError(
@@ -58,7 +64,9 @@ class Ownership(nn.Module):
             )
         if not 0 < own < 1:
             raise ValueError(f"own is {own}, but must be in (0, 1)")
-        self.num_components = num_components
+        if max_clusters is not None:
+            check_whole("max_clusters", max_clusters, least=1)
+        self.num_components, self.max_clusters = num_components, max_clusters
         size = num_components, num_components
         eta = torch.full(size, math.log((1 - own) / (num_components - 1)), dtype=torch.float64)
         eta.fill_diagonal_(math.log(own))
@@ -92,7 +100,7 @@ class Ownership(nn.Module):
         >>> Ownership.by_name(owners, torch.tensor([5.0, 4.0, 0.0]))[0]
         tensor([1., 0., 0.])
         """
-        number = len(owners)
+        number = owners.shape[1]
         has_items, own = sizes >= 0.5, owners.argmax(1)
         holders = torch.bincount(own[has_items], minlength=number)
         free = (owners * (holders == 0)).masked_fill(~(has_items & (holders[own] == 1))[:, None], 0)

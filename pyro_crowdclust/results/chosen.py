@@ -49,8 +49,8 @@ class Chosen:
     is_clear
         Without features: whether the clusters predict held-out answers better than ``chance``.
     most_components
-        The largest number of components that was allowed, tried or not; None if the number was
-        given, or if there are no components.
+        The largest number of components that was allowed, tried or not, or of clusters, if a bound
+        on these was given; None if the number was given, or if there are no components.
     shared_mistakes
         What was found about two workers who make the same mistakes, and so confirm each other, in
         words; empty if nothing was.

@@ -48,7 +48,10 @@ class ClusterNumbers:
         return Ownership.by_name(self.owners, sizes)
 
     def by_size(self) -> Int[np.ndarray, " cluster"] | None:
-        """The guide's number of every cluster, largest first; None: the guide's order is kept."""
+        """The guide's number of every cluster, largest first; None: the guide's order is kept.
+
+        Where the number of clusters is bounded, names that no component can have are left out.
+        """
         result = self._result
         supervision = part_of(result.model, "supervision", Supervision)
         has_names = supervision is not None and supervision.names_clusters
@@ -56,10 +59,17 @@ class ClusterNumbers:
             return None
         if isinstance(result.data.features, StoredFeatures):
             weights = self.of_guide(result.guide.mixture().weights.double().cpu())
-            return np.argsort(-weights.numpy(), kind="stable")
+            return self._possible(np.argsort(-weights.numpy(), kind="stable"))
         q = self.of_guide(result.component_probabilities).numpy()
         assigned = np.bincount(q.argmax(1), minlength=q.shape[1])
-        return np.lexsort([-q.sum(0), -assigned])
+        return self._possible(np.lexsort([-q.sum(0), -assigned]))
+
+    def _possible(self, order: Int[np.ndarray, " cluster"]) -> Int[np.ndarray, " possible"]:
+        """The clusters that may have components, in the same order."""
+        ownership = part_of(self._result.model, "ownership", Ownership)
+        if self.owners is None or ownership is None or ownership.max_clusters is None:
+            return order
+        return order[(self.owners > 0).any(0).numpy()[order]]
 
     def in_order(self, of_clusters: Any) -> Any:
         """A table with one row per cluster of the guide, in the order of the clusters."""

@@ -279,7 +279,12 @@ def test_a_simulation_draws_owners():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((1,), "at least 2"), ((3, 0.0), "must be in"), ((3, 1.0), "must be in")],
+    [
+        ((1,), "at least 2"),
+        ((3, 0.0), "must be in"),
+        ((3, 1.0), "must be in"),
+        ((3, 0.8, 0), "max_clusters is 0, but must be at least 1"),
+    ],
 )
 def test_what_cannot_own(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -47,6 +47,7 @@ from pyro_crowdclust.interface.candidates.recipes import (
     full,
     mixture_recipe,
     regression_recipe,
+    with_at_most,
 )
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.transforms import NoCoordinates
@@ -107,6 +108,8 @@ class Form:
     epochs
         Largest number of epochs of a trial. The ELBO of many clusters on many directions rises
         again after a plateau of some 50 epochs.
+    max_clusters
+        An upper bound on the clusters that own components; None for no bound.
     """
 
     features: str
@@ -117,6 +120,7 @@ class Form:
     to_compare: ToCompare = in_units_of_features
     heavier_than: str | None = None
     epochs: int = 60
+    max_clusters: int | None = None
 
     def recipe(
         self, data: CrowdData, num_components: int, coordinates: Identity | None = None
@@ -127,7 +131,8 @@ class Form:
         """
         if coordinates is None:
             coordinates = self.make_coordinates(data)
-        return self.make(data, num_components, coordinates)
+        made = self.make(data, num_components, coordinates)
+        return made if self.max_clusters is None else with_at_most(made, self.max_clusters)
 
 
 # Clusters from answers only; features are not used.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
 from pyro_crowdclust.callbacks import ClassMoves, LearnedPrior, NearbyOwners, OwnershipMoves
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.interface.about_data import feature_shape, supervision_of
 from pyro_crowdclust.interface.candidates.columns import components_for
@@ -31,6 +33,7 @@ from pyro_crowdclust.mixture import (
     SoftmaxRegression,
 )
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
+from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.starts import TrustingStart
 from pyro_crowdclust.training import Callback, RobbinsMonro, Stopping
 from pyro_crowdclust.transforms import WithAtoms, Within
@@ -115,6 +118,16 @@ def mixture_recipe(
     options["callbacks"] += [ClassMoves()] if data.has_answers and data.num_known_classes else []
     options["initialize"] = TrustingStart()
     return Recipe(model, MessagePassingGuide(model), spread_over_steps(data, emission), options)
+
+
+def with_at_most(recipe: Recipe, max_clusters: int) -> Recipe:
+    """The recipe with a bound on the number of clusters, if these own components."""
+    ownership = part_of(recipe.model, "ownership", Ownership)
+    if ownership is None:
+        return recipe
+    bounded = rebuilt(ownership, max_clusters=max_clusters)
+    model = rebuilt(recipe.model, ownership=bounded)
+    return replace(recipe, model=model, guide=MessagePassingGuide(model))
 
 
 def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:

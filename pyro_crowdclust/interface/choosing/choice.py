@@ -174,7 +174,7 @@ def _chosen_by(search: Search, decision: Decision) -> Chosen:
     if candidates.num_near_copies:
         reason += f"; {candidates.num_near_copies} near-copies of items were left out"
     table, chance = table_of(candidates.trials, best), search.chance_of(best)
-    return Chosen(table, reason, chance, most_components=max(search.plan.sizes))
+    return Chosen(table, reason, chance, most_components=search.plan.max_clusters)
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
@@ -202,7 +202,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     data
         Items with features, and answers, if there are any.
     num_clusters
-        An upper bound on the number of clusters; None leaves it to the data.
+        An upper bound on the number of clusters; None leaves it to the data. Without answers it
+        bounds the components, too; with answers, a cluster may own several.
 
     Raises
     ------
@@ -235,6 +236,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         check_whole("num_clusters", num_clusters, least=1)
         least = max(least, 2 if related else 1)
         sizes = [size for size in SIZES if least <= size < num_clusters] + [num_clusters]
+        if data.has_answers and num_clusters >= least:
+            forms = tuple(replace(form, max_clusters=num_clusters) for form in forms)
+            sizes += [size for size in SIZES if num_clusters < size < data.num_items]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     choice = Choice(data, forms, sizes, first_size, num_clusters)
     if not data.has_answers or is_supervised(data):

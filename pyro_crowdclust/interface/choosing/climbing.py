@@ -38,13 +38,15 @@ def first_trials(candidates: Candidates) -> list[Trial]:
     plan = candidates.plan
     forms = [form for form in plan.forms if form.of_features or candidates.splits]
     tried = [
-        candidates.try_out(form, plan.first_size) for form in forms if form.heavier_than is None
+        candidates.try_out(form, plan.first_size_of(form))
+        for form in forms
+        if form.heavier_than is None
     ]
     best = candidates.ranking.in_order([trial for trial in tried if trial.form.of_features])
     kind = best[0].form.kind if best else None
     heavy = [form for form in forms if form.heavier_than is not None]
     return tried + [
-        candidates.try_out(form, plan.first_size)
+        candidates.try_out(form, plan.first_size_of(form))
         for form in heavy
         if kind in (form.heavier_than, None)
     ]
@@ -57,7 +59,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
     that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single starts
     go up and down where there are many columns.
     """
-    sizes = list(candidates.plan.sizes)
+    sizes = list(candidates.plan.sizes_of(trial.form))
     place, best, losses = sizes.index(trial.num_components), trial, 0
     stride = 2 if candidates.splits else 1
     while to_end or losses < (1 if candidates.splits else 2):

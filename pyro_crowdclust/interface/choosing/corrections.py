@@ -104,8 +104,8 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     # In minibatches, as of very many items, these fits would take longer than all others.
     if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
         return None
-    data, most = distinct_items(plan.data), max(plan.sizes)
-    instead = better_from_draws(found.of_components, best.form, data, most, **found.options)
+    data, most = distinct_items(plan.data), (max(plan.sizes), plan.max_clusters)
+    instead = better_from_draws(found.of_components, best.form, data, *most, **found.options)
     if instead is None:
         return None
     number = instead.component_probabilities.shape[1]
@@ -132,7 +132,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
         return found
     recipe = trial.form.recipe(distinct_items(source.data), trial.num_components)
     table = table_of(search.candidates.trials, trial)
-    chosen = Chosen(table, "", most_components=max(source.sizes))
+    chosen = Chosen(table, "", most_components=source.max_clusters)
     instead = fit_completely(search, trial, recipe, chosen, found.seeds, found.options)
     completed(instead.fitted)
     evidence = search.unseen.log_evidence_of

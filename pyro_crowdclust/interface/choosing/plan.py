@@ -25,7 +25,8 @@ class Plan:
         The ways to model the features that are compared, all with ``first_size`` components.
     sizes
         Numbers of components, ascending. The best forms are tried with more and fewer components
-        than ``first_size``, as long as that improves them.
+        than ``first_size``, as long as that improves them. Of a regression, whose clusters are its
+        components, only those up to the bound are tried.
     first_size
         One of ``sizes``.
     num_clusters
@@ -50,6 +51,22 @@ class Plan:
     may_be_records: bool = False
     keeps_near_copies: bool = False
     by_features: Plan | None = None
+
+    @property
+    def max_clusters(self) -> int:
+        """The largest number of clusters that a result may have."""
+        most = max(self.sizes)
+        return most if self.num_clusters is None else min(self.num_clusters, most)
+
+    def sizes_of(self, form: Form) -> Sequence[int]:
+        """The numbers of components to try of a form, ascending."""
+        if form.of_features:
+            return self.sizes
+        return [size for size in self.sizes if size <= self.max_clusters] or [self.max_clusters]
+
+    def first_size_of(self, form: Form) -> int:
+        """The number of components with which a form is first tried."""
+        return max(size for size in self.sizes_of(form) if size <= self.first_size)
 
     def of(self, uses_answers: bool) -> Plan:
         """The plan of candidates that use the answers, or of those that do not."""

@@ -58,7 +58,12 @@ def _start_from_answers(*arguments: Any) -> None:
 
 
 def better_from_draws(
-    fitted: Fitted, form: Form, data: CrowdData, max_components: int, **options: Any
+    fitted: Fitted,
+    form: Form,
+    data: CrowdData,
+    max_components: int,
+    max_clusters: int | None = None,
+    **options: Any,
 ) -> Fitted | None:
     """The best fit from starts at drawn partitions, if its ELBO is larger; otherwise None.
 
@@ -75,6 +80,8 @@ def better_from_draws(
         Items and answers.
     max_components
         Largest number of components.
+    max_clusters
+        Largest number of clusters; None: the same.
     options
         Options of the fits, as for ``fit``.
 
@@ -84,7 +91,8 @@ def better_from_draws(
         On Ctrl-C.
     """
     found, seed = [fitted], fitted.seed
-    for groups in drawn_groups(data, max_components, seed=seed, max_chains=_CHAINS):
+    most = max_components if max_clusters is None else max_clusters
+    for groups in drawn_groups(data, most, seed=seed, max_chains=_CHAINS):
         number = int(groups.max()) + 1
         for each in _COMPONENTS if number else ():
             recipe = form.recipe(data, min(round(each * number), max_components))

@@ -90,7 +90,7 @@ class Candidates:
         self.data = data
         self.splits: list[HeldOut] = [one for one in made if one is not None]
         self.ranking = Ranking(self.splits, data.num_items)
-        self.draws = Draws(max(plan.sizes), seed)
+        self.draws = Draws(plan.max_clusters, seed)
         self.trials: list[Trial] = []
         self.fits: list[Fitted] = []
         self.bar = tqdm(disable=not progress, unit="candidate")
