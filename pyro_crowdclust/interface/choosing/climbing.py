@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.trials import (
     Decision,
@@ -23,8 +25,7 @@ def best_of(candidates: Candidates) -> Decision:
         first = first_trials(candidates)
         for of_features in (True, False):
             same_sort = [trial for trial in first if trial.form.of_features == of_features]
-            in_order = candidates.ranking.in_order(same_sort)[:_BEST_FORMS]
-            for rank, trial in enumerate(in_order):
+            for rank, trial in enumerate(best_of_each_form(candidates, same_sort)[:_BEST_FORMS]):
                 if of_features or trial.clusters == trial.num_components:
                     climb(candidates, trial, 1)
                 climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
@@ -34,22 +35,28 @@ def best_of(candidates: Candidates) -> Decision:
 
 
 def first_trials(candidates: Candidates) -> list[Trial]:
-    """Every form with ``first_size`` components; heavy tails only for the best kind without."""
+    """Every form with its first numbers of components; heavy tails for the best kind without."""
     plan = candidates.plan
     forms = [form for form in plan.forms if form.of_features or candidates.splits]
-    tried = [
-        candidates.try_out(form, plan.first_size_of(form))
-        for form in forms
-        if form.heavier_than is None
-    ]
+
+    def try_all(forms: Iterable[Form]) -> list[Trial]:
+        return [
+            candidates.try_out(form, size) for form in forms for size in plan.first_sizes_of(form)
+        ]
+
+    tried = try_all(form for form in forms if form.heavier_than is None)
     best = candidates.ranking.in_order([trial for trial in tried if trial.form.of_features])
     kind = best[0].form.kind if best else None
     heavy = [form for form in forms if form.heavier_than is not None]
-    return tried + [
-        candidates.try_out(form, plan.first_size_of(form))
-        for form in heavy
-        if kind in (form.heavier_than, None)
-    ]
+    return tried + try_all(form for form in heavy if kind in (form.heavier_than, None))
+
+
+def best_of_each_form(candidates: Candidates, trials: Sequence[Trial]) -> list[Trial]:
+    """The best trial of every form, best first."""
+    found: dict[Form, Trial] = {}
+    for trial in candidates.ranking.in_order(trials):
+        found.setdefault(trial.form, trial)
+    return [*found.values()]
 
 
 def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = False) -> None:

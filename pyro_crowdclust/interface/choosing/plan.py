@@ -64,9 +64,15 @@ class Plan:
             return self.sizes
         return [size for size in self.sizes if size <= self.max_clusters] or [self.max_clusters]
 
-    def first_size_of(self, form: Form) -> int:
-        """The number of components with which a form is first tried."""
-        return max(size for size in self.sizes_of(form) if size <= self.first_size)
+    def first_sizes_of(self, form: Form) -> list[int]:
+        """The numbers of components with which a form is first tried: at most two.
+
+        Mixtures are also tried with as many components as there may be clusters, if these are
+        fewer: whoever gives their number mostly means a component for each.
+        """
+        sizes = self.sizes_of(form)
+        bounds = {self.first_size, min(self.first_size, self.max_clusters)}
+        return sorted({max(size for size in sizes if size <= bound) for bound in bounds})
 
     def of(self, uses_answers: bool) -> Plan:
         """The plan of candidates that use the answers, or of those that do not."""

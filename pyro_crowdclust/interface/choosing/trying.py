@@ -98,13 +98,15 @@ class Candidates:
         self._coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
-        """Fit a candidate to a split, and score what is held out.
+        """Fit a candidate to a split, and score what is held out, unless that was done before.
 
         Raises
         ------
         KeyboardInterrupt
             On Ctrl-C. A first candidate is kept as far as it came.
         """
+        if number == 0 and (known := self._tried(form, num_components)) is not None:
+            return known
         started = time.perf_counter()
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
@@ -129,6 +131,10 @@ class Candidates:
             raise KeyboardInterrupt
         self.bar.update()
         return trial
+
+    def _tried(self, form: Form, num_components: int) -> Trial | None:
+        same = (one for one in self.trials if one.form == form)
+        return next((one for one in same if one.num_components == num_components), None)
 
     def exchange(self, trial: Trial, other: Trial) -> None:
         """Put a trial in the place of another, which has other scores."""
