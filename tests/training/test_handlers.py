@@ -18,7 +18,16 @@ from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from ..same_fits import parameters
 
 
-@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+SLOW = {"pair regression"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
+        for name in PAIRS_OF_MODEL_AND_GUIDE
+    ],
+)
 def test_every_guide_under_a_handler_that_does_nothing_equals_itself(name):
     def predict(trainer):
         if isinstance(unwrapped(trainer.guide), SupportsInfer) and data.features is not None:
