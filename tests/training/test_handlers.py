@@ -17,7 +17,6 @@ from ..crowds import classifier_pair, crowd, quiet_fit
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from ..same_fits import parameters
 
-
 SLOW = {"pair regression"}
 
 
