@@ -20,13 +20,15 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from sklearn import metrics as sklearn_metrics
 
-from pyro_crowdclust.data.tables import numbers_of
 from pyro_crowdclust.errors import check_probabilities
 
 
-def as_array(values: ArrayLike, name: str = "values") -> np.ndarray:
+def as_array(values: ArrayLike) -> np.ndarray:
     """The values as a NumPy array, also of a tensor that is on a GPU or requires gradients."""
-    return numbers_of(values, name) if isinstance(values, torch.Tensor) else np.asarray(values)
+    if not isinstance(values, torch.Tensor):
+        return np.asarray(values)
+    # NumPy has no bfloat16; float32 holds every bfloat16 number exactly.
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy(force=True)
 
 
 def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " item"]:
@@ -53,7 +55,7 @@ def label_codes(values: ArrayLike, name: str = "labels") -> Int[np.ndarray, " it
     >>> label_codes(["cat", "dog", "cat"])
     array([0, 1, 0])
     """
-    array = as_array(values, name)
+    array = as_array(values)
     if array.dtype.kind == "U":  # NumPy turns a missing label in a list of texts into "nan"
         array = np.asarray(values, dtype=object)
     if array.ndim != 1:

@@ -183,6 +183,7 @@ def test_a_larger_budget_goes_on(path):
     assert same(resumed, uninterrupted("message passing"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format_of", ["now", "before"])
 def test_a_run_without_epochs_goes_on_with_some_and_back(format_of, path):
     """Only the run without ``epochs`` looks whether the ELBO still rises."""

@@ -17,8 +17,16 @@ from ..crowds import classifier_pair, crowd, quiet_fit
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
 from ..same_fits import parameters
 
+SLOW = {"pair regression"}
 
-@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in SLOW else [])
+        for name in PAIRS_OF_MODEL_AND_GUIDE
+    ],
+)
 def test_every_guide_under_a_handler_that_does_nothing_equals_itself(name):
     def predict(trainer):
         if isinstance(unwrapped(trainer.guide), SupportsInfer) and data.features is not None:
