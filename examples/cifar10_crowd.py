@@ -50,7 +50,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import RateMoves
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
-from pyro_crowdclust.inference import ConsistencyTerm, RandomPhoto, RecognitionTerm
+from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -61,6 +61,7 @@ from pyro_crowdclust.networks import (
     GaussianRecognition,
     OpinionPool,
     PatchClassifier,
+    RandomPhoto,
     ResidualClassifier,
     ResidualDecoder,
     ResidualEncoder,

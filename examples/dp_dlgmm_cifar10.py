@@ -22,7 +22,7 @@ from dp_dlgmm_mnist import Images, arguments_of, run, some_of
 
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import StructuredGuide
-from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, RandomPhoto
+from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
 from pyro_crowdclust.networks import (
@@ -32,6 +32,7 @@ from pyro_crowdclust.networks import (
     ConvolutionalEncoder,
     OpinionPool,
     PatchClassifier,
+    RandomPhoto,
     ResidualClassifier,
 )
 from pyro_crowdclust.starts import TaughtStart

@@ -37,7 +37,7 @@ from torch import nn
 from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import StructuredGuide
-from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, RandomAffine
+from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm
 from pyro_crowdclust.metrics import (
     clustering_accuracy,
     clusters_in_use,
@@ -47,7 +47,13 @@ from pyro_crowdclust.metrics import (
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture import DiagonalGaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import DeepLatentMixture
-from pyro_crowdclust.networks import ClusterMLP, ClusterRecognition, CodedMLP, ConvolutionalEncoder
+from pyro_crowdclust.networks import (
+    ClusterMLP,
+    ClusterRecognition,
+    CodedMLP,
+    ConvolutionalEncoder,
+    RandomAffine,
+)
 from pyro_crowdclust.plots import new_figure, plot_cluster_samples, plot_partition
 from pyro_crowdclust.protocols import Start
 from pyro_crowdclust.results import Fitted

@@ -44,13 +44,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import DropMoves, MergeMoves, RateMoves
 from pyro_crowdclust.emissions import BernoulliEmission
 from pyro_crowdclust.guides import AmortizedGuide, AtMean, MessagePassingGuide, Sampled
-from pyro_crowdclust.inference import (
-    ConsistencyTerm,
-    RandomAffine,
-    RecognitionTerm,
-    View,
-    ViewOrItself,
-)
+from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.minibatches import joined_ranks
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -59,8 +53,11 @@ from pyro_crowdclust.networks import (
     AmortizedRecognition,
     ConvolutionalEncoder,
     GaussianRecognition,
+    RandomAffine,
     ResidualClassifier,
     SkipMLP,
+    View,
+    ViewOrItself,
 )
 from pyro_crowdclust.starts import (
     NeighborPartition,

@@ -18,11 +18,11 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.inference import LossTerms, ViewOrItself
+from pyro_crowdclust.inference import LossTerms
 from pyro_crowdclust.interface import with_workers_refitted
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_components_joined
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler
-from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP
+from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP, ViewOrItself
 from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, ViewTeaching
 from pyro_crowdclust.training import NaturalGradient
 from pyro_crowdclust.training.elbo import default_elbo

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -14,7 +16,7 @@ from pyro.infer.elbo import ELBO
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.fitting.options import TrainingOptions
+from pyro_crowdclust.fitting.options import FitOptions
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.protocols import (
@@ -250,6 +252,26 @@ def fit(
         )
 
 
+@dataclass(frozen=True)
+class TrainingOptions(FitOptions):
+    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result."""
+
+    @classmethod
+    def option_names(cls) -> frozenset[str]:
+        """The options of ``fit``."""
+        return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
+
+    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
+        """Fit with these options, except for changes, and take the steps."""
+        options = self.of_fit | {"trainer": self.trainer or Trainer} | changes
+        for step in reversed(self.steps):
+            model, guide = step.before(model, guide, data, changes)
+        result = fit(model, guide, data, **options)
+        for step in self.steps:
+            result = step.after(result)
+        return result
+
+
 def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, Any]) -> None:
     """Raise the ``ValueError`` of ``fit`` before anything is trained."""
     check_callable(model, guide)
@@ -259,7 +281,7 @@ def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, An
     check_likeness(model, data)
 
 
-def _check_minibatches(model: Model, data: CrowdData, options: TrainingOptions) -> None:
+def _check_minibatches(model: Model, data: CrowdData, options: FitOptions) -> None:
     """Raise a ``ValueError`` if minibatches would have answers and only some of the coupled items.
 
     Otherwise the error would be raised by a later minibatch, perhaps after long training.
@@ -308,7 +330,7 @@ def _started(
 def _keeper(
     checkpoint: Checkpoint | str | os.PathLike | None,
     data: CrowdData,
-    options: TrainingOptions,
+    options: FitOptions,
     *,
     seed: int,
     initialize: Start | None,
@@ -335,7 +357,7 @@ def _keeper(
 
 
 def _sampler(
-    data: CrowdData, generator: torch.Generator, options: TrainingOptions
+    data: CrowdData, generator: torch.Generator, options: FitOptions
 ) -> MinibatchSampler | None:
     """The sampler of minibatches; None if every step takes all data."""
     batch_size: Any = options.batch_size  # chosen by now

@@ -1,21 +1,18 @@
-"""The options of a call of ``fit``, as a value that can be saved."""
+"""The options of a call of ``fit`` as a value."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from pyro.infer.elbo import ELBO
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
-from pyro_crowdclust.protocols import Guide, Model
-from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.chosen_options import (
@@ -34,8 +31,8 @@ _DEFAULT_EPOCHS = 20
 
 
 @dataclass(frozen=True)
-class TrainingOptions(FurtherTraining):
-    """The options of a call of ``fit``, for ``Fitted.update``; they can be saved with a result.
+class FitOptions(FurtherTraining):
+    """The options of a call of ``fit``, and what is chosen where they leave it to ``fit``.
 
     Attributes
     ----------
@@ -55,13 +52,6 @@ class TrainingOptions(FurtherTraining):
     trainer: Callable[..., Trainer] | None
     steps: Sequence[UpdateStep] = ()
 
-    @classmethod
-    def option_names(cls) -> frozenset[str]:
-        """The options of ``fit``."""
-        from pyro_crowdclust.fitting.call import fit
-
-        return frozenset(inspect.signature(fit).parameters) - {"model", "guide", "data"}
-
     @property
     def of_steps(self) -> dict[str, Any]:
         """The options of the training steps."""
@@ -73,18 +63,6 @@ class TrainingOptions(FurtherTraining):
         """These options by name, without the steps."""
         names = (field.name for field in dataclasses.fields(self))
         return {name: getattr(self, name) for name in names if name != "steps"}
-
-    def __call__(self, model: Model, guide: Guide, data: CrowdData, **changes: Any) -> Fitted:
-        """Fit with these options, except for changes, and take the steps."""
-        from pyro_crowdclust.fitting.call import fit  # which makes these options
-
-        options = self.of_fit | {"trainer": self.trainer or Trainer} | changes
-        for step in reversed(self.steps):
-            model, guide = step.before(model, guide, data, changes)
-        result = fit(model, guide, data, **options)
-        for step in self.steps:
-            result = step.after(result)
-        return result
 
     @property
     def given(self) -> dict[str, Any]:
@@ -101,7 +79,7 @@ class TrainingOptions(FurtherTraining):
         """The criteria to end training earlier; none if they are left to ``fit``."""
         return Stopping() if isinstance(self.stopping, str) else self.stopping
 
-    def for_training(self, trained: Trained, data: CrowdData) -> TrainingOptions:
+    def for_training(self, trained: Trained, data: CrowdData) -> Self:
         """The options with everything chosen that was left to ``fit``, except for when to stop."""
         chosen = chosen_options(self.of_fit, trained, data, is_open=self.is_open)
         if not self.is_open:
@@ -116,7 +94,7 @@ class TrainingOptions(FurtherTraining):
             return budget_of(trained, steps_per_epoch)
         return math.inf if self.epochs is None else self.epochs * steps_per_epoch
 
-    def further(self, callbacks: Sequence[Callback], has_networks: bool) -> TrainingOptions:
+    def further(self, callbacks: Sequence[Callback], has_networks: bool) -> Self:
         """The options for an update: with networks, a tenth of the epochs, since they are trained.
 
         Callbacks are those of the fit, with their state.

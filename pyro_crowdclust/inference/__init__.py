@@ -34,7 +34,6 @@ from pyro_crowdclust.inference.page_chains import PageChains
 from pyro_crowdclust.inference.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.inference.replicas import Replicas, run_replicas
 from pyro_crowdclust.inference.sorter_draws import widened_by_draws
-from pyro_crowdclust.inference.views import RandomAffine, RandomPhoto, ViewOrItself
 
 __all__ = [
     "ClassChains",
@@ -53,12 +52,9 @@ __all__ = [
     "PageChains",
     "PairCoupling",
     "PairEvidence",
-    "RandomAffine",
-    "RandomPhoto",
     "RecognitionTerm",
     "Replicas",
     "SumCoupling",
-    "ViewOrItself",
     "add_loss_term",
     "averaged",
     "check_drawn_items",

@@ -11,8 +11,8 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.runtime import Message, effectful
 from torch import Tensor
 
-from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.networks.views import View
 from pyro_crowdclust.protocols import AnswerCoupling
 
 Schedule = float | Callable[[float], float]

@@ -18,6 +18,7 @@ from pyro_crowdclust.networks.recognition_networks import (
     learn_partition,
 )
 from pyro_crowdclust.networks.residual_classifier import ResidualClassifier
+from pyro_crowdclust.networks.views import RandomAffine, RandomPhoto, View, ViewOrItself
 
 __all__ = [
     "AmortizedRecognition",
@@ -30,9 +31,13 @@ __all__ = [
     "GaussianRecognition",
     "OpinionPool",
     "PatchClassifier",
+    "RandomAffine",
+    "RandomPhoto",
     "ResidualClassifier",
     "ResidualDecoder",
     "ResidualEncoder",
     "SkipMLP",
+    "View",
+    "ViewOrItself",
     "learn_partition",
 ]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.networks.views import View
 
 # Number of items per forward pass without a step, such as those that patterns are learned from.
 ROWS_PER_PASS = 1024

@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.opinions import OpinionPool
+from pyro_crowdclust.networks.views import View
 from pyro_crowdclust.starts.descent import (
     ROWS_PER_PASS,
     descend,

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.inference.views import View
 from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.networks.evaluation import evaluating
+from pyro_crowdclust.networks.views import View
 from pyro_crowdclust.starts.descent import random_views
 
 # Logarithms of smaller probabilities depend on the numerical precision, not on the items.

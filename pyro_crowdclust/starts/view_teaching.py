@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.inference.views import View
+from pyro_crowdclust.networks.views import View
 from pyro_crowdclust.starts.descent import descend, features_for, learn_patterns, random_views
 
 

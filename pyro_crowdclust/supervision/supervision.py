@@ -146,8 +146,9 @@ class Supervision(nn.Module):
         By rounds of messages; of observed latents under a ``FieldCoupling`` by ``settle``.
         """
         coupling = self.coupling(statistics, batch)
-        is_fixed = isinstance(conditionals, FixedConditionals)
-        is_observed = is_fixed and conditionals.of_latents is None
+        is_observed = (
+            isinstance(conditionals, FixedConditionals) and conditionals.of_latents is None
+        )
         if not (is_observed and isinstance(coupling, FieldCoupling)):
             return solver.solve(conditionals, coupling)[1]
         found = solver.solve(conditionals)[1]

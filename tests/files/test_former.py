@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyro_crowdclust.files.description import build, describe
-from pyro_crowdclust.files.former import _FORMER
+from pyro_crowdclust.files.former import _FORMER, _MOVED, present_name
 from pyro_crowdclust.files.parts import part_class
 from pyro_crowdclust.starts import TrustingStart
 
@@ -14,6 +14,11 @@ from pyro_crowdclust.starts import TrustingStart
 def test_former_arguments_are_of_parts_that_lack_them(name):
     with pytest.raises(TypeError, match="unexpected keyword argument"):
         part_class(name)(**_FORMER[name])
+
+
+@pytest.mark.parametrize("name", _MOVED)
+def test_parts_that_moved_are_found_where_they_are(name):
+    assert part_class(present_name(name)).__name__ == name.partition(":")[2]
 
 
 def test_a_part_with_a_former_argument_is_built():

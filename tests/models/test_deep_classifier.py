@@ -13,10 +13,10 @@ from torch import nn
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.families import IndependentMoments
-from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, LossTerms, RandomAffine
+from pyro_crowdclust.inference import ConsistencyTerm, LabelTerm, LossTerms
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
-from pyro_crowdclust.networks import AssignmentOutputs, SkipMLP
+from pyro_crowdclust.networks import AssignmentOutputs, RandomAffine, SkipMLP
 from pyro_crowdclust.starts import NeighborPartition, PrincipalComponentStart
 from pyro_crowdclust.supervision import ClassTable, KnownClusters
 

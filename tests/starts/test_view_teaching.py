@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.inference import RandomAffine
-from pyro_crowdclust.networks import ResidualClassifier, SkipMLP
+from pyro_crowdclust.networks import RandomAffine, ResidualClassifier, SkipMLP
 from pyro_crowdclust.starts import ViewTeaching
 
 from ..striped_photos import SIZE, stripes

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.ndimage import map_coordinates
 
-from pyro_crowdclust.inference import RandomAffine, RandomPhoto, ViewOrItself
+from pyro_crowdclust.networks import RandomAffine, RandomPhoto, ViewOrItself
 
 SHAPE = (2, 6, 9)
 COUNT = 4
