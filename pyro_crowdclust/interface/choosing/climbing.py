@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.trials import (
     Decision,
@@ -15,19 +16,28 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
+# Without supervision, the first fits of so many forms start again from a larger one.
+_FORMS_AGAIN = 4
 
 
 def best_of(candidates: Candidates) -> Decision:
     """Try the candidates; returns the best of them."""
     with candidates.bar:
-        first = first_trials(candidates)
+        first, size = first_trials(candidates), candidates.plan.first_size
         for of_features in (True, False):
             same_sort = [trial for trial in first if trial.form.of_features == of_features]
+            if of_features and candidates.are_of_features:
+                for trial in candidates.ranking.in_order(same_sort)[:_FORMS_AGAIN]:
+                    candidates.try_from_larger(trial.form, trial.num_components)
+                same_sort = [one for one in candidates.trials if one.num_components == size]
             in_order = candidates.ranking.in_order(same_sort)[:_BEST_FORMS]
             for rank, trial in enumerate(in_order):
                 if of_features or trial.clusters == trial.num_components:
                     climb(candidates, trial, 1)
-                climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
+                if of_features and candidates.are_of_features:
+                    descend(candidates, trial.form)
+                else:
+                    climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
         if candidates.splits:
             return best_by_answers(candidates)
         return candidates.ranking.by_elbo(candidates.trials)
@@ -64,7 +74,12 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         place += direction * stride
         if not 0 <= place < len(sizes):
             return
-        found = candidates.try_out(trial.form, sizes[place])
+        tried = candidates.place_of(trial.form, sizes[place])
+        found = (
+            candidates.try_out(trial.form, sizes[place])
+            if tried is None
+            else candidates.trials[tried]
+        )
         # A regression that leaves clusters empty does not need more of them.
         to_spare = not trial.form.of_features and found.clusters < found.num_components
         if direction > 0 and to_spare:
@@ -76,6 +91,24 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         if direction < 0 and loss > 2 * error > 0 and not to_end:
             return
         losses = 0 if direction < 0 and loss <= error else losses + 1
+
+
+def descend(candidates: Candidates, form: Form) -> None:
+    """Try fewer and fewer components again, each time from the next larger fit.
+
+    A single start may end in a poor optimum, and then its number of components seems to be too
+    small.
+    """
+    largest = max(of_form_sizes(candidates, form))
+    place = candidates.place_of(form, largest)
+    assert place is not None
+    fitted = candidates.fits[place]
+    for size in reversed([size for size in candidates.plan.sizes if 1 < size < largest]):
+        fitted = candidates.try_joined(form, size, fitted)
+
+
+def of_form_sizes(candidates: Candidates, form: Form) -> list[int]:
+    return [trial.num_components for trial in candidates.trials if trial.form == form]
 
 
 def best_by_answers(candidates: Candidates) -> Decision:
