@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyro_crowdclust.interface.candidates.forms import Form
@@ -23,24 +24,35 @@ _FORMS_AGAIN = 4
 def best_of(candidates: Candidates) -> Decision:
     """Try the candidates; returns the best of them."""
     with candidates.bar:
-        first, size = first_trials(candidates), candidates.plan.first_size
+        first = first_trials(candidates)
+        if candidates.are_of_features:
+            return best_of_features(candidates, first)
         for of_features in (True, False):
             same_sort = [trial for trial in first if trial.form.of_features == of_features]
-            if of_features and candidates.are_of_features:
-                for trial in candidates.ranking.in_order(same_sort)[:_FORMS_AGAIN]:
-                    candidates.try_from_larger(trial.form, trial.num_components)
-                same_sort = [one for one in candidates.trials if one.num_components == size]
             in_order = candidates.ranking.in_order(same_sort)[:_BEST_FORMS]
             for rank, trial in enumerate(in_order):
                 if of_features or trial.clusters == trial.num_components:
                     climb(candidates, trial, 1)
-                if of_features and candidates.are_of_features:
-                    descend(candidates, trial.form)
-                else:
-                    climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
+                climb(candidates, trial, -1, to_end=rank == 0 and not candidates.splits)
         if candidates.splits:
             return best_by_answers(candidates)
         return candidates.ranking.by_elbo(candidates.trials)
+
+
+def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision:
+    """The best candidate without supervision, by the ELBO alone.
+
+    A single start may end in a poor optimum: then luck would decide on the form, and on how many
+    components are needed. So fits with fewer components start at the larger ones, too.
+    """
+    size, in_order = candidates.plan.first_size, candidates.ranking.in_order
+    for trial in in_order(first)[:_FORMS_AGAIN]:
+        candidates.try_again(trial.form, size)
+    again = [trial for trial in candidates.trials if trial.num_components == size]
+    for trial in in_order(again)[:_BEST_FORMS]:
+        climb(candidates, trial, 1)
+        descend(candidates, trial.form)
+    return candidates.ranking.by_elbo(candidates.trials)
 
 
 def first_trials(candidates: Candidates) -> list[Trial]:
@@ -75,11 +87,10 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         if not 0 <= place < len(sizes):
             return
         tried = candidates.place_of(trial.form, sizes[place])
-        found = (
-            candidates.try_out(trial.form, sizes[place])
-            if tried is None
-            else candidates.trials[tried]
-        )
+        if tried is None:
+            found = candidates.try_out(trial.form, sizes[place])
+        else:
+            found = candidates.trials[tried]
         # A regression that leaves clusters empty does not need more of them.
         to_spare = not trial.form.of_features and found.clusters < found.num_components
         if direction > 0 and to_spare:
@@ -94,21 +105,11 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
 
 
 def descend(candidates: Candidates, form: Form) -> None:
-    """Try fewer and fewer components again, each time from the next larger fit.
-
-    A single start may end in a poor optimum, and then its number of components seems to be too
-    small.
-    """
-    largest = max(of_form_sizes(candidates, form))
-    place = candidates.place_of(form, largest)
-    assert place is not None
-    fitted = candidates.fits[place]
-    for size in reversed([size for size in candidates.plan.sizes if 1 < size < largest]):
-        fitted = candidates.try_joined(form, size, fitted)
-
-
-def of_form_sizes(candidates: Candidates, form: Form) -> list[int]:
-    return [trial.num_components for trial in candidates.trials if trial.form == form]
+    """Try all smaller numbers of components, each from the next larger one that was tried."""
+    larger = max(trial.num_components for trial in candidates.trials if trial.form == form)
+    for size in reversed([size for size in candidates.plan.sizes if size < larger]):
+        candidates.try_joined(form, size, larger)
+        larger = size
 
 
 def best_by_answers(candidates: Candidates) -> Decision:

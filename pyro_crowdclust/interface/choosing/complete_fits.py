@@ -140,7 +140,12 @@ def _best_fit(
         part = some_items(data, connected_items(data, _PART_ITEMS, generator))
         emission = part_of(recipe.model, "emission", Identity)
         of_part = best_of_starts(
-            best.form.recipe(part, best.num_components, emission), part, seeds, options, check, tried
+            best.form.recipe(part, best.num_components, emission),
+            part,
+            seeds,
+            options,
+            check,
+            tried,
         )
         start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
         options = _AFTER_PART | {"initialize": start} | options

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
+
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
@@ -46,8 +48,8 @@ def best_of_starts(
         if data.answers is not None and data.known is None:
             others.append(_start_from_answers)
         if tried is not None:
-            q = tried.guide.infer(full_batch(recipe.data)).assignments
-            others.append(PartitionStart(q))
+            batch = full_batch(recipe.data).to(tried.device, torch.float64)
+            others.append(PartitionStart(tried.guide.infer(batch).assignments.cpu()))
         attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
     if check is not None:
         return check.best(attempts, recipe.data)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -158,8 +159,8 @@ class Candidates:
             _coarsened_elbo(form, result),
         )
 
-    def try_from_larger(self, form: Form, num_components: int) -> None:
-        """Fit a candidate without supervision again, from a fit with about half as many more.
+    def try_again(self, form: Form, num_components: int) -> None:
+        """Fit a candidate without supervision again, from a fit with half as many more components.
 
         Raises
         ------
@@ -167,47 +168,53 @@ class Candidates:
             On Ctrl-C.
         """
         sizes = [size for size in SIZES if num_components < size < self.data.num_items]
-        if not sizes or num_components == 1:
+        if not sizes:
             return
         size = sizes[:_STEPS_UP][-1]
         if size in self.plan.sizes:
             self.try_out(form, size)
-            larger = self.fits[-1]
-        else:
+            self.try_joined(form, num_components, size)
+        else:  # it cannot be chosen
             larger = completed(self.fit_of(form, size, self.data))
-        self.try_joined(form, num_components, larger)
+            self._start_joined(form, num_components, larger)
 
-    def try_joined(self, form: Form, num_components: int, larger: Fitted) -> Fitted:
-        """Fit a candidate without supervision again, from a larger fit with components joined.
+    def try_joined(self, form: Form, num_components: int, larger: int) -> None:
+        """Fit a candidate without supervision from one that was tried, with components joined.
 
-        It takes the place of the trial with this number of components if its ELBO is larger, or if
-        there is none.
+        Single starts with few components often end in poor optima. This fit takes the place of the
+        trial with as many components, if there is one, and if its ELBO is larger.
 
-        Returns
-        -------
-        The better fit.
+        Parameters
+        ----------
+        form, num_components
+            The candidate.
+        larger
+            Number of components of the other one.
 
         Raises
         ------
         KeyboardInterrupt
             On Ctrl-C.
         """
+        place = self.place_of(form, larger)
+        assert place is not None  # as it was tried
+        self._start_joined(form, num_components, self.fits[place])
+
+    def _start_joined(self, form: Form, num_components: int, larger: Fitted) -> None:
         started = time.perf_counter()
-        recipe = form.recipe(self.data, num_components, self.coordinates_of(form)[0])
+        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         start = PartitionStart(joined_partition(larger, num_components))
+        recipe = self._recipe(form, num_components, self.data)
         result = completed(self._brief(form, recipe)(initialize=start))
         trial = self._trial_of(form, num_components, result, None, started)
-        tried = self.place_of(form, num_components)
-        if tried is None:
+        self.bar.update()
+        place = self.place_of(form, num_components)
+        if place is None:
             self.trials.append(trial)
             self.fits.append(result)
-            return result
-        other = self.trials[tried]
-        if trial.elbo <= other.elbo:
-            return self.fits[tried]
-        seconds = trial.seconds + other.seconds
-        self.trials[tried], self.fits[tried] = replace(trial, seconds=seconds), result
-        return result
+        elif trial.elbo > self.trials[place].elbo:
+            seconds = trial.seconds + self.trials[place].seconds
+            self.trials[place], self.fits[place] = replace(trial, seconds=seconds), result
 
     def place_of(self, form: Form, num_components: int) -> int | None:
         """The place of a candidate among the trials; None if it was not tried."""
@@ -222,19 +229,21 @@ class Candidates:
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """Fit a candidate briefly, from one start or from the better of two."""
-        recipe = form.recipe(data, num_components, self.coordinates_of(form)[0])
+        recipe = self._recipe(form, num_components, data)
         attempt = self._brief(form, recipe)
         if not form.of_features:
             return attempt(initialize=self.draws.start_of(data))
         others = other_starts(recipe, data)
         return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
 
+    def _recipe(self, form: Form, num_components: int, data: CrowdData) -> Recipe:
+        return form.recipe(data, num_components, self.coordinates_of(form)[0])
+
     def _brief(self, form: Form, recipe: Recipe) -> Callable[..., Fitted]:
-        """Brief fits of a recipe, by their start."""
+        """Brief fits of a candidate; ``initialize`` is their start."""
         stopping = Stopping(tolerance=1e-3)
-        return partial(
-            recipe.fit, progress=False, seed=self.seed, epochs=form.epochs, stopping=stopping
-        )
+        options: dict[str, Any] = {"epochs": form.epochs, "stopping": stopping}
+        return partial(recipe.fit, progress=False, seed=self.seed, **options)
 
     def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
