@@ -49,10 +49,8 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
     for trial in in_order(first)[:_FORMS_AGAIN]:
         candidates.try_again(trial.form, size)
     again = [trial for trial in candidates.trials if trial.num_components == size]
-    for rank, trial in enumerate(in_order(again)[:_BEST_FORMS]):
+    for trial in in_order(again)[:_BEST_FORMS]:
         climb(candidates, trial, 1)
-        if rank == 0:
-            climb(candidates, trial, -1, to_end=True)
         descend(candidates, trial.form)
     return candidates.ranking.by_elbo(candidates.trials)
 
