@@ -153,6 +153,8 @@ def yes_or_no(
         remedy += f"; {of_probabilities}"
     elif np.isin(labels, range(11)).all() and len(np.unique(labels)) > 2:
         remedy += f"; {of_grades}"
+    elif np.isin(labels, (-1, 1)).all():
+        remedy += "; if 1 is same and -1 different, pass label.replace(-1, 0)"
     neither = (labels != 0) & (labels != 1)
     if any(map(says_cannot_tell, column[neither])):
         remedy += f"; leave such rows out, or, {GRADES_REMEDY}"

@@ -181,6 +181,8 @@ def _remedy(
                 f"rename columns, or, if {listed(wide.workers)} are workers, make a row of every "
                 f"answer: {wide.code}"
             )
+    if are_unnamed and frame.shape[1] == 1 and {"left", "right"} <= {*missing}:
+        return "a label of every item is not an answer about a pair: pass known labels as known="
     if are_unnamed:
         return f"name the columns: pandas.DataFrame(rows, columns={[*required]})"
     if {"left", "right"} <= {*missing} and "item" in found:

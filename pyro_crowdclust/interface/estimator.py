@@ -163,7 +163,8 @@ class CrowdClusterer(
             cells are missing, and are integrated out. None if there are only answers;
             ``n_clusters`` must then be None, too.
         y
-            Ignored.
+            Ignored, also if it holds classes, as scikit-learn wants it of clusterers; pass classes
+            that are sure as ``known``.
         pairs
             Answers, with the columns ``left, right, worker, label`` and optionally ``page``; see
             ``CrowdData``. Items are named by their ids, or by row numbers without ids. In a

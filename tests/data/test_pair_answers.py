@@ -81,6 +81,17 @@ def test_labels_that_are_grades_are_told_of_grades():
             crowd(label=codes)
 
 
+def test_labels_from_minus_one_to_one_are_told_which_is_which():
+    with pytest.raises(ValueError, match="if 1 is same and -1 different, pass label.replace"):
+        crowd(label=[-1, 1, 1])
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 1], np.array(["a", "b", "a"])])
+def test_classes_in_the_place_of_answers_are_told_of_known_labels(classes):
+    with pytest.raises(ValueError, match="not an answer about a pair: pass known labels as known="):
+        CrowdData(np.eye(3), classes)
+
+
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
 def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
     labels = [1, missing, 0]

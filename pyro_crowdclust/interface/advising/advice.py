@@ -11,6 +11,7 @@ from pyro_crowdclust.interface.advising.clusters import (
 from pyro_crowdclust.interface.advising.workers import (
     about_constant_labels,
     about_lapses,
+    about_open_rates,
     about_shared_mistakes,
 )
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
@@ -27,6 +28,8 @@ def advice(result: Fitted) -> list[str]:
     - More clusters are needed: every cluster has items, and a larger number was not allowed.
     - Same and different are swapped: most answers come from workers who say the opposite.
     - Some workers nearly always give the same answer, though others do not: they say nothing.
+    - All answers are "same", or all "different", so that the rates of workers are open.
+    - By the clusters of a given model workers are blamed, though their answers predict each other.
     - The crowd guesses: most answers come from workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
@@ -61,7 +64,7 @@ def advice(result: Fitted) -> list[str]:
     if has_workers and not (found and answers_are_used(result)):
         found += about_answers(result) or about_lapses(result)
     if has_workers:
-        found += about_shared_mistakes(result)
+        found += about_open_rates(result) + about_shared_mistakes(result)
     found += about_constant_labels(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")

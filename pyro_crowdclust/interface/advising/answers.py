@@ -11,7 +11,12 @@ import pandas as pd
 from pyro_crowdclust.annotators import informative_workers
 from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
-from pyro_crowdclust.interface.choosing.explaining import ExplainAnswers
+from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
+from pyro_crowdclust.interface.choosing.explaining import (
+    ExplainAnswers,
+    drawn_explanation,
+    is_explained_worse,
+)
 from pyro_crowdclust.protocols import SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Chosen, Fitted, step_of
 
@@ -24,6 +29,9 @@ _MIN_SHARE = 0.2
 # Without features: where at least this share of the items could not be placed, which are then in
 # clusters of at most so many items.
 _MIN_UNPLACED, _SMALL = 0.1, 2
+# Where "same" is said about less than this share of the pairs that share a cluster, of a model that
+# was given, it is tested whether the answers explain each other better.
+_MIN_SENSITIVITY = 0.65
 # So many workers are named.
 _NAMED = 3
 # Features show little of what the crowd sees if the log-probability of held-out answers exceeds
@@ -59,6 +67,9 @@ class AnswerFacts:
         Most answers come from workers whose answers carry almost no weight.
     are_unexplained
         Partitions of the answers alone explain them better than the clusters do.
+    are_blamed
+        The same for a model that was given, by whose clusters workers hardly say "same" of the
+        same, though answers predict each other.
     are_alone
         There are no features.
     form_clusters
@@ -75,6 +86,7 @@ class AnswerFacts:
     are_opposite: bool
     are_guesses: bool
     are_unexplained: bool
+    are_blamed: bool
     are_alone: bool
     form_clusters: bool
     are_unpredicted: bool
@@ -92,6 +104,7 @@ class AnswerFacts:
             are_opposite=_share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5,
             are_guesses=_share_of_answers(result, weight < _MIN_WEIGHT) > 0.5,
             are_unexplained=step_of(result, ExplainAnswers) is not None,
+            are_blamed=_are_blamed(result),
             are_alone=isinstance(result.guide, SupportsPartition),
             form_clusters=chosen is not None and _is_of_answers(chosen),
             are_unpredicted=chosen is not None and _is_no_better_than_chance(chosen),
@@ -164,6 +177,19 @@ def _is_no_better_than_chance(chosen: Chosen) -> bool:
     if chosen.chance is None:
         return False
     return not chosen.held_out > chosen.chance + _MIN_GAIN  # nor where nothing was held out (NaN)
+
+
+def _are_blamed(result: Fitted) -> bool:
+    """Whether a model that was given explains the answers worse than they explain each other."""
+    workers = result.workers
+    if result.chosen is not None or "sensitivity" not in workers:
+        return False
+    if np.average(workers["sensitivity"], weights=workers["answers"]) >= _MIN_SENSITIVITY:
+        return False
+    drawn = drawn_explanation(result)
+    if drawn is None or not is_explained_worse(result, drawn):
+        return False
+    return answers_predict_each_other(drawn.data, result.seed)
 
 
 def _too_few(answers: AnswerFacts) -> list[str]:
@@ -245,6 +271,14 @@ def _unexplained(answers: AnswerFacts) -> list[str]:
     ]
 
 
+def _blamed(answers: AnswerFacts) -> list[str]:
+    return [
+        'by these clusters workers hardly say "same" of what is the same, though their answers '
+        "predict each other: the model may not suit the columns; leave components=, networks= and "
+        "supervision= out, so that one is chosen, or use other features"
+    ]
+
+
 def _of_answers(answers: AnswerFacts) -> list[str]:
     return [
         "the features show little of what the crowd sees, so that the clusters are those of "
@@ -264,6 +298,7 @@ def _unpredicted(answers: AnswerFacts) -> list[str]:
 _RULES: tuple[tuple[Callable[[AnswerFacts], bool], Callable[[AnswerFacts], list[str]]], ...] = (
     (lambda answers: answers.are_few, _too_few),
     (lambda answers: not answers.are_used and answers.only_word is not None, _one_word),
+    (lambda answers: answers.are_blamed, _blamed),
     (lambda answers: len(answers.uninformative) > 0, _same_answer),
     (lambda answers: answers.are_opposite, _opposite),
     (lambda answers: not answers.are_used, _not_used),

@@ -52,6 +52,18 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
     ]
 
 
+def about_open_rates(result: Fitted) -> list[str]:
+    """Advice where answers are all "same", or all "different": rates do not follow from these."""
+    answers = result.data.answers
+    if answers is None or len(result.data.grade_ids) or len(answers.label.unique()) > 1:
+        return []
+    word = "same" if answers.label[0] == 1 else "different"
+    return [
+        f'all answers are "{word}", from which the rates of workers cannot be told: those of the '
+        "result, and their intervals, mean nothing; pass the other answers, too"
+    ]
+
+
 def about_constant_labels(result: Fitted) -> list[str]:
     """Advice where workers always give the same label, whatever the item."""
     if result.data.class_labels is None:

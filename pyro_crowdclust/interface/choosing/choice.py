@@ -10,6 +10,7 @@ features for all candidates.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +21,7 @@ from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
 from pyro_crowdclust.interface.answers_only.records import may_be_records
 from pyro_crowdclust.interface.answers_only.search import AnswersAlone
+from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
@@ -76,8 +78,8 @@ class Choice(Plan):
         num_starts
             Number of starts from the features, with seeds ``seed``, ``seed + 1``, ... If there are
             answers, one start from the answers is added; if there are only known labels, one from
-            these; if there is no supervision, and some columns hold yes/no or categories, one from
-            the other columns. The fit with the largest ELBO is kept.
+            these; if there is no supervision, one from the candidate, and, if some columns hold
+            yes/no or categories, one from the other columns. The fit with the largest ELBO is kept.
         seed
             Seed of starts, items and splits.
         progress
@@ -194,6 +196,7 @@ def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitte
     return replace(found, chosen=because(why, found.chosen))
 
 
+@warnings_once()
 def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     """The candidate models that suit some data.
 
@@ -225,6 +228,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 20 candidates; nothing held out'
     """
     check_data(data)
+    _warn_if_constant(data)
     data = as_answered(data)
     forms, least = forms_for(data), data.num_known_classes
     # Answers and links relate items, which makes no sense if there is a single cluster.
@@ -249,6 +253,17 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
         may_be_records=num_clusters is None and may_be_records(data),
         by_features=choice_for(unanswered, num_clusters=num_clusters),
     )
+
+
+def _warn_if_constant(data: CrowdData) -> None:
+    """Warn if all items have the same features."""
+    rows = sample_of(data)
+    if len(rows) > 1 and bool(((rows == rows[0]) | rows.isnan()).all()):
+        warnings.warn(
+            "no column varies, so the features say nothing about the items: pass columns in which "
+            "they differ",
+            stacklevel=2,
+        )
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,16 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
+# Without supervision, the first fits of so many forms start again from a larger one.
+_FORMS_AGAIN = 4
 
 
 def best_of(candidates: Candidates) -> Decision:
     """Try the candidates; returns the best of them."""
     with candidates.bar:
         first = first_trials(candidates)
+        if candidates.are_of_features:
+            return best_of_features(candidates, first)
         for of_features in (True, False):
             same_sort = [trial for trial in first if trial.form.of_features == of_features]
             for rank, trial in enumerate(best_of_each_form(candidates, same_sort)[:_BEST_FORMS]):
@@ -32,6 +36,22 @@ def best_of(candidates: Candidates) -> Decision:
         if candidates.splits:
             return best_by_answers(candidates)
         return candidates.ranking.by_elbo(candidates.trials)
+
+
+def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision:
+    """The best candidate without supervision, by the ELBO alone.
+
+    A single start may end in a poor optimum: then luck would decide on the form, and on how many
+    components are needed. So fits with fewer components start at the larger ones, too.
+    """
+    size, in_order = candidates.plan.first_size, candidates.ranking.in_order
+    for trial in in_order(first)[:_FORMS_AGAIN]:
+        candidates.try_again(trial.form, size)
+    again = [trial for trial in candidates.trials if trial.num_components == size]
+    for trial in in_order(again)[:_BEST_FORMS]:
+        climb(candidates, trial, 1)
+        descend(candidates, trial.form)
+    return candidates.ranking.by_elbo(candidates.trials)
 
 
 def first_trials(candidates: Candidates) -> list[Trial]:
@@ -85,6 +105,14 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         if direction < 0 and loss > 2 * error > 0 and not to_end:
             return
         losses = 0 if direction < 0 and loss <= error else losses + 1
+
+
+def descend(candidates: Candidates, form: Form) -> None:
+    """Try all smaller numbers of components, each from the next larger one that was tried."""
+    larger = max(trial.num_components for trial in candidates.trials if trial.form == form)
+    for size in reversed([size for size in candidates.plan.sizes if size < larger]):
+        candidates.try_joined(form, size, larger)
+        larger = size
 
 
 def best_by_answers(candidates: Candidates) -> Decision:

@@ -109,7 +109,7 @@ def fit_completely(
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
         check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
-        fitted = _best_fit(best, recipe, seeds, options, check)
+        fitted = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
         if check is not None:
             best, fitted, chosen = checked(
                 check, search.candidates.trials, best, fitted, chosen, data, options
@@ -128,10 +128,12 @@ def _best_fit(
     seeds: range,
     options: dict[str, Any],
     check: LabelCheck | None,
+    tried: Fitted | None,
 ) -> Fitted:
     """The best of several fits, or, in minibatches, one that starts at a fit to a part.
 
-    A check of known labels, if it is given, compares the starts by these.
+    A check of known labels, if it is given, compares the starts by these. A brief fit, if there is
+    one, is one of the starts.
     """
     data = recipe.data
     if recipe.options["batch_size"] is not None and "initialize" not in options:
@@ -139,7 +141,12 @@ def _best_fit(
         part = some_items(data, connected_items(data, _PART_ITEMS, generator))
         emission = part_of(recipe.model, "emission", Identity)
         of_part = best_of_starts(
-            best.form.recipe(part, best.num_components, emission), part, seeds, options, check
+            best.form.recipe(part, best.num_components, emission),
+            part,
+            seeds,
+            options,
+            check,
+            tried,
         )
         start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
         options = _AFTER_PART | {"initialize": start} | options
@@ -149,7 +156,7 @@ def _best_fit(
     if recipe.options["batch_size"] is None:
         # Components may stay on a plateau for as long as they did in the trial.
         options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
-    return best_of_starts(recipe, data, seeds, options, check)
+    return best_of_starts(recipe, data, seeds, options, check, tried)
 
 
 def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:

@@ -175,6 +175,17 @@ class Search:
         self.candidates.trials = [*with_answers, *added]
         return added[trials.index(best)]
 
+    def fit_tried(self, best: Trial) -> Fitted | None:
+        """The brief fit of a candidate of the features alone; None if it is not one of these."""
+        if self.candidates.are_of_features:
+            candidates = self.candidates
+        elif best.uses_answers:
+            return None
+        else:
+            candidates = self._of_features[0].candidates
+        place = candidates.place_of(best.form, best.num_components)
+        return None if place is None else candidates.fits[place]
+
     def chance_of(self, best: Trial) -> float | None:
         """Mean log-probability by chance of all that a trial was scored by; None if of nothing."""
         splits = self.parts or self.candidates.splits

@@ -5,15 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import torch
+
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.starts import other_starts
 from pyro_crowdclust.interface.choosing.label_check import LabelCheck
 from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.starts import AnswersStart, GroupsStart, TrustingStart
+from pyro_crowdclust.starts import AnswersStart, GroupsStart, PartitionStart, TrustingStart
 from pyro_crowdclust.training import completed
 
 # The partitions are the consensus of so many chains of draws, and that of each.
@@ -28,11 +31,12 @@ def best_of_starts(
     seeds: range,
     changes: dict[str, Any],
     check: LabelCheck | None = None,
+    tried: Fitted | None = None,
 ) -> Fitted:
     """The fit with the largest ELBO among several starts from features, and one from answers.
 
-    There may be one more from known labels, or from columns of numbers only (``other_starts``). A
-    check of known labels may prefer another of these fits.
+    There may be one more from known labels, or from columns of numbers only (``other_starts``), and
+    one from the clusters of a brief fit. A check of known labels may prefer another of these fits.
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
@@ -43,6 +47,9 @@ def best_of_starts(
         others = other_starts(recipe, data)
         if data.answers is not None and data.known is None:
             others.append(_start_from_answers)
+        if tried is not None:
+            batch = full_batch(recipe.data).to(tried.device, torch.float64)
+            others.append(PartitionStart(tried.guide.infer(batch).assignments.cpu()))
         attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
     if check is not None:
         return check.best(attempts, recipe.data)

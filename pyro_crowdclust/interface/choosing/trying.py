@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +30,8 @@ from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
-from pyro_crowdclust.interface.choosing.plan import Plan
+from pyro_crowdclust.interface.choosing.merging import joined_partition
+from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
@@ -37,10 +40,12 @@ from pyro_crowdclust.interface.choosing.subsets import (
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.coarsening import coarsened_elbo
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
+from pyro_crowdclust.starts import PartitionStart
 from pyro_crowdclust.training import Stopping, completed, is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -50,6 +55,8 @@ _SHARE = 0.25
 # Number of different shares that are held out. The second and later ones are used for candidates
 # that the first does not distinguish from the best.
 NUM_SPLITS = 3
+# So many numbers of components further lies the fit from which another starts.
+_STEPS_UP = 2
 
 
 class Candidates:
@@ -97,32 +104,37 @@ class Candidates:
         # The coordinates of each form, and the term that makes its ELBO comparable.
         self._coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
 
+    @property
+    def are_of_features(self) -> bool:
+        """Whether the data are features alone: there are no answers, labels or links."""
+        return not self.data.has_answers and not is_supervised(self.data)
+
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate to a split, and score what is held out, unless that was done before.
+
+        Parameters
+        ----------
+        form, num_components
+            The candidate.
+        number
+            Of the split.
 
         Raises
         ------
         KeyboardInterrupt
             On Ctrl-C. A first candidate is kept as far as it came.
         """
-        if number == 0 and (known := self._tried(form, num_components)) is not None:
-            return known
+        place = self.place_of(form, num_components)
+        if number == 0 and place is not None:
+            return self.trials[place]
         started = time.perf_counter()
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         one = self.splits[number] if self.splits else None
         result = self.fit_of(form, num_components, self.data if one is None else one.data)
         if is_interrupted(result) and self.trials:
             raise KeyboardInterrupt
-        trial = Trial(
-            form,
-            num_components,
-            self.elbo_of(form, result),
-            None if one is None else at_weights(form, one, result),
-            int((result.clusters["assigned_items"] > 0).sum()),
-            time.perf_counter() - started,
-            _by_item(result),
-            _coarsened_elbo(form, result),
-        )
+        by_weight = None if one is None else at_weights(form, one, result)
+        trial = self._trial_of(form, num_components, result, by_weight, started)
         if number == 0:
             self.trials.append(trial)
             if not self.splits:
@@ -132,9 +144,88 @@ class Candidates:
         self.bar.update()
         return trial
 
-    def _tried(self, form: Form, num_components: int) -> Trial | None:
-        same = (one for one in self.trials if one.form == form)
-        return next((one for one in same if one.num_components == num_components), None)
+    def _trial_of(
+        self,
+        form: Form,
+        num_components: int,
+        result: Fitted,
+        by_weight: AtWeights | None,
+        started: float,
+    ) -> Trial:
+        return Trial(
+            form,
+            num_components,
+            self.elbo_of(form, result),
+            by_weight,
+            int((result.clusters["assigned_items"] > 0).sum()),
+            time.perf_counter() - started,
+            _by_item(result),
+            _coarsened_elbo(form, result),
+        )
+
+    def try_again(self, form: Form, num_components: int) -> None:
+        """Fit a candidate without supervision again, from a fit with half as many more components.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        sizes = [size for size in SIZES if num_components < size < self.data.num_items]
+        if not sizes:
+            return
+        size = sizes[:_STEPS_UP][-1]
+        if size in self.plan.sizes:
+            self.try_out(form, size)
+            self.try_joined(form, num_components, size)
+        else:  # it cannot be chosen
+            larger = completed(self.fit_of(form, size, self.data))
+            self._start_joined(form, num_components, larger)
+
+    def try_joined(self, form: Form, num_components: int, larger: int) -> None:
+        """Fit a candidate without supervision from one that was tried, with components joined.
+
+        Single starts with few components often end in poor optima. This fit takes the place of the
+        trial with as many components, if there is one, and if its ELBO is larger.
+
+        Parameters
+        ----------
+        form, num_components
+            The candidate.
+        larger
+            Number of components of the other one.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        place = self.place_of(form, larger)
+        assert place is not None  # as it was tried
+        self._start_joined(form, num_components, self.fits[place])
+
+    def _start_joined(self, form: Form, num_components: int, larger: Fitted) -> None:
+        started = time.perf_counter()
+        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        start = PartitionStart(joined_partition(larger, num_components))
+        recipe = self._recipe(form, num_components, self.data)
+        result = completed(self._brief(form, recipe)(initialize=start))
+        trial = self._trial_of(form, num_components, result, None, started)
+        self.bar.update()
+        place = self.place_of(form, num_components)
+        if place is None:
+            self.trials.append(trial)
+            self.fits.append(result)
+        elif trial.elbo > self.trials[place].elbo:
+            seconds = trial.seconds + self.trials[place].seconds
+            self.trials[place], self.fits[place] = replace(trial, seconds=seconds), result
+
+    def place_of(self, form: Form, num_components: int) -> int | None:
+        """The place of a candidate among the trials; None if it was not tried."""
+        for place, trial in enumerate(self.trials):
+            if trial.form == form and trial.num_components == num_components:
+                return place
+        return None
 
     def exchange(self, trial: Trial, other: Trial) -> None:
         """Put a trial in the place of another, which has other scores."""
@@ -142,13 +233,21 @@ class Candidates:
 
     def fit_of(self, form: Form, num_components: int, data: CrowdData) -> Fitted:
         """Fit a candidate briefly, from one start or from the better of two."""
-        recipe = form.recipe(data, num_components, self.coordinates_of(form)[0])
-        options: dict[str, Any] = {"epochs": form.epochs, "stopping": Stopping(tolerance=1e-3)}
-        attempt = partial(recipe.fit, progress=False, seed=self.seed, **options)
+        recipe = self._recipe(form, num_components, data)
+        attempt = self._brief(form, recipe)
         if not form.of_features:
             return attempt(initialize=self.draws.start_of(data))
         others = other_starts(recipe, data)
         return best_first([attempt, *(partial(attempt, initialize=other) for other in others)])[0]
+
+    def _recipe(self, form: Form, num_components: int, data: CrowdData) -> Recipe:
+        return form.recipe(data, num_components, self.coordinates_of(form)[0])
+
+    def _brief(self, form: Form, recipe: Recipe) -> Callable[..., Fitted]:
+        """Brief fits of a candidate; ``initialize`` is their start."""
+        stopping = Stopping(tolerance=1e-3)
+        options: dict[str, Any] = {"epochs": form.epochs, "stopping": stopping}
+        return partial(recipe.fit, progress=False, seed=self.seed, **options)
 
     def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
         """Fit a candidate that was tried to other data; raises if the fit is interrupted."""

@@ -60,6 +60,19 @@ def test_a_crowd_that_sees_what_features_do_not_show_is_not_blamed(monkeypatch):
 
 
 @pytest.mark.long
+def test_a_given_model_that_does_not_suit_the_columns():
+    """Clusters of noise, and people who see kinds."""
+    kind = np.arange(60) % 3
+    seen = simulate_pairs(kind, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
+    noise = np.random.default_rng(0).normal(size=(60, 30))
+    for answers, starts in (
+        (seen, [True]),
+        (seen.assign(label=seen["label"].sample(frac=1, random_state=0).to_numpy()), [False]),
+    ):
+        found = advice(fixed(noise, answers, num_clusters=3, callbacks=()))
+        assert [one.startswith("by these clusters workers hardly say") for one in found] == starts
+
+
 def test_answers_that_say_the_opposite():
     swapped = simulate_pairs(FINE % 2, [0.05] * 3, [0.05] * 3, pairs_per_worker=100, seed=0)
     (sentence,) = advice(chosen(FEATURES, swapped, 2, 3))
@@ -158,8 +171,9 @@ def test_answers_that_are_not_heard_are_always_spoken_of():
 def test_a_crowd_that_always_says_the_same_word():
     for label, word in enumerate(["different", "same"]):
         said = PAIRS.assign(label=label)
-        (sentence,) = advice(chosen(FEATURES, said, 2, 3))
+        sentence, of_rates = advice(chosen(FEATURES, said, 2, 3))
         assert sentence.startswith(f'nearly all answers are "{word}"')
+        assert of_rates.startswith(f'all answers are "{word}", from which the rates')
 
 
 @pytest.mark.long

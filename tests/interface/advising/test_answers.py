@@ -21,6 +21,7 @@ ALL = AnswerFacts(
     are_opposite=True,
     are_guesses=True,
     are_unexplained=True,
+    are_blamed=True,
     are_alone=False,
     form_clusters=True,
     are_unpredicted=True,
@@ -29,7 +30,8 @@ ALL = AnswerFacts(
 IN_ORDER = [
     ({}, "there are too few answers"),
     ({"are_few": False}, 'nearly all answers are "same", whatever the pair, and the clusters are'),
-    ({"only_word": None}, "some workers nearly always give the same answer"),
+    ({"only_word": None}, "by these clusters workers hardly say"),
+    ({"are_blamed": False}, "some workers nearly always give the same answer"),
     ({"uninformative": pd.Index([])}, "most answers say the opposite of what the clusters show, "),
     ({"are_opposite": False}, "answers about items that were not asked about before are not"),
     ({"are_used": True}, "most answers come from workers who seem to guess"),
@@ -54,8 +56,9 @@ def test_what_comes_first_says_all(number, monkeypatch):
 
 @pytest.mark.parametrize(("guesses", "why"), [(True, "most workers guess"), (False, "do not expl")])
 def test_why_answers_were_not_used(guesses, why, monkeypatch):
-    rest = {"only_word": None, "uninformative": pd.Index([]), "are_opposite": False}
-    facts = dataclasses.replace(ALL, are_few=False, are_guesses=guesses, **rest)
+    none = dict.fromkeys(("are_few", "are_blamed", "are_opposite"), False)
+    none |= {"only_word": None, "uninformative": pd.Index([])}
+    facts = dataclasses.replace(ALL, are_guesses=guesses, **none)
     monkeypatch.setattr(AnswerFacts, "of", lambda result: facts)
     (sentence,) = about_answers(facts.result)
     assert why in sentence

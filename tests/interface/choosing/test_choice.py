@@ -80,6 +80,15 @@ def test_where_items_are_said_to_be_related_there_are_two_clusters_or_more(said,
     assert choice.by_features is None or choice.by_features.sizes[0] == 1
 
 
+def test_a_table_in_which_nothing_varies_is_warned_of_once():
+    with pytest.warns(UserWarning, match="no column varies, so the features say nothing") as shown:
+        choice_for(answered(np.ones((60, 2)), np.arange(60) % 2, 40))
+    assert len(shown) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        choice_for(CrowdData(np.array([[1.0, 0.0], [1.0, 2.0]])))
+
+
 def test_gaps_in_columns_that_are_left_out_are_no_matter():
     """A constant and a copy, both with gaps, beside two columns without."""
     kinds = np.arange(30) % 2
@@ -302,6 +311,21 @@ def test_several_starts_keep_the_best():
 
 
 @pytest.mark.long
+def test_the_complete_fit_starts_at_the_candidate_too(monkeypatch):
+    starts = []
+
+    def note(attempts):
+        starts.extend(attempts := list(attempts))
+        return best_first(attempts)
+
+    best_first = several_starts.best_first
+    monkeypatch.setattr(several_starts, "best_first", note)
+    data = CrowdData(two_groups(60))
+    small(data, 2, 3, forms=1).fit(num_starts=1, progress=False)
+    of_features, of_candidate = starts
+    assert of_candidate(data).elbo >= of_features(data).elbo - 1e-3
+
+
 def test_large_data_begin_at_a_fit_to_a_part(monkeypatch):
     from pyro_crowdclust.interface import recipe
 

@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.choosing.trying import Candidates, at_weights
 from pyro_crowdclust.transforms import Projected
 
 from ..small_choices import (
+    answered,
     small,
     two_rings,
 )
@@ -110,3 +111,44 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     most, least = with_feature_weight(result, 0.9), with_feature_weight(result, 0.05)
     assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)
     assert (least.probabilities.max(1) <= most.probabilities.max(1) + 1e-6).mean() > 0.9
+
+
+def blobs(num_items: int = 90) -> CrowdData:
+    """Three kinds of items in the plane, far from each other."""
+    kind = np.arange(num_items) % 3
+    centers = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    return CrowdData(centers[kind] + np.random.default_rng(0).normal(size=(num_items, 2)))
+
+
+def test_a_fit_from_a_larger_one_is_kept_if_it_is_better():
+    choice = small(blobs(), 3, 4, forms=1)
+    candidates, (form,) = Candidates(choice, 0, False), choice.forms
+    candidates.try_out(form, 4)
+    candidates.try_joined(form, 3, 4)
+    joined, fit = candidates.trials[1], candidates.fits[1]
+    assert (joined.num_components, joined.clusters) == (3, 3)
+    assert fit.component_probabilities.shape == (90, 3)
+    # One that was tried before stays unless its ELBO is smaller.
+    for elbo, is_kept in ((joined.elbo + 1, True), (joined.elbo - 1, False)):
+        candidates.trials[1] = dataclasses.replace(joined, elbo=elbo)
+        candidates.try_joined(form, 3, 4)
+        assert len(candidates.trials) == 2
+        assert (candidates.trials[1].elbo == elbo) == is_kept
+        assert (candidates.fits[1] is fit) == is_kept
+
+
+@pytest.mark.parametrize(("sizes", "tried"), [((3,), [3]), ((3, 5), [3, 5])])
+def test_a_candidate_starts_again_at_a_larger_one_whether_that_may_be_chosen_or_not(sizes, tried):
+    choice = small(blobs(), *sizes, forms=1)
+    candidates, (form,) = Candidates(choice, 0, False), choice.forms
+    first = candidates.try_out(form, 3)
+    candidates.try_again(form, 3)
+    assert [trial.num_components for trial in candidates.trials] == tried
+    assert candidates.trials[0].elbo >= first.elbo
+
+
+def test_answers_and_labels_are_supervision():
+    features, ring = two_rings(60)
+    of_rings = [CrowdData(features), answered(features, ring), CrowdData(features, known=ring)]
+    are_of_features = [Candidates(small(one, 3), 0, False).are_of_features for one in of_rings]
+    assert are_of_features == [True, False, False]
