@@ -24,13 +24,14 @@ from pyro_crowdclust.inference.enumeration import (
     trace_sites,
 )
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.item_plate import ItemFrame
+from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
 from pyro_crowdclust.protocols import (
     module_of,
 )
 from pyro_crowdclust.training.answer_checks import check_answers
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
+from pyro_crowdclust.training.row_checks import check_order_of_rows
 
 
 class Sites(NamedTuple):
@@ -90,18 +91,21 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 
 
 @torch.no_grad()
-def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
+def check_sites(
+    model: Callable, guide: Callable, batch: Batch, in_minibatches: bool = False
+) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
     A site that the model itself enumerates needs none, but must have the same weight for all items.
-    Latents of items must be those of the batch, and their parameters in the order of the data.
-    Networks must be copied with model and guide, and trained.
+    Latents of items must be those of the batch, and their parameters in the order of the data; so
+    must those of answers, if other batches follow (``in_minibatches``). Networks must be copied
+    with model and guide, and trained.
     """
     with called_modules() as called:
         model_trace, guide_trace = traces_of(model, guide, batch)
     check_trained(called, model, guide)
     check_drawn_items(guide_trace, batch)
-    _check_order_of_rows(model, guide_trace, batch)
+    check_order_of_rows(model, guide_trace, batch, in_minibatches)
     _check_weights(model_trace, guide_trace, batch)
     check_answers(model, model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
@@ -175,48 +179,6 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
         )
 
 
-def _check_order_of_rows(model: Callable, guide_trace: Trace, batch: Batch) -> None:
-    """Raise a ``ValueError`` if parameters of all items are in the order of a batch.
-
-    Pyro does not index parameters by a subsample that is as long as its plate. Another batch, with
-    the items in another order, would then take the rows for those of other items.
-    """
-    number = len(batch.items)
-    if torch.equal(batch.items, torch.arange(batch.num_items).to(batch.items)):
-        return
-    nodes: Any = guide_trace.nodes
-    for name, site in nodes.items():
-        if site["type"] != "param" or (event_dim := site["kwargs"].get("event_dim")) is None:
-            continue
-        for frame in site["cond_indep_stack"]:
-            axis, shape = (frame.dim or 0) - event_dim, site["value"].shape
-            has_rows = len(shape) >= -axis and shape[axis] == frame.size == number
-            is_indexed = number < (frame.full_size or number) or isinstance(frame, ItemFrame)
-            if has_rows and not is_indexed and _is_of_items(frame.name, model, batch):
-                plate = f"minibatches.ItemPlate({frame.name!r}, batch)"
-                raise ValueError(
-                    f"the guide keeps the rows of {name!r} in the order of this batch, in which "
-                    "items with answers come first, and not by their positions in the data, since "
-                    f"Pyro does not index parameters in the plate {frame.name!r} of all items: use "
-                    f"{plate} as this plate, by create_plates=lambda batch: {plate} of an autoguide"
-                )
-
-
-def _is_of_items(plate: str, model: Callable, batch: Batch) -> bool:
-    """Whether a plate shrinks with the batch: a plate of as many workers does not."""
-    fewer = batch.features_of_rows(0, len(batch.items) - 1)
-    try:
-        with torch.random.fork_rng():
-            sites = trace_sites(_trace("model", model, fewer)).values()
-    except (ValueError, ZeroDivisionError):  # a model that needs answers
-        return True
-    return any(
-        frame.name == plate and frame.size == len(fewer.items)
-        for site in sites
-        for frame in site["cond_indep_stack"]
-    )
-
-
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` if Pyro would refuse, or ignore, the different weights of items."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
@@ -226,7 +188,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             frame.name
             for frame in frames
             if frame.size == len(batch.items) < (frame.full_size or frame.size)
-            and not isinstance(frame, ItemFrame)
+            and not isinstance(frame, IndexedFrame)
         ]
         if subsampled and not one_weight:
             raise ValueError(

@@ -137,7 +137,7 @@ class Trainer:
         if sampler is None and self.ranks.count > 1:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
-        found = check_sites(model, guide, first)
+        found = check_sites(model, guide, first, in_minibatches=sampler is not None)
         check_sums(elbo, found.of_model_alone)
         self._of_model_alone = found.of_model_alone
         own_parameters()
