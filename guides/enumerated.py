@@ -30,6 +30,7 @@ from pyro_crowdclust.inference import (
     PairCoupling,
     averaged,
     check_drawn_items,
+    check_partly_observed,
     create_plates,
     latent_values,
     trace_of,
@@ -149,6 +150,7 @@ class EnumeratedGuide(nn.Module):
         """The site of z, log q(z) given Theta, and the site of the pairs, if there are any."""
         given = poutine.condition(self.model, data=theta)
         trace = trace_of(given, batch)
+        check_partly_observed(trace, Trace())
         site = ItemSite.find(trace, Trace(), len(batch.items))
         if site is None:
             sites = trace_sites(trace).items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyro
@@ -19,6 +19,7 @@ from pyro_crowdclust.errors import first_line, place_in_users_code
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
+    check_partly_observed,
     is_deterministic,
     plate_nesting,
     trace_sites,
@@ -28,7 +29,7 @@ from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
 from pyro_crowdclust.protocols import (
     module_of,
 )
-from pyro_crowdclust.training.answer_checks import check_answers
+from pyro_crowdclust.training.answer_checks import by_hand, check_dependence
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
 from pyro_crowdclust.training.row_checks import check_order_of_rows
@@ -106,8 +107,9 @@ def check_sites(
     check_trained(called, model, guide)
     check_drawn_items(guide_trace, batch)
     check_order_of_rows(model, guide_trace, batch, in_minibatches)
+    check_partly_observed(model_trace, guide_trace)
     _check_weights(model_trace, guide_trace, batch)
-    check_answers(model, model_trace, guide_trace, batch)
+    check_dependence(model, model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
@@ -205,7 +207,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
         elif _enumerated_in(guide_trace) and not is_of_items:
             raise ValueError(
                 f"the model enumerates {name!r} outside of the plate of the items, and Pyro cannot "
-                f"sum over it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+                f"sum over it while the guide enumerates {_joined(guide_trace)}: {by_hand(name)}"
             )
         elif scaled:
             raise ValueError(
@@ -220,13 +222,13 @@ def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
     if _enumerated_in(guide_trace):
         raise ValueError(
             f"the model enumerates {name!r} in the plate of the answers, but Pyro cannot sum over "
-            f"it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+            f"it while the guide enumerates {_joined(guide_trace)}: {by_hand(name)}"
         )
     if scaled:
         raise ValueError(
             f"the model enumerates {name!r} with a different weight for every answer, but Pyro can "
             "sum over it only if all weights are the same number: scale by batch.pair_scale, which "
-            f"is one number if all answers have the same weight, or {_by_hand(name)}"
+            f"is one number if all answers have the same weight, or {by_hand(name)}"
         )
 
 
@@ -239,47 +241,24 @@ def _joined(guide_trace: Trace) -> str:
     return ", ".join(_enumerated_in(guide_trace))
 
 
-def _by_hand(name: str) -> str:
-    return (
-        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
-        "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
-        'probability (see "Other discrete sites" in docs/own_model.md)'
-    )
-
-
 def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool, has_pairs: bool) -> str:
     in_guide = _enumerated_in(guide_trace)
     if one_weight and in_guide and has_pairs:
         return (
             "scale by batch.item_scale, which is one number as all items have the same weight; "
             f"but if answers depend on {name!r}, Pyro cannot sum over it while the guide "
-            f"enumerates {_joined(guide_trace)}: then {_by_hand(name)}"
+            f"enumerates {_joined(guide_trace)}: then {by_hand(name)}"
         )
     if one_weight:
         return "scale by batch.item_scale, which is one number as all items have the same weight"
     if in_guide:
         return (
             "items with answers have other weights, and the guide enumerates only "
-            f"{_joined(guide_trace)}, so {_by_hand(name)}"
+            f"{_joined(guide_trace)}, so {by_hand(name)}"
         )
     return (
         "items with answers have other weights, so enumerate it in the guide, by wrapping this as "
         "EnumeratedGuide(model, guide)"
-    )
-
-
-def explained_enumeration(error: ValueError, of_model_alone: Sequence[str]) -> ValueError | None:
-    """An error that says what to do about one of Pyro's bound; None about other errors.
-
-    That of sites which the model enumerates, and on which sites depend that the guide enumerates.
-    Only the bound finds out what depends on what.
-    """
-    if not of_model_alone or "to be no more global than" not in str(error):
-        return None
-    names = ", ".join(map(repr, of_model_alone))
-    return ValueError(
-        f"the model enumerates {names}, on which answers or other sites depend that the guide "
-        f"enumerates, too, and Pyro cannot sum over both: {_by_hand(of_model_alone[0])}"
     )
 
 

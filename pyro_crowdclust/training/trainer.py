@@ -41,7 +41,7 @@ from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.not_finite import find_not_finite
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
-from pyro_crowdclust.training.site_checks import check_sites, explained_enumeration
+from pyro_crowdclust.training.site_checks import check_sites
 
 # Items in one pass through the networks when many are predicted.
 PREDICTION_ROWS = 4096
@@ -139,7 +139,6 @@ class Trainer:
         # Autoguides create their parameters at the first call.
         found = check_sites(model, guide, first, in_minibatches=sampler is not None)
         check_sums(elbo, found.of_model_alone)
-        self._of_model_alone = found.of_model_alone
         own_parameters()
         # Any, since the base class ELBO declares no loss.
         self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
@@ -286,9 +285,6 @@ class Trainer:
             with pyro.validation_enabled(validate), explained_empty_plates():
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-            explained = explained_enumeration(error, self._of_model_alone)
-            if explained is not None:
-                raise explained from error
             # A distribution may refuse a value that is not finite before there is a loss.
             bad = self._find_not_finite(batch)
             if bad is None and not isinstance(error, OutsideDomain):

@@ -361,7 +361,7 @@ class TestOtherDiscreteSites:
         self.refused(said, of="item", scale="item_weight")
 
     def test_of_items_with_one_weight(self):
-        said = "enumerates 'kind', on which answers .* depend.*leave out 'kind' and sum"
+        said = "enumerates 'kind', on which 'label' depends .*leave out 'kind' and sum"
         self.refused(said, of="item")
 
     def test_of_a_guide(self):
