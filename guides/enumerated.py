@@ -22,6 +22,7 @@ from pyro.poutine import Trace
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions import EnumeratedAgreement, FullPlate, SameCluster
+from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import softmax_without_denormals
 from pyro_crowdclust.inference import (
     ItemSite,
@@ -66,13 +67,25 @@ class PairSite(NamedTuple):
 
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """The log-density of all other sites of the plate in a run, for each pair."""
-        of_pairs = [
-            unscaled_log_density(site)
+        of_pairs = {
+            name: site
             for name, site in trace_sites(trace).items()
             if name != self.name
             and self.plate in [frame.name for frame in site["cond_indep_stack"]]
-        ]
-        return torch.stack(of_pairs).sum(0)
+        }
+        return torch.stack([_log_density(*site) for site in of_pairs.items()]).sum(0)
+
+
+def _log_density(name: str, site: dict[str, Any]) -> Tensor:
+    """That of a site; a ``ValueError`` where its values are not numbers of the right type."""
+    try:
+        return unscaled_log_density(site)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the log-density of the site {name!r} cannot be computed for values of "
+            f"{site['value'].dtype}: {first_line(error)}. Observe batch.label as it is, a float of "
+            "0 or 1"
+        ) from error
 
 
 class EnumeratedGuide(nn.Module):

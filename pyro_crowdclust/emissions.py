@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_crowdclust.errors import check_object
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.protocols import SupportsSetLinear
 
@@ -190,10 +191,11 @@ def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution])
     Raises
     ------
     ValueError
-        If it is not callable.
+        If it is not callable, or is a class.
     """
     if isinstance(emission, Emission):
         return emission
+    check_object("emission", emission)
     if not callable(emission):
         raise ValueError(
             f"emission is a {type(emission).__name__}, but must be an Emission or a callable that "

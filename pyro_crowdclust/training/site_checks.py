@@ -24,6 +24,7 @@ from pyro_crowdclust.inference.enumeration import (
     plate_nesting,
     trace_sites,
 )
+from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
 from pyro_crowdclust.protocols import (
@@ -62,7 +63,7 @@ def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Tr
 def _trace(role: str, part: Callable, batch: Batch) -> Trace:
     try:
         # Pyro's own checks would stop at a value that is not finite without naming its site.
-        with pyro.validation_enabled(False), explained_empty_plates():
+        with pyro.validation_enabled(False), explained_empty_plates(), explained_shapes():
             return poutine.trace(part).get_trace(batch)
     except (RuntimeError, IndexError) as error:
         given = "no features"

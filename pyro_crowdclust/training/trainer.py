@@ -23,6 +23,7 @@ from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.loss_terms import LossTerms
+from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
@@ -263,7 +264,16 @@ class Trainer:
         ------
         NotFinite
             If the loss is not finite.
+        ValueError
+            If there is nothing to train.
         """
+        if not self._stepped:
+            raise ValueError(
+                "there is nothing to train: model and guide have no parameters that require "
+                "gradients. If all of them are known, read the clusters without a fit, from "
+                "guides.EnumeratedGuide(model, lambda batch: None).infer(batch); otherwise "
+                "give the guide parameters by an autoguide, pyro.param or an nn.Module"
+            )
         with LossTerms() as terms:
             negative_elbo = self._negative_elbo(batch)
         loss = negative_elbo + terms.total()
@@ -282,7 +292,7 @@ class Trainer:
         validate = self.validate or self.steps_done == 0
         self._drawn_from = torch_states(self.device)
         try:
-            with pyro.validation_enabled(validate), explained_empty_plates():
+            with pyro.validation_enabled(validate), explained_empty_plates(), explained_shapes():
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
             # A distribution may refuse a value that is not finite before there is a loss.
