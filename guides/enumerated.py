@@ -22,6 +22,7 @@ from pyro.poutine import Trace
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions import EnumeratedAgreement, FullPlate, SameCluster
+from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import softmax_without_denormals
 from pyro_crowdclust.inference import (
     ItemSite,
@@ -30,6 +31,7 @@ from pyro_crowdclust.inference import (
     PairCoupling,
     averaged,
     check_drawn_items,
+    check_partly_observed,
     create_plates,
     latent_values,
     trace_of,
@@ -65,13 +67,25 @@ class PairSite(NamedTuple):
 
     def log_density(self, trace: Trace) -> Float[Tensor, " pair"]:
         """The log-density of all other sites of the plate in a run, for each pair."""
-        of_pairs = [
-            unscaled_log_density(site)
+        of_pairs = {
+            name: site
             for name, site in trace_sites(trace).items()
             if name != self.name
             and self.plate in [frame.name for frame in site["cond_indep_stack"]]
-        ]
-        return torch.stack(of_pairs).sum(0)
+        }
+        return torch.stack([_log_density(*site) for site in of_pairs.items()]).sum(0)
+
+
+def _log_density(name: str, site: dict[str, Any]) -> Tensor:
+    """That of a site; a ``ValueError`` where its values are not numbers of the right type."""
+    try:
+        return unscaled_log_density(site)
+    except RuntimeError as error:
+        raise ValueError(
+            f"the log-density of the site {name!r} cannot be computed for values of "
+            f"{site['value'].dtype}: {first_line(error)}. Observe batch.label as it is, a float of "
+            "0 or 1"
+        ) from error
 
 
 class EnumeratedGuide(nn.Module):
@@ -150,6 +164,7 @@ class EnumeratedGuide(nn.Module):
         """The site of z, log q(z) given Theta, and the site of the pairs, if there are any."""
         given = poutine.condition(self.model, data=theta)
         trace = trace_of(given, batch)
+        check_partly_observed(trace, Trace())
         site = ItemSite.find(trace, Trace(), len(batch.items))
         if site is None:
             sites = trace_sites(trace).items()

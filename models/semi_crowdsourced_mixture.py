@@ -145,7 +145,8 @@ class SemiCrowdsourcedMixture(nn.Module):
         self.prior_weight = prior_weight
         self.sum_out_assignments = sum_out_assignments
         sums_out = sum_out_assignments is not None
-        check_parts(weights, components, self.supervision, self.emission, sums_out)
+        parts = weights, components, self.supervision, self.emission
+        check_parts(*parts, sums_out, annotators)
 
     @property
     def num_clusters(self) -> int:

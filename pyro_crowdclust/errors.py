@@ -108,6 +108,27 @@ def check_arguments(
             raise TypeError(f"{call}() has no argument {name!r}{hint}")
 
 
+def check_object(name: str, part: Any, kind: type | None = None) -> None:
+    """Raise a ``ValueError`` if a part is a class instead of an object, or not of its kind.
+
+    Examples
+    --------
+    >>> check_object("weights", dict)
+    Traceback (most recent call last):
+    ValueError: weights is the class dict, but must be an object of it: call dict(...)
+    """
+    if isinstance(part, type):
+        raise ValueError(
+            f"{name} is the class {part.__name__}, but must be an object of it: call "
+            f"{part.__name__}(...)"
+        )
+    if kind is not None and not isinstance(part, kind):
+        raise ValueError(
+            f"{name} is of the class {type(part).__name__}, but must be of a kind of "
+            f"{kind.__name__}"
+        )
+
+
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
     """Raise a ``ValueError`` if a count is not a whole number, or is too small.
 

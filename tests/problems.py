@@ -56,6 +56,8 @@ def some_batch(features: Tensor) -> Batch:
         num_paired=4,
         num_items=len(features),
         num_workers=NUM_WORKERS,
+        num_answers=6,
+        answers=torch.arange(6),
     )
 
 

@@ -14,9 +14,9 @@ possible answers, it is likewise
 Both are the quantities that leave-one-out cross-validation by importance sampling over Theta
 needs: ``1 / p(L_a | Theta, the others)`` is the ratio of the posteriors without and with L_a.
 
-If answers also depend on continuous latents x of their items, such as a difficulty, every row has
-one joint draw of (Theta, x) from q, and Theta stands for both above. This is the same importance
-sampling, over (Theta, x) instead of Theta:
+If answers also depend on continuous latents x of their items, such as a difficulty, or of their
+own, every row has one joint draw of (Theta, x) from q, and Theta stands for both above. This is the
+same importance sampling, over (Theta, x) instead of Theta:
 
     1 / p(L_a | all but a) = E_p(Theta, x | all data)[1 / p(L_a | Theta, x, all other data)].
 
@@ -31,7 +31,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -67,7 +67,8 @@ def answer_log_likelihoods(
     The model runs on two items that stand for the two items of every pair, once in the same cluster
     and once in different ones. If answers also depend on the items themselves, it runs on the
     items of the answers, with the site of ``SameCluster`` given; if they depend on continuous
-    latents of the items, also with a draw of these from the guide for each draw of Theta.
+    latents of the items or of their own, also with a draw of these from the guide for each draw of
+    Theta.
 
     Parameters
     ----------
@@ -104,6 +105,7 @@ def answer_log_likelihoods(
     discrete = discrete_sites(result, two_items, local_plates(result))
     if not names or (not same and len(discrete) != 1):
         return None
+    _check_plates(draws, of_answers, names)
     one = torch.ones_like(two_items.pair_weight)
     together, apart = dict.fromkeys(same, one), dict.fromkeys(same, 0 * one)
     if not same:
@@ -121,7 +123,7 @@ def answer_log_likelihoods(
     if same and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
         batch = own_items
     if _differ(partial(log_likelihoods, batch, 0)):
-        batch, latents = own_items, LatentsOfItems.of(result, draws, own_items.items)
+        batch, latents = own_items, LatentsOfItems.of(result, draws, own_items.items, answers)
         values = latents.at(0)
         if not same or _differ(partial(log_likelihoods, batch, 0, values)):
             _refuse(result, batch, [*draws.sites, *together, *values])
@@ -133,6 +135,24 @@ def answer_log_likelihoods(
         1,
     )
     return found[0], found[1]
+
+
+def _check_plates(
+    draws: GlobalDraws, of_answers: Mapping[str, Any], observed: Collection[str]
+) -> None:
+    """Raise a ``ValueError`` about latents of answers whose plate does not say which answers."""
+    plates = {frame.name for name in observed for frame in of_answers[name]["cond_indep_stack"]}
+    for name in draws.sites.keys() & of_answers.keys():
+        for frame in of_answers[name]["cond_indep_stack"]:
+            if frame.name in plates:
+                raise ValueError(
+                    f"the guide has a value of {name!r} for every answer, in a plate "
+                    f"{frame.name!r} of all answers whatever the batch holds, so that the "
+                    f"likelihood of some answers is not known: use minibatches.AnswerPlate("
+                    f"{frame.name!r}, batch) as this plate in the model, and by create_plates of "
+                    "an autoguide, or export without likelihoods: "
+                    "to_arviz(..., log_likelihood=False)"
+                )
 
 
 def _differ(log_likelihoods: Callable[[], Tensor]) -> bool:
@@ -149,8 +169,8 @@ def _refuse(result: FittedModel, batch: Batch, known: Collection[str]) -> NoRetu
         "the answers about pairs depend on sites that would be drawn from the prior, among "
         f"{others}: their likelihood is known if they depend on the items only through the site "
         "of SameCluster, observed data, and continuous latents that the guide draws in the plate "
-        "of the items. Draw these latents in the guide, sum over discrete ones inside the "
-        "distribution of the answers, or export without likelihoods: "
+        "of the items or in an AnswerPlate. Draw these latents in the guide, sum over discrete "
+        "ones inside the distribution of the answers, or export without likelihoods: "
         "to_arviz(..., log_likelihood=False)"
     )
 
@@ -183,6 +203,7 @@ def _batch_with(
         worker=given.worker[answers],
         label=given.label[answers] if label is None else label,
         pair_weight=torch.ones(len(answers), dtype=torch.float64),
+        answers=answers,
         num_paired=len(items),
         asked=asked,
         page=None if given.page is None or lapsing is not None else given.page[answers],

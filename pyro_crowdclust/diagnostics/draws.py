@@ -25,6 +25,7 @@ from pyro_crowdclust.distributions.at_mean import Point, SupportsRealDraws
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
+from pyro_crowdclust.minibatches.answer_plate import AnswerFrame
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import item_batches
 from pyro_crowdclust.protocols import FittedModel
@@ -148,6 +149,11 @@ def is_local(site: dict[str, Any], local: frozenset[str]) -> bool:
     return any(frame.name in local for frame in site["cond_indep_stack"])
 
 
+def is_of_answers(site: dict[str, Any]) -> bool:
+    """Whether a site of a trace is in an ``AnswerPlate``."""
+    return any(isinstance(frame, AnswerFrame) for frame in site["cond_indep_stack"])
+
+
 def plates_of(site: dict[str, Any]) -> tuple[str, ...]:
     """Names of the plates of a site, leftmost axis first."""
     frames = [frame for frame in site["cond_indep_stack"] if frame.vectorized]
@@ -171,7 +177,7 @@ def global_draws(result: FittedModel, num_draws: int) -> GlobalDraws:
     sites = {
         name: site
         for name, site in sites_with_density(run(result.guide, batch, {})).items()
-        if not is_local(site, local)
+        if not is_local(site, local) and not is_of_answers(site)
     }
     drawn: dict[str, SiteDraws] = {}
     log_density = torch.zeros(num_draws, dtype=torch.float64)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pyro_crowdclust.diagnostics.exported_data import (
     have_clusters,
     ids_by_dimension,
 )
+from pyro_crowdclust.diagnostics.named_axes import check_coordinates, rename_axes
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.protocols import FittedModel, name_of
 from pyro_crowdclust.training.fingerprint import digest
@@ -34,6 +36,8 @@ def to_arviz(
     latent_draws: int = 10,
     log_likelihood: bool = True,
     seed: int | None = None,
+    coords: Mapping[str, Sequence[Hashable]] = MappingProxyType({}),
+    dims: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Any:
     """Draws from q, with log-likelihoods and predictions of the data, in ArviZ's schema.
 
@@ -90,6 +94,10 @@ def to_arviz(
         most of the time.
     seed
         Seed of the draws; default: that of each fit.
+    coords, dims
+        As for ``arviz.from_dict``: the coordinates of some dimensions, and the names of the
+        dimensions of some variables, without chain and draw. The dimension ``features_dim_0`` has
+        the names of the features as coordinates.
 
     Returns
     -------
@@ -98,7 +106,8 @@ def to_arviz(
     Raises
     ------
     ValueError
-        If there is no fit, or fits are not of the same items, answers and number of clusters.
+        If there is no fit, or fits are not of the same items, answers and number of clusters, or
+        ``coords`` and ``dims`` do not suit the variables.
 
     Examples
     --------
@@ -117,10 +126,13 @@ def to_arviz(
     chains = [chain_of(fit, num_draws, rows, latent_draws, log_likelihood, seed) for fit in fits]
     _align(fits, chains)
     groups = _joined(chains) | data_groups(fits, rows)
+    rename_axes(groups, dims)
+    check_coordinates(groups, coords)
     attributes = _attributes(fits, num_draws)
+    own = {name: np.asarray(values) for name, values in coords.items()}
     return as_tree(
         {
-            name: dataset(variables, ids_by_dimension(fits, rows, name), attributes)
+            name: dataset(variables, ids_by_dimension(fits, rows, name) | own, attributes)
             for name, variables in groups.items()
             if variables
         },

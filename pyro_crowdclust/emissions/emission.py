@@ -10,6 +10,8 @@ import pyro.distributions as dist
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.errors import check_object
+
 if TYPE_CHECKING:
     from pyro_crowdclust.data.crowd_data import CrowdData
     from pyro_crowdclust.minibatches.batch import Batch
@@ -126,10 +128,11 @@ def as_emission(emission: Emission | Callable[[Tensor], dist.TorchDistribution])
     Raises
     ------
     ValueError
-        If it is not callable.
+        If it is not callable, or is a class.
     """
     if isinstance(emission, Emission):
         return emission
+    check_object("emission", emission)
     if not callable(emission):
         raise ValueError(
             f"emission is a {type(emission).__name__}, but must be an Emission or a callable that "

@@ -29,5 +29,6 @@ def explained_empty_plates() -> Iterator[None]:
         raise ValueError(
             f"the plate {name!r} has size zero{where}, in a batch that has no answers: the library "
             "also runs model and guide without answers, so write 'if batch.num_pairs:' before a "
-            "plate of the pairs"
+            "plate of the pairs. Data without answers have no workers either: their plate belongs "
+            "under the same 'if', or has a number of workers of your own"
         ) from error

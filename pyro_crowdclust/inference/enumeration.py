@@ -104,6 +104,28 @@ def check_drawn_items(of_guide: Trace, batch: Batch) -> None:
                 )
 
 
+def check_partly_observed(of_model: Trace, of_guide: Trace) -> None:
+    """Raise a ``ValueError`` about a discrete site of which ``obs_mask`` observes a part.
+
+    Pyro then splits it into two sites, and q(z) would be that of the unobserved one, which says
+    nothing about the others.
+    """
+    sites, drawn = trace_sites(of_model), trace_sites(of_guide)
+    for name, site in sites.items():
+        whole = name.removesuffix("_unobserved")
+        if whole == name or f"{whole}_observed" not in sites:
+            continue
+        is_drawn = name in drawn and not drawn[name]["infer"].get("enumerate")
+        if site["fn"].has_enumerate_support and not is_drawn:
+            raise ValueError(
+                f"the model observes some values of the discrete site {whole!r} by obs_mask=, for "
+                f"which Pyro makes a site {name!r} of its own, so that the clusters of the known "
+                f"items could not be read: sample {whole!r} without obs= and obs_mask=, with "
+                'infer={"enumerate": "parallel"}, and in the same plate add a factor that excludes '
+                'all other values (see "Known labels" in docs/own_model.md)'
+            )
+
+
 def create_plates(plate: str) -> str:
     """Advice for passing the items of a batch to an autoguide."""
     return (

@@ -1,5 +1,6 @@
 """Batches of items and answers: drawing them, and dividing them among processes."""
 
+from pyro_crowdclust.minibatches.answer_plate import AnswerPlate
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.item_plate import ItemPlate
@@ -13,6 +14,7 @@ from pyro_crowdclust.minibatches.processes import Ranks, joined_ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 
 __all__ = [
+    "AnswerPlate",
     "AnswerSampling",
     "Batch",
     "BatchPages",

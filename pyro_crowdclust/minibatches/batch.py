@@ -45,8 +45,10 @@ class Batch:
     num_paired
         The items that occur in the batch's answers, or on its pages, are exactly its first
         ``num_paired`` rows.
-    num_items, num_workers
-        Size of the whole data, not of the batch.
+    num_items, num_workers, num_answers
+        Size of the whole data, not of the batch. Answers are those about pairs.
+    answers
+        Positions of the answers about pairs in the data, as rows of ``data.pairs``.
     class_labels
         All class labels that workers gave to the items, a row for each item; None if the data have
         none. They have the weight of their item.
@@ -81,6 +83,8 @@ class Batch:
     num_paired: int
     num_items: int
     num_workers: int
+    num_answers: int
+    answers: Int[Tensor, " pair"]
     class_labels: LabelMatrix | None = None
     known: Int[Tensor, " item"] | None = None
     neighbors: Neighbors | None = None
@@ -206,6 +210,7 @@ class Batch:
             worker=self.worker[:0],
             label=None if self.label is None else self.label[:0],
             pair_weight=self.pair_weight[:0],
+            answers=self.answers[:0],
             num_paired=0,
             pages=None,
             asked=None,

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pyro
-from pyro.poutine.broadcast_messenger import BroadcastMessenger
-from pyro.poutine.indep_messenger import CondIndepStackFrame
-from torch import Tensor
-
 from pyro_crowdclust.minibatches.batch import Batch
+from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame, IndexedPlate
 
 
-class ItemFrame(CondIndepStackFrame):
+class ItemFrame(IndexedFrame):
     """The mark of an ``ItemPlate`` on the sites inside it."""
 
     __slots__ = ()
 
 
-class ItemPlate(pyro.plate):
+class ItemPlate(IndexedPlate):
     """The plate of all items of the data, of which a batch holds some, with their weights.
 
     It scales sites by ``batch.item_scale``. Parameters with a row for every item, such as those of
@@ -45,7 +39,7 @@ class ItemPlate(pyro.plate):
 
     Examples
     --------
-    >>> import torch
+    >>> import pyro, torch
     >>> from pyro_crowdclust import CrowdData
     >>> from pyro_crowdclust.minibatches import full_batch
     >>> pairs = {"left": [3], "right": [1], "worker": ["a"], "label": [1]}
@@ -64,35 +58,8 @@ class ItemPlate(pyro.plate):
     >>> guide = AutoNormal(model, create_plates=lambda batch: ItemPlate("items", batch))
     """
 
+    frame = ItemFrame
+    members = "items"
+
     def __init__(self, name: str, batch: Batch, dim: int | None = None) -> None:
-        super().__init__(name, batch.num_items, subsample=batch.items, dim=dim)
-        self._weight = batch.item_scale
-
-    def _process_message(self, msg: Any) -> None:
-        frame = ItemFrame(self.name, self.dim, self.subsample_size, self.counter, self.size)
-        msg["cond_indep_stack"] = (frame, *msg["cond_indep_stack"])
-        weight = self._weight
-        if isinstance(weight, Tensor) and self.dim is not None:
-            weight = weight.reshape(-1, *[1] * (-self.dim - 1))
-        msg["scale"] = msg["scale"] * weight
-        BroadcastMessenger._pyro_sample(msg)
-
-    def _postprocess_message(self, msg: Any) -> None:
-        event_dim = msg["kwargs"].get("event_dim")
-        if msg["type"] == "param" and event_dim is not None:
-            self._check_rows(msg["name"], msg["value"], self.dim - event_dim)
-        number = self.subsample_size
-        self.subsample_size = -1  # Pyro indexes only if the subsample is shorter than the plate.
-        try:
-            super()._postprocess_message(msg)
-        finally:
-            self.subsample_size = number
-
-    def _check_rows(self, name: str, value: Tensor, dim: int) -> None:
-        number = value.shape[dim] if value.dim() >= -dim else 1
-        if number not in (1, self.size):
-            raise ValueError(
-                f"the parameter {name!r} has {number} rows, but must have one for each of the "
-                f"{self.size} items: use minibatches.ItemPlate({self.name!r}, batch) in the model, "
-                "too, which is where an autoguide finds out how many items there are"
-            )
+        super().__init__(name, batch.num_items, batch.items, batch.item_scale, dim)

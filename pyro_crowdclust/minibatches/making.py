@@ -126,6 +126,8 @@ def _make_batch(data: CrowdData, selection: Selection) -> Batch:
         num_paired=len(selection.paired),
         num_items=data.num_items,
         num_workers=data.num_workers,
+        num_answers=data.num_pairs,
+        answers=chosen,
         class_labels=None if data.class_labels is None else data.class_labels.of_items(items),
         part=selection.part,
         pages=pages,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
+from pyro_crowdclust.errors import check_object
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.weights import Weights
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
@@ -29,6 +30,7 @@ def check_parts(
     supervision: Supervision,
     emission: Emission | None = None,
     sums_out: bool = False,
+    annotators: object = None,
 ) -> None:
     """Raise a ``ValueError`` unless the parts of a mixture fit together.
 
@@ -41,7 +43,13 @@ def check_parts(
     sums_out
         Whether z is summed out, which is possible only on observed features, and only if the
         supervision does not couple items.
+    annotators
+        The model of the workers, or None.
     """
+    check_object("weights", weights, Weights)
+    check_object("components", components, Components)
+    check_object("supervision", supervision)
+    check_object("annotators", annotators)
     if weights.num_clusters != components.num_clusters:
         raise ValueError(
             f"weights have {weights.num_clusters} clusters, components "

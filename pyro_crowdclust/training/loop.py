@@ -93,6 +93,8 @@ def _end(
     # A resumed run may be at the end of its budget, or in the middle of an epoch.
     if trainer.steps_done >= total and trainer.position is None:
         reached = f"{trainer.steps_done} steps in {trainer.epochs_done} epochs"
+        if settling is not None and stopping.steps is None:
+            reached += " (give epochs= for more)"
         return f"{Ending.BUDGET}: {reached}{_outlook(trainer, settling)}"
     last = trainer.history[-1]["seconds"] if trainer.history else -math.inf
     late = float(time.perf_counter() + last > started + stopping.seconds)

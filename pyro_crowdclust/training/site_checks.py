@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyro
@@ -19,18 +19,21 @@ from pyro_crowdclust.errors import first_line, place_in_users_code
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
+    check_partly_observed,
     is_deterministic,
     plate_nesting,
     trace_sites,
 )
+from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.item_plate import ItemFrame
+from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
 from pyro_crowdclust.protocols import (
     module_of,
 )
-from pyro_crowdclust.training.answer_checks import check_answers
+from pyro_crowdclust.training.answer_checks import by_hand, check_dependence
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
+from pyro_crowdclust.training.row_checks import check_order_of_rows
 
 
 class Sites(NamedTuple):
@@ -60,7 +63,7 @@ def traces_of(model: Callable, guide: Callable, batch: Batch) -> tuple[Trace, Tr
 def _trace(role: str, part: Callable, batch: Batch) -> Trace:
     try:
         # Pyro's own checks would stop at a value that is not finite without naming its site.
-        with pyro.validation_enabled(False), explained_empty_plates():
+        with pyro.validation_enabled(False), explained_empty_plates(), explained_shapes():
             return poutine.trace(part).get_trace(batch)
     except (RuntimeError, IndexError) as error:
         given = "no features"
@@ -90,20 +93,24 @@ def _latent_sites(trace: Trace) -> dict[str, dict[str, Any]]:
 
 
 @torch.no_grad()
-def check_sites(model: Callable, guide: Callable, batch: Batch) -> Sites:
+def check_sites(
+    model: Callable, guide: Callable, batch: Batch, in_minibatches: bool = False
+) -> Sites:
     """Raise a ``ValueError`` unless the guide has a site for every latent site of the model.
 
     A site that the model itself enumerates needs none, but must have the same weight for all items.
-    Latents of items must be those of the batch, and their parameters in the order of the data.
-    Networks must be copied with model and guide, and trained.
+    Latents of items must be those of the batch, and their parameters in the order of the data; so
+    must those of answers, if other batches follow (``in_minibatches``). Networks must be copied
+    with model and guide, and trained.
     """
     with called_modules() as called:
         model_trace, guide_trace = traces_of(model, guide, batch)
     check_trained(called, model, guide)
     check_drawn_items(guide_trace, batch)
-    _check_order_of_rows(model, guide_trace, batch)
+    check_order_of_rows(model, guide_trace, batch, in_minibatches)
+    check_partly_observed(model_trace, guide_trace)
     _check_weights(model_trace, guide_trace, batch)
-    check_answers(model, model_trace, guide_trace, batch)
+    check_dependence(model, model_trace, guide_trace, batch)
     _warn_if_unweighted(model, model_trace, batch)
     in_model, in_guide = _latent_sites(model_trace), _latent_sites(guide_trace)
     _check_observes_nothing(guide_trace)
@@ -175,48 +182,6 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
         )
 
 
-def _check_order_of_rows(model: Callable, guide_trace: Trace, batch: Batch) -> None:
-    """Raise a ``ValueError`` if parameters of all items are in the order of a batch.
-
-    Pyro does not index parameters by a subsample that is as long as its plate. Another batch, with
-    the items in another order, would then take the rows for those of other items.
-    """
-    number = len(batch.items)
-    if torch.equal(batch.items, torch.arange(batch.num_items).to(batch.items)):
-        return
-    nodes: Any = guide_trace.nodes
-    for name, site in nodes.items():
-        if site["type"] != "param" or (event_dim := site["kwargs"].get("event_dim")) is None:
-            continue
-        for frame in site["cond_indep_stack"]:
-            axis, shape = (frame.dim or 0) - event_dim, site["value"].shape
-            has_rows = len(shape) >= -axis and shape[axis] == frame.size == number
-            is_indexed = number < (frame.full_size or number) or isinstance(frame, ItemFrame)
-            if has_rows and not is_indexed and _is_of_items(frame.name, model, batch):
-                plate = f"minibatches.ItemPlate({frame.name!r}, batch)"
-                raise ValueError(
-                    f"the guide keeps the rows of {name!r} in the order of this batch, in which "
-                    "items with answers come first, and not by their positions in the data, since "
-                    f"Pyro does not index parameters in the plate {frame.name!r} of all items: use "
-                    f"{plate} as this plate, by create_plates=lambda batch: {plate} of an autoguide"
-                )
-
-
-def _is_of_items(plate: str, model: Callable, batch: Batch) -> bool:
-    """Whether a plate shrinks with the batch: a plate of as many workers does not."""
-    fewer = batch.features_of_rows(0, len(batch.items) - 1)
-    try:
-        with torch.random.fork_rng():
-            sites = trace_sites(_trace("model", model, fewer)).values()
-    except (ValueError, ZeroDivisionError):  # a model that needs answers
-        return True
-    return any(
-        frame.name == plate and frame.size == len(fewer.items)
-        for site in sites
-        for frame in site["cond_indep_stack"]
-    )
-
-
 def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None:
     """Raise a ``ValueError`` if Pyro would refuse, or ignore, the different weights of items."""
     one_weight = not isinstance(batch.item_scale, torch.Tensor)
@@ -226,7 +191,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
             frame.name
             for frame in frames
             if frame.size == len(batch.items) < (frame.full_size or frame.size)
-            and not isinstance(frame, ItemFrame)
+            and not isinstance(frame, IndexedFrame)
         ]
         if subsampled and not one_weight:
             raise ValueError(
@@ -243,7 +208,7 @@ def _check_weights(model_trace: Trace, guide_trace: Trace, batch: Batch) -> None
         elif _enumerated_in(guide_trace) and not is_of_items:
             raise ValueError(
                 f"the model enumerates {name!r} outside of the plate of the items, and Pyro cannot "
-                f"sum over it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+                f"sum over it while the guide enumerates {_joined(guide_trace)}: {by_hand(name)}"
             )
         elif scaled:
             raise ValueError(
@@ -258,13 +223,13 @@ def _check_site_of_pairs(name: str, scaled: bool, guide_trace: Trace) -> None:
     if _enumerated_in(guide_trace):
         raise ValueError(
             f"the model enumerates {name!r} in the plate of the answers, but Pyro cannot sum over "
-            f"it while the guide enumerates {_joined(guide_trace)}: {_by_hand(name)}"
+            f"it while the guide enumerates {_joined(guide_trace)}: {by_hand(name)}"
         )
     if scaled:
         raise ValueError(
             f"the model enumerates {name!r} with a different weight for every answer, but Pyro can "
             "sum over it only if all weights are the same number: scale by batch.pair_scale, which "
-            f"is one number if all answers have the same weight, or {_by_hand(name)}"
+            f"is one number if all answers have the same weight, or {by_hand(name)}"
         )
 
 
@@ -277,47 +242,24 @@ def _joined(guide_trace: Trace) -> str:
     return ", ".join(_enumerated_in(guide_trace))
 
 
-def _by_hand(name: str) -> str:
-    return (
-        f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
-        "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
-        'probability (see "Other discrete sites" in docs/own_model.md)'
-    )
-
-
 def _remedy_for_items(name: str, guide_trace: Trace, one_weight: bool, has_pairs: bool) -> str:
     in_guide = _enumerated_in(guide_trace)
     if one_weight and in_guide and has_pairs:
         return (
             "scale by batch.item_scale, which is one number as all items have the same weight; "
             f"but if answers depend on {name!r}, Pyro cannot sum over it while the guide "
-            f"enumerates {_joined(guide_trace)}: then {_by_hand(name)}"
+            f"enumerates {_joined(guide_trace)}: then {by_hand(name)}"
         )
     if one_weight:
         return "scale by batch.item_scale, which is one number as all items have the same weight"
     if in_guide:
         return (
             "items with answers have other weights, and the guide enumerates only "
-            f"{_joined(guide_trace)}, so {_by_hand(name)}"
+            f"{_joined(guide_trace)}, so {by_hand(name)}"
         )
     return (
         "items with answers have other weights, so enumerate it in the guide, by wrapping this as "
         "EnumeratedGuide(model, guide)"
-    )
-
-
-def explained_enumeration(error: ValueError, of_model_alone: Sequence[str]) -> ValueError | None:
-    """An error that says what to do about one of Pyro's bound; None about other errors.
-
-    That of sites which the model enumerates, and on which sites depend that the guide enumerates.
-    Only the bound finds out what depends on what.
-    """
-    if not of_model_alone or "to be no more global than" not in str(error):
-        return None
-    names = ", ".join(map(repr, of_model_alone))
-    return ValueError(
-        f"the model enumerates {names}, on which answers or other sites depend that the guide "
-        f"enumerates, too, and Pyro cannot sum over both: {_by_hand(of_model_alone[0])}"
     )
 
 

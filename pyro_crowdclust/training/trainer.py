@@ -23,6 +23,7 @@ from pyro_crowdclust.errors import first_line
 from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.loss_terms import LossTerms
+from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_batches
 from pyro_crowdclust.minibatches.processes import Ranks
@@ -35,7 +36,7 @@ from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
 from pyro_crowdclust.training.not_finite import find_not_finite
 from pyro_crowdclust.training.optimizers import Optimizer, optimizer_of
 from pyro_crowdclust.training.random_states import set_torch_states, torch_states
-from pyro_crowdclust.training.site_checks import check_sites, explained_enumeration
+from pyro_crowdclust.training.site_checks import check_sites
 
 # Items in one pass through the networks when many are predicted.
 PREDICTION_ROWS = 4096
@@ -149,9 +150,8 @@ class Trainer:
         if sampler is None and self.ranks.count > 1:
             self._full = full_batch(data, self.ranks).to(device, dtype)
         # Autoguides create their parameters at the first call.
-        found = check_sites(model, guide, first)
+        found = check_sites(model, guide, first, in_minibatches=sampler is not None)
         check_sums(elbo, found.of_model_alone)
-        self._of_model_alone = found.of_model_alone
         own_parameters()
         # Any, since the base class ELBO declares no loss.
         self.elbo: Any = elbo or default_elbo(found.enumerates, found.max_plate_nesting)
@@ -275,7 +275,16 @@ class Trainer:
         ------
         NotFinite
             If the loss is not finite.
+        ValueError
+            If there is nothing to train.
         """
+        if not self._stepped:
+            raise ValueError(
+                "there is nothing to train: model and guide have no parameters that require "
+                "gradients. If all of them are known, read the clusters without a fit, from "
+                "guides.EnumeratedGuide(model, lambda batch: None).infer(batch); otherwise "
+                "give the guide parameters by an autoguide, pyro.param or an nn.Module"
+            )
         with LossTerms() as terms:
             negative_elbo = self._negative_elbo(batch)
         loss = negative_elbo + terms.total()
@@ -294,12 +303,9 @@ class Trainer:
         validate = self.validate or self.steps_done == 0
         self._drawn_from = torch_states(self.device)
         try:
-            with pyro.validation_enabled(validate), explained_empty_plates():
+            with pyro.validation_enabled(validate), explained_empty_plates(), explained_shapes():
                 return self.elbo.differentiable_loss(self.model, self.guide, batch)
         except (ValueError, torch.linalg.LinAlgError) as error:  # type: ignore[attr-defined]
-            explained = explained_enumeration(error, self._of_model_alone)
-            if explained is not None:
-                raise explained from error
             # A distribution may refuse a value that is not finite before there is a loss.
             bad = self._find_not_finite(batch)
             if bad is None and not isinstance(error, OutsideDomain):

@@ -6,16 +6,22 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pyro
+import pyro.distributions as dist
 import pytest
 import torch
+from pyro import poutine
+from pyro.infer.autoguide import AutoDelta
 from scipy.special import logsumexp
 
 from pyro_crowdclust.diagnostics import arviz, check_workers, to_arviz
 from pyro_crowdclust.diagnostics.answer_likelihood import left_out_answers
+from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.guides import EnumeratedGuide
+from pyro_crowdclust.minibatches import AnswerPlate
 
 from ..crowds import NUM_CLUSTERS, quiet_fit
-from ..plain_mixtures import normal_guide, two_clouds, with_answers
+from ..plain_mixtures import ENUMERATE, adam, normal_guide, two_clouds, with_answers
 from .exports import one_chain
 
 DIMENSION = {"features": "item", "answers": "answer"}
@@ -60,6 +66,64 @@ def test_pages_of_answers_are_known():
     exact = -np.log(same / if_same + (1 - same) / if_different)
     np.testing.assert_allclose(one_chain(tree, "log_likelihood", "answers"), exact, rtol=1e-8)
     assert len(check_workers(result, 5)) == 3
+
+
+class TestLatentsOfAnswers:
+    """Every answer has an ease of its own, on which the share of right answers depends."""
+
+    LEFT, OTHERS = np.triu_indices(12, 1)
+    PAIRS = {"left": LEFT, "right": OTHERS, "worker": [0] * 66, "label": [1, 0] * 33}
+
+    @staticmethod
+    def by_length(batch):
+        return pyro.plate("pairs", batch.num_pairs)
+
+    def fitted(self, plate, create_plates=None, **options):
+        def model(batch):
+            pyro.sample("mean", dist.Normal(0.0, 1.0))
+            with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
+                z = pyro.sample("z", dist.Categorical(torch.ones(2)), infer=ENUMERATE)
+                location = torch.tensor([-2.0, 2.0]).double()
+                pyro.sample("o", dist.Normal(location[z], 1.0), obs=batch.features[:, 0])
+            if batch.num_pairs:
+                with plate(batch):
+                    ends = batch.left, batch.right, batch.num_paired
+                    ease = pyro.sample("ease", dist.Normal(1.0, 1.0))
+                    same = pyro.sample("same", SameCluster(z, *ends))
+                    yes = dist.Bernoulli(logits=torch.where(same > 0.5, ease, -ease))
+                    pyro.sample("label", yes, obs=batch.label)
+
+        inner = AutoDelta(poutine.block(model, hide=["z", "same"]), create_plates=create_plates)
+        guide = EnumeratedGuide(model, inner)
+        options = {"epochs": 20, "optim": adam, "dtype": torch.float64} | options
+        return quiet_fit(model, guide, two_clouds(12, self.PAIRS), **options)
+
+    @pytest.mark.parametrize("batch_size", [None, 5])
+    def test_are_drawn_by_position(self, batch_size):
+        plate = partial(AnswerPlate, "pairs")
+        result = self.fitted(plate, plate, batch_size=batch_size)
+        tree = to_arviz(result, 3)
+        assert list(tree["posterior"].data_vars) == ["mean"]
+        ease = result.guide.of_globals.ease.detach().numpy()
+        right = 1 / (1 + np.exp(-ease))
+        same = result.same_cluster_probability(self.LEFT, self.OTHERS)
+        said = np.array(self.PAIRS["label"]) == 1
+        if_same, if_different = np.where(said, [right, 1 - right], [1 - right, right])
+        exact = -np.log(same / if_same + (1 - same) / if_different)
+        found = one_chain(tree, "log_likelihood", "answers")
+        np.testing.assert_allclose(found, np.tile(exact, (3, 1)), rtol=1e-6)
+        assert len(check_workers(result, 3)) == 1
+        assert len(result.predict(torch.zeros(2, 1))) == 2
+
+    def test_are_refused_in_another_plate(self):
+        result = self.fitted(self.by_length, batch_size=None, epochs=1)
+        for read in (to_arviz, check_workers):
+            with pytest.raises(
+                ValueError, match=r"value of 'ease' for every .*AnswerPlate\('pairs'"
+            ):
+                read(result, 3)
+        tree = to_arviz(result, 3, log_likelihood=False)
+        assert one_chain(tree, "posterior", "ease").shape == (3, 66)
 
 
 def test_answers_may_hang_on_features_of_their_items():

@@ -361,7 +361,7 @@ class TestOtherDiscreteSites:
         self.refused(said, of="item", scale="item_weight")
 
     def test_of_items_with_one_weight(self):
-        said = "enumerates 'kind', on which answers .* depend.*leave out 'kind' and sum"
+        said = "enumerates 'kind', on which 'label' depends .*leave out 'kind' and sum"
         self.refused(said, of="item")
 
     def test_of_a_guide(self):
@@ -531,3 +531,13 @@ def test_probabilities_are_averaged_over_draws():
     exact = [float((density * each.sigmoid()).sum() / density.sum()) for each in odds]
     assert found.tolist() == pytest.approx(exact, abs=0.15)
     assert not math.isclose(found[0], float(torch.tensor(2 * 0.25 / 0.04).sigmoid()), abs_tol=0.02)
+
+
+def test_labels_of_another_type_are_named():
+    own = partial(model, answer=whole_labels)
+    with pytest.raises(ValueError, match=r"'label' cannot be .* torch.int64: .*batch.label as it"):
+        quiet_fit(own, EnumeratedGuide(own, globals_guide()), crowd())
+
+
+def whole_labels(yes: torch.Tensor, batch: Batch) -> None:
+    pyro.sample("label", dist.Bernoulli(yes), obs=batch.label.long())

@@ -1,9 +1,12 @@
-"""Answers that depend on enumerated clusters are refused; with z at its mean the bound is right."""
+"""Sites that depend on enumerated clusters outside of their plate are refused."""
 
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
+from functools import partial
 
+import numpy as np
 import pyro
 import pyro.distributions as dist
 import pytest
@@ -64,6 +67,84 @@ def test_answers_that_depend_on_an_enumerated_cluster_are_refused():
 @pytest.mark.parametrize("of_features", [False, True])
 def test_answers_may_depend_on_agreement_and_features(of_features):
     quiet_fit(*enumerated(of_cluster=False, of_features=of_features), DATA, epochs=1)
+
+
+def known_mixture(batch, second_plate=False, by_ends=False, by_mask=False):
+    """A mixture of known clouds, some of whose items have known labels."""
+    shift = pyro.sample("shift", dist.Normal(torch.zeros((), dtype=torch.float64), 1.0))
+    half = dist.Categorical(torch.ones(2, dtype=torch.float64))
+    items = pyro.plate("items", len(batch.items))
+    with items:
+        if by_mask:
+            z = pyro.sample("z", half, obs=batch.known.clamp_min(0), obs_mask=batch.known >= 0)
+        else:
+            z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+            if batch.known is not None:
+                fits = (batch.known < 0) | (z == batch.known)
+                pyro.factor("known", torch.where(fits, 0.0, -torch.inf))
+    with pyro.plate("again", len(batch.items)) if second_plate else items:
+        o = dist.Normal(LOCATION[z] + shift, 1.0)
+        pyro.sample("o", o, obs=batch.features[:, 0])
+    if by_ends and batch.num_pairs:
+        with pyro.plate("pairs", batch.num_pairs):
+            yes = torch.where(z[batch.left] == z[batch.right], 0.9, 0.1)
+            pyro.sample("label", dist.Bernoulli(yes), obs=batch.label)
+
+
+def fit_known(wrap, pairs=None, epochs=1, **options):
+    model = partial(known_mixture, **options)
+    guide = AutoDelta(poutine.block(model, hide=["z", "z_unobserved"]))
+    guide = EnumeratedGuide(model, guide) if wrap else guide
+    data = CrowdData(FEATURES, pairs, known=[1, None, 0, None, None])
+    options = {"dtype": torch.float64, "batch_size": None, "epochs": epochs}
+    return quiet_fit(model, guide, data, **options)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+class TestOutsideOfThePlate:
+    def test_items_in_a_second_plate_are_refused(self, wrap):
+        with refuses("the site 'o' depends on 'z', which is enumerated in the plate 'items', but"):
+            fit_known(wrap, second_plate=True)
+
+    def test_the_clusters_of_both_ends_are_refused(self, wrap):
+        with pytest.raises(ValueError, match=r"'label'.* depend on 'z', .*SameCluster\(z, batch.l"):
+            fit_known(wrap, PAIRS, by_ends=True)
+
+    def test_sites_of_obs_mask_are_refused(self, wrap):
+        with pytest.raises(ValueError, match="some values of .* site 'z' by obs_mask=, .* factor"):
+            fit_known(wrap, by_mask=True)
+
+    def test_known_labels_are_exact_by_a_factor(self, wrap):
+        result = fit_known(wrap)
+        shift = result.guide.median() if not wrap else result.guide.of_globals.median()
+        shift = shift["shift"].detach()
+        joint = dist.Normal(LOCATION + shift, 1.0).log_prob(FEATURES) - np.log(2)
+        of_known = joint[0, 1] + joint[2, 0]
+        exact = of_known + joint[[1, 3, 4]].logsumexp(1).sum() + dist.Normal(0, 1).log_prob(shift)
+        assert result.elbo == pytest.approx(float(exact))
+        q = joint.softmax(1).numpy()
+        q[0], q[2] = [0, 1], [1, 0]
+        np.testing.assert_allclose(result.probabilities, q, atol=1e-8)
+        assert len(result.predict(FEATURES)) == 5
+
+
+def test_values_of_sites_with_vectors_are_found():
+    """A one-hot cluster, in its own plate and in a second one."""
+
+    def model(again, batch):
+        pyro.sample("mean", dist.Normal(torch.zeros((), dtype=torch.float64), 1.0))
+        items = pyro.plate("items", len(batch.items))
+        with items:
+            half = dist.OneHotCategorical(torch.ones(2, dtype=torch.float64))
+            z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+        with pyro.plate("again", len(batch.items)) if again else items:
+            pyro.sample("o", dist.Normal(z @ LOCATION, 1.0), obs=batch.features[:, 0])
+
+    for again in (False, True):
+        own = partial(model, again)
+        guide = AutoDelta(poutine.block(own, hide=["z"]))
+        with refuses("the site 'o' depends on 'z'") if again else nullcontext():
+            quiet_fit(own, guide, CrowdData(FEATURES), epochs=1, dtype=torch.float64)
 
 
 def at_mean(batch):

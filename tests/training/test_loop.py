@@ -14,10 +14,11 @@ from torch import nn
 from pyro_crowdclust import fit
 from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.plots import plot_history
+from pyro_crowdclust.training import chosen_options
 
 from ..crowds import crowd, message_passing_pair, plain_pair, quiet_fit
 from ..plain_pyro import hand_guide_location, noise_around
-from ..problems import location_guide
+from ..problems import location_guide, location_model
 from ..same_fits import every_pair, parameters, same_fit
 
 
@@ -31,6 +32,17 @@ def test_interrupted_between_epochs():
     assert result.stop_reason == "interrupted by the user after 4 steps"
     assert list(result.history["epoch"]) == [1, 2]
     assert same_fit(result, quiet_fit(*message_passing_pair(), data, epochs=2))
+
+
+def test_the_budget_of_fit_itself_says_how_to_have_more(monkeypatch):
+    monkeypatch.setattr(chosen_options, "_MAX_STEPS", {True: 4, False: 4})
+    monkeypatch.setattr(chosen_options, "_MAX_EPOCHS", 4)
+    data = noise_around(30.0)
+    options = {"optim": "auto", "step_size": "auto", "batch_size": None}
+    open_end = quiet_fit(location_model, location_guide, data, epochs=None, **options)
+    assert open_end.stop_reason == "budget: 4 steps in 4 epochs (give epochs= for more)"
+    given = quiet_fit(location_model, location_guide, data, epochs=4, batch_size=None)
+    assert given.stop_reason == "budget: 4 steps in 4 epochs"
 
 
 class Faulty(nn.Module):

@@ -153,3 +153,17 @@ def test_the_step_size_may_be_a_function_of_the_step():
         quiet_fit(*plain_pair(), crowd(), step_size=lambda step: 0.25),
         quiet_fit(*plain_pair(), crowd(), step_size=0.25),
     )
+
+
+@pytest.mark.parametrize("enumerates", [False, True])
+def test_nothing_to_train_is_said(enumerates):
+    def model(batch):
+        with pyro.plate("items", len(batch.items)):
+            z = torch.tensor(0.0)
+            if enumerates:
+                half = dist.Categorical(torch.ones(2))
+                z = pyro.sample("z", half, infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(1.0 * z, 1.0), obs=batch.features[:, 0])
+
+    with pytest.raises(ValueError, match="nothing to train: model and guide have no parameters"):
+        quiet_fit(model, lambda batch: None, CrowdData(torch.zeros(4, 1)), epochs=1)
