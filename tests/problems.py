@@ -79,6 +79,7 @@ def without_answers(batch: Batch) -> Batch:
         worker=none,
         label=torch.zeros(0),
         pair_weight=torch.zeros(0),
+        answers=none,
         num_paired=0,
     )
 

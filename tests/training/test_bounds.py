@@ -389,6 +389,7 @@ def test_simulated_answers_and_items_have_the_right_frequencies():
         worker=torch.randint(2, (num_pairs,)),
         label=torch.zeros(num_pairs),
         pair_weight=torch.ones(num_pairs),
+        answers=torch.arange(num_pairs),
         num_paired=num_items,
     )
     trace = simulate(poutine.condition(model, data=values), batch)
