@@ -105,7 +105,7 @@ def classify(
     others of their column count as missing, too; otherwise they are imputed from the other columns
     (``transforms.Filled``). Ctrl-C ends the trials with the average of the candidates so far
     (during the first trial with nothing), and ends the last fits at their current state. Without
-    features the result is ``infer_classes`` of the labels, fitted once more with discounted answers
+    features the result is ``infer_classes`` of the labels, or fitted anew with discounted answers
     if copies explain best why some workers agree, which ``chosen`` then says; new items cannot be
     predicted.
 
