@@ -26,6 +26,10 @@ from pyro_crowdclust.data.tables import (
     where,
 )
 
+# More different fractions are hardly names of classes; and more classes than this, nine in ten of
+# which are named once, are hardly classes at all.
+_MAX_FRACTIONS, _MANY_CLASSES, _MOSTLY = 20, 100, 0.9
+
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels:
@@ -121,7 +125,8 @@ def read_class_labels(
     ------
     ValueError
         Naming the row: an unknown item, a label outside ``classes``; or classes that are missing,
-        repeated, or fewer than two.
+        repeated, or fewer than two. Without ``classes``, also if there are more than 20 different
+        numbers between 0 and 1, or more than 100 classes of which nine in ten are named once.
 
     Warns
     -----
@@ -132,6 +137,7 @@ def read_class_labels(
     item = item_positions("labels", table["item"], item_ids)
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
+        _check_are_classes(label, class_ids)
         check_alike(class_ids, "labels")
         _warn_of_probabilities(class_ids)
         _warn_of_cannot_tell(class_ids)
@@ -158,12 +164,36 @@ def read_class_labels(
     return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
 
 
+def _check_are_classes(label: Int[Tensor, " answer"], class_ids: pd.Index) -> None:
+    """Raise a ``ValueError`` for labels that no two answers share, such as scores or texts."""
+    number = len(class_ids)
+    if number > _MAX_FRACTIONS and len(fractions := _fractions(class_ids)):
+        raise ValueError(
+            f"labels have {number} different values, numbers between 0 and 1 such as "
+            f"{show(fractions[0])}: if they are probabilities, pass them to "
+            "pooling.combine_soft_answers, or round them; if each of them is a class, name all "
+            "(in Python by classes=)"
+        )
+    once = int((torch.bincount(label) == 1).sum())
+    if number > _MANY_CLASSES and once > _MOSTLY * number:
+        raise ValueError(
+            f"labels have {number} different values, {once} of which are given once, such as "
+            f"{show(class_ids[0])}: pass names of classes that several answers share; "
+            "probabilities go to pooling.combine_soft_answers; if each value is a class, name all "
+            "(in Python by classes=)"
+        )
+
+
+def _fractions(class_ids: pd.Index) -> pd.Index:
+    """The classes between 0 and 1, if all are numbers from 0 to 1."""
+    if class_ids.dtype.kind != "f" or not ((class_ids >= 0) & (class_ids <= 1)).all():
+        return class_ids[:0]
+    return class_ids[(class_ids > 0) & (class_ids < 1)]
+
+
 def _warn_of_probabilities(class_ids: pd.Index) -> None:
     """Warn of classes that look like probabilities of a single class."""
-    if class_ids.dtype.kind != "f" or not ((class_ids >= 0) & (class_ids <= 1)).all():
-        return
-    between = class_ids[(class_ids > 0) & (class_ids < 1)]
-    if len(between):
+    if len(between := _fractions(class_ids)):
         warnings.warn(
             f"labels such as {show(between[0])} are numbers between 0 and 1, and count as "
             f"{len(class_ids)} classes: if they are probabilities, pass them to "

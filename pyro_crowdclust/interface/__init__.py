@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.candidate_average import TrainMembers
     from pyro_crowdclust.interface.class_labels.classification import classify
     from pyro_crowdclust.interface.class_labels.inference import infer_classes
+    from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
     from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait, infer_trait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.estimator import CrowdClusterer
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
+    "AverageWithOneRate",
     "AverageWithTrait",
     "Calibrate",
     "Choice",
@@ -87,6 +89,7 @@ _HOMES = {
     "RateWorkers": "choosing.rereading",
     "ReadAtWeight": "choosing.rereading",
     "SearchTraining": "answers_only.search",
+    "AverageWithOneRate": "class_labels.one_rate",
     "AverageWithTrait": "class_labels.trait",
     "advice": "advising.advice",
     "average_annotator_models": "class_labels.averaging",

@@ -171,7 +171,8 @@ def average_classes(
     data
         Items with class labels.
     fit_each
-        Function that fits every model to the data given to it.
+        Function that fits every model to the data given to it. In what it returns for all data,
+        members that are left out are not looked at, so that they may be fitted when asked for.
     share, seed
         As for ``hold_out_answers``.
     standard

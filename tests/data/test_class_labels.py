@@ -234,6 +234,18 @@ def test_labels_that_look_like_probabilities_are_told_of():
     assert data.num_classes == 4
 
 
+def test_labels_that_no_answers_share_are_refused_unless_classes_name_them():
+    answers = pd.DataFrame({"item": range(150), "worker": "ann", "label": np.arange(150) / 200})
+    with pytest.raises(ValueError, match="150 different values.*combine_soft_answers"):
+        CrowdData(None, labels=answers)
+    named = CrowdData(None, labels=answers, classes=answers["label"])
+    assert named.num_classes == 150
+    texts = answers.assign(label=[f"a tale of {number * 7919 % 10007}" for number in range(150)])
+    with pytest.raises(ValueError, match="150 different values, 150 of which are given once"):
+        CrowdData(None, labels=texts)
+    assert CrowdData(None, labels=pd.concat([texts, texts.assign(worker="ben")])).num_classes == 150
+
+
 @pytest.mark.parametrize("blank", [None, np.nan, pd.NA, "", " "], ids=repr)
 def test_rows_without_a_label_are_skipped(blank):
     """Also if they name neither a worker nor an item that is known."""

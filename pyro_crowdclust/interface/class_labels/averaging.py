@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,9 +109,11 @@ def average_annotator_models(
     models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes, learns_prior))]
     has_trait = data.num_classes == 2
 
-    def fit_each(part: CrowdData) -> list[Fitted | DrawnClasses]:
+    def fit_each(part: CrowdData) -> _FittedWhenAsked:
         trait = [latent_trait(part, share)] if has_trait else []
-        return [_fit_and_draw(model, part, num_draws, options) for model in [*models, *trait]]
+        return _FittedWhenAsked(
+            [partial(_fit_and_draw, model, part, num_draws, options) for model in [*models, *trait]]
+        )
 
     # Where a trait predicts clearly better than models of workers who err independently, these are
     # certain of classes that mean something else: which family of workers answered, or whether an
@@ -122,6 +126,19 @@ def average_annotator_models(
         doubted=[states] if has_trait else [],
     )
     return _with_copies_discounted(data, _with_shared_errors(data, average))
+
+
+@dataclass(frozen=True)
+class _FittedWhenAsked(Sequence[InferredClasses]):
+    """Members that are fitted whenever they are asked for: those left out need no fit."""
+
+    fits: Sequence[Callable[[], InferredClasses]]
+
+    def __len__(self) -> int:
+        return len(self.fits)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.fits[number]()
 
 
 def _with_shared_errors(data: CrowdData, average: AveragedClasses) -> AveragedClasses:

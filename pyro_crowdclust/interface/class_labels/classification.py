@@ -32,7 +32,9 @@ from pyro_crowdclust.interface.class_labels.inference import (
     codes_of_workers,
     infer_independent,
     may_err_together,
+    shows_workers,
 )
+from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
@@ -103,7 +105,7 @@ def classify(
     others of their column count as missing, too; otherwise they are imputed from the other columns
     (``transforms.Filled``). Ctrl-C ends the trials with the average of the candidates so far
     (during the first trial with nothing), and ends the last fits at their current state. Without
-    features the result is ``infer_classes`` of the labels, fitted once more with discounted answers
+    features the result is ``infer_classes`` of the labels, or fitted anew with discounted answers
     if copies explain best why some workers agree, which ``chosen`` then says; new items cannot be
     predicted.
 
@@ -237,8 +239,8 @@ def _by_labels_alone(data: CrowdData, trusted: Iterable[Hashable], **options: An
     # Copies may explain what the calibration corrects.
     plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
     without = replace(result, guide=plain)
-    has_trait = not (given.trusted or is_interrupted(result)) and may_err_together(data)
-    trait = fit_trait(data, **options) if has_trait else None
+    averages = not (given.trusted or is_interrupted(result)) and shows_workers(data)
+    trait = fit_trait(data, **options) if averages and data.num_classes == 2 else None
     worker_weights = None if is_interrupted(result) else copy_discounts(without, trait)
     reasons: list[str] = []
     fits = {"independent workers": result}
@@ -246,6 +248,8 @@ def _by_labels_alone(data: CrowdData, trusted: Iterable[Hashable], **options: An
         average = with_step(averaged_with_trait(result, trait), AverageWithTrait(options))
         result = fits["average with a trait"] = average
         reasons += filter(None, [shared_errors_in_words(result)])
+    elif averages and worker_weights is None:
+        result = fits["average with one rate"] = AverageWithOneRate(options).after(result)
     if worker_weights is not None:
         given = given._replace(worker_weights=worker_weights)
         result = fits["copies discounted"] = infer_independent(data, given, **options)

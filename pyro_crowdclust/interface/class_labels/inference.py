@@ -18,6 +18,7 @@ from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.constant_workers import always_say_the_same
+from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
 from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
@@ -81,14 +82,18 @@ def infer_classes(
     do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the independent
     workers alone, ``infer_trait`` is the trait alone.
 
+    For three classes or more, it is the average with a fit of ``OneCoin``, of the weight
+    ``1 - .9 / sqrt(T)`` at temperature T: where workers err together, rare classes take in items of
+    frequent ones, which one rate per worker does not allow.
+
     Parameters
     ----------
     data
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
-        not learned. By default 0 to 4, and truth and habit, or one rate per worker, and for two
-        classes a trait, unless ``trusted`` or ``worker_weights`` are given.
+        not learned. By default 0 to 4, and truth and habit, or one rate per worker, and the average
+        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given.
     trusted
         Workers who are always right, such as an expert. Only priors that are learned are then
         tried, if any number of communities is above 0: the trusted labels show what the other
@@ -120,9 +125,10 @@ def infer_classes(
     given = Workers(worker_weights=worker_weights, trusted=codes_of_workers(trusted, data))
     result = infer_independent(data, given, num_communities, **options)
     is_plain = num_communities is None and given.are_alike
-    if is_plain and may_err_together(data) and not is_interrupted(result):
-        return AverageWithTrait(options).after(result)
-    return result
+    if not is_plain or is_interrupted(result) or not shows_workers(data):
+        return result
+    average = AverageWithTrait if data.num_classes == 2 else AverageWithOneRate
+    return average(options).after(result)
 
 
 def infer_independent(
@@ -161,7 +167,12 @@ def infer_independent(
 
 def may_err_together(data: CrowdData) -> bool:
     """Whether a trait may explain labels of two classes: items have second labels, which vary."""
-    return data.num_classes == 2 and not _labels_stand_alone(data) and not few_workers_vary(data)
+    return data.num_classes == 2 and shows_workers(data)
+
+
+def shows_workers(data: CrowdData) -> bool:
+    """Whether labels show how workers err: items have second labels, and enough workers vary."""
+    return not _labels_stand_alone(data) and not few_workers_vary(data)
 
 
 def best_of_workers(
@@ -185,8 +196,7 @@ def best_of_workers(
     """
     numbers = _NUMBERS if num_communities is None else num_communities
     with_simple = num_communities is None and given.are_alike
-    determines_none = few_workers_vary(data) or _labels_stand_alone(data)
-    if not given.trusted and 0 in numbers and determines_none:
+    if not given.trusted and 0 in numbers and not shows_workers(data):
         numbers, with_simple = [0], False
     if given.trusted and any(numbers):  # their labels suffice to learn how the others err
         numbers = [number for number in numbers if number]

@@ -1,0 +1,72 @@
+"""The average of confusion matrices with one rate per worker, for three classes or more.
+
+    q(y_i) = (1 - w) q_own(y_i) + w q_one_rate(y_i)          w = 1 - .9 / sqrt(T)
+
+T is the temperature at which the fit predicts answers best from others about their item. Where
+answers tell less together than the matrices count them for (T above 1), items about which workers
+err together look like items of a class of their own. A rare class takes them in, and the rows of
+its matrices widen to explain them. One rate per worker has no rows that could widen, but does not
+know which classes a worker mixes up. In the average, neither is certain where the other contradicts
+it, which is worth a tenth even at T = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyro_crowdclust import Fitted
+from pyro_crowdclust.annotators import OneCoin
+from pyro_crowdclust.fitting import fit
+from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
+from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS
+from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.results import UpdateStep, with_step
+from pyro_crowdclust.training import is_interrupted
+
+# The weight of the matrices where the temperature is 1.
+_LARGEST_OF_OWN = 0.9
+
+
+def averaged_with_one_rate(result: Fitted, **options: Any) -> Fitted:
+    """The average of a calibrated fit and of one with one rate per worker.
+
+    Parameters
+    ----------
+    result
+        A calibrated fit of class labels without features.
+    options
+        Options of ``fit`` that differ from the defaults.
+    """
+    if isinstance(result.model.annotators, OneCoin):
+        return result
+    model = DawidSkene(Workers(one_rate=True).annotators(result.data))
+    guide = ClassLabelGuide(model, moderated=True)
+    other = fit(model, guide, result.data, **DEFAULTS | options)
+    if is_interrupted(other):
+        return replace(result, stop_reason=other.stop_reason)
+    weight = 1 - _LARGEST_OF_OWN / result.guide.reading.temperature**0.5
+    return replace(result, guide=AveragedGuide(result.guide, calibrated(other).guide, weight))
+
+
+@dataclass(frozen=True)
+class AverageWithOneRate(UpdateStep):
+    """Fits one rate per worker, too; the result is averaged with it (``averaged_with_one_rate``).
+
+    Attributes
+    ----------
+    options
+        Options of ``fit`` for the rates.
+    """
+
+    options: Mapping[str, Any]
+
+    def after(self, result: Fitted) -> Fitted:
+        """The average, unless Ctrl-C has ended the fit of the matrices."""
+        if is_interrupted(result):
+            return with_step(result, self)
+        own = {name: getattr(result, name) for name in ("seed", "device", "dtype")}
+        return with_step(averaged_with_one_rate(result, **{**self.options} | own), self)
