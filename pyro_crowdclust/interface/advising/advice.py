@@ -27,7 +27,8 @@ def advice(result: Fitted) -> list[str]:
     - More clusters are needed: every cluster has items, and a larger number was not allowed.
     - Same and different are swapped: most answers come from workers who say the opposite.
     - Some workers nearly always give the same answer, though others do not: they say nothing.
-    - The crowd guesses: most answers come from workers whose answers carry almost no weight.
+    - The crowd guesses, or sees finer or coarser kinds than the clusters: most answers come from
+      workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
