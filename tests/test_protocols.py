@@ -18,6 +18,7 @@ import pyro_crowdclust
 from pyro_crowdclust import CrowdData, Fitted, load, protocols
 from pyro_crowdclust.annotators import (
     GradedAnswers,
+    HalvedGrades,
     LabelLikelihood,
     looks_of,
     summarize_workers,
@@ -197,6 +198,10 @@ LOOK_ANNOTATORS = {
 LOOK_ANNOTATORS |= {
     f"{number} grades of looks": lambda number=number: GradedAnswers(WORKERS, number)
     for number in (2, 3)
+}
+LOOK_ANNOTATORS |= {
+    f"halves of {number} grades": lambda number=number: HalvedGrades(WORKERS, number)
+    for number in (3, 4)
 }
 
 

@@ -4,6 +4,7 @@ from pyro_crowdclust.annotators.confusion import CommunityConfusion, ConfusionMa
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.halved_grades import HalvedGrades
 from pyro_crowdclust.annotators.informative import first_rates, informative_workers
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
@@ -54,6 +55,7 @@ __all__ = [
     "GradedAnswers",
     "GradedPairs",
     "Habit",
+    "HalvedGrades",
     "ItemTrait",
     "LabelLikelihood",
     "LapsingWorkers",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.halved_grades import HalvedGrades
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.annotators.two_coin import TwoCoin
@@ -44,13 +45,18 @@ def annotators_for(
     return GradedPairs(data.num_workers, len(data.grade_ids), trust)
 
 
-def annotators_of_looks(data: CrowdData) -> TwoCoin | GradedAnswers:
+def annotators_of_looks(
+    data: CrowdData, *, halves: bool = False
+) -> TwoCoin | GradedAnswers | HalvedGrades:
     """Annotators for clusters from answers alone: ``TwoCoin``, or ``GradedAnswers`` for grades.
 
-    With few answers, intervals cover and probabilities are calibrated if people are expected to be
-    right about four pairs in five (docs/experiments/answers.md).
+    If only the ``halves`` of the scale count, these are ``HalvedGrades``. With few answers,
+    intervals cover and probabilities are calibrated if people are expected to be right about four
+    pairs in five (docs/experiments/answers.md).
     """
     if len(data.grade_ids):
+        if halves:
+            return HalvedGrades(data.num_workers, len(data.grade_ids))
         return GradedAnswers(data.num_workers, len(data.grade_ids))
     return TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0))
 

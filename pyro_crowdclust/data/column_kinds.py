@@ -23,6 +23,8 @@ _COUNT_DISPERSION = 0.9, 20.0
 # categories.
 _MAX_CATEGORIES = 10
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d{1,2}:\d{2}.*)?")
+# The marks between the thousands of 1.234,50 or 1 234.50, of which each is before three digits.
+_THOUSANDS = re.compile(r"(?<=\d)[.,'’\s](?=\d{3}(?:[.,'’\s]\d{3})*(?:[.,]\d+)?$)")
 _WITH_UNIT = re.compile(r"[-+]?\d+([.,]\d+)?\s*[^\W\d_]{1,4}")
 # Rows that quick checks look at first.
 SAMPLE = 50
@@ -113,8 +115,9 @@ def _is_text(present: pd.Series) -> bool:
 
 
 def _refuse_numbers_and_names(label: str, levels: pd.Index, texts: pd.Series) -> None:
-    # Signs of percent and currencies, and commas in numbers, may be parts of numbers.
-    bare = texts.str.strip(" %$€£").str.replace(",", ".", n=1, regex=False)
+    # Signs of percent and currencies, and marks in numbers, may be parts of numbers.
+    bare = texts.str.strip(" %$€£").str.replace(_THOUSANDS, "", regex=True)
+    bare = bare.str.replace(",", ".", n=1, regex=False)
     as_numbers = pd.to_numeric(bare, errors="coerce")
     share = float(as_numbers.notna().mean())
     if share > 0.5:

@@ -25,6 +25,8 @@ from pyro_crowdclust.errors import did_you_mean
 ID_NAMES = ("item", "id", "item_id")
 # Name of an index that says on which line of its file a row stands.
 LINE = "line of the file"
+# Name of an index that says in which file, and on which line of it, a row stands.
+PLACE = "file and line"
 _MAX_COMPARED = 10_000
 # Texts that mean "can't tell", in lower case.
 _CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
@@ -220,6 +222,8 @@ def where(name: str, index: pd.Index, bad: np.ndarray) -> str:
     """
     row, number = int(bad.argmax()), int(bad.sum())
     many = [f"{number} such rows"] if number > 1 else []
+    if index.name == PLACE:
+        return f"{index[row]}" + "".join(f" ({one})" for one in many)
     if index.name == LINE:
         return f"{name} line {index[row]}" + "".join(f" ({one})" for one in many)
     return f"{name} row {row} ({', '.join([f'index {show(index[row])}', *many])})"

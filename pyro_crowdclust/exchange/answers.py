@@ -13,7 +13,7 @@ import pandas as pd
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
-from pyro_crowdclust.data.tables import reject, show
+from pyro_crowdclust.data.tables import LINE, PLACE, reject, show
 from pyro_crowdclust.exchange.questions import Question
 
 _COLUMNS = {
@@ -141,8 +141,17 @@ class CrowdAnswers:
             for name, some in found.items():
                 some += [table for table in [getattr(part, name)] if len(table)]
         return cls.of_tables(
-            **{name: pd.concat(some, ignore_index=True) for name, some in found.items() if some}
+            **{name: _one_below_another(some) for name, some in found.items() if some}
         )
+
+    def in_file(self, name: str) -> CrowdAnswers:
+        """The answers with an index that also names the file, if it says on which line they are."""
+        tables = {field.name: getattr(self, field.name) for field in fields(self)}
+        for kind, table in tables.items():
+            if table.index.name == LINE:
+                places = [f"{name} line {line}" for line in table.index]
+                tables[kind] = table.set_axis(pd.Index(places, dtype=object, name=PLACE))
+        return CrowdAnswers(**tables)
 
     def for_items(self, item_ids: Iterable[Hashable]) -> CrowdAnswers:
         """The answers with the original ids of items, which files turn into texts.
@@ -224,6 +233,12 @@ class CrowdAnswers:
         return f"CrowdAnswers({', '.join([*words, f'{len(self.unanswered)} unanswered'])})"
 
 
+def _one_below_another(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """The tables as one, with their rows numbered unless all say in which file they are."""
+    are_placed = all(table.index.name == PLACE for table in tables)
+    return pd.concat(tables, ignore_index=not are_placed)
+
+
 def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Where there are both pages and single pairs, pages become answers about their pairs.
 
@@ -231,7 +246,7 @@ def _as_one_table(tables: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """
     if "pairs" not in tables:
         return tables
-    pairs = tables["pairs"].reset_index(drop=True)
+    pairs = _one_below_another([tables["pairs"]])
     if "placements" in tables:
         of_pages = CrowdData(None, placements=tables["placements"]).as_pairs().pairs
         assert of_pages is not None  # as there are pages

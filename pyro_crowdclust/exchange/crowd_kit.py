@@ -95,7 +95,7 @@ class CrowdKit:
 
     def parse(self, text: str) -> pd.DataFrame:
         """The frame in a file, all cells as text."""
-        return PlainCsv().parse(text)
+        return PlainCsv().parse(text).reset_index(drop=True)
 
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """The answers in a frame: about pairs if it has ``left`` and ``right``, otherwise labels.

@@ -114,6 +114,8 @@ def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers
     ------
     ValueError
         If a file is malformed; the message names the file, the record and the field.
+
+    The index of tables that were read from a table says in which file, and on which line, a row is.
     """
     return CrowdAnswers.joined(_read(Path(path), form) for path in paths)
 
@@ -135,6 +137,6 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
             )
     text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))
     try:
-        return form.answers(form.parse(text))
+        return form.answers(form.parse(text)).in_file(path.name)
     except ValueError as error:
         raise ValueError(f"{path}: {error}{hint}") from error

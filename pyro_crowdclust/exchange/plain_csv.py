@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.pair_answers import in_one_order
-from pyro_crowdclust.data.tables import are_blank, as_frame, count, refuse_doubled, show
+from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, count, refuse_doubled, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker
@@ -93,6 +93,7 @@ class PlainCsv:
     def parse(self, text: str) -> pd.DataFrame:
         """The table in a file, with all cells as text, separated by commas, semicolons or tabs.
 
+        The index says on which line each row begins.
         Rows without any text and columns without a name, which spreadsheets may add, are left out.
 
         Raises
@@ -103,20 +104,23 @@ class PlainCsv:
         """
         first, _, rest = text.lstrip().partition("\n")
         stated = stated_separator(first)
-        text = text if stated is None else rest
+        above = 0
+        if stated is not None:
+            text, above = rest, text.count("\n") - rest.count("\n")
         separator = stated or max(",;\t", key=first.count)
-        names, *rows = _filled_rows(text, separator)
+        (_, names), *filled = _filled_rows(text, separator)
+        lines, rows = [above + line for line, _ in filled], [row for _, row in filled]
         refuse_doubled("the table has", filter(None, names))
-        for number, row in enumerate(rows, 1):
+        for line, row in zip(lines, rows, strict=True):
             if any(row[len(names) :]):
                 raise ValueError(
-                    f"row {number} has {len(row)} values, but the first line has "
+                    f"line {line} has {len(row)} values, but the first line has "
                     f"{count(len(names), 'name')}: name every column, and put quotes around texts "
                     f"that contain {separator!r}"
                 )
         columns = zip_longest(names, *(row[: len(names)] for row in rows), fillvalue="")
         cells = {name: list(map(as_written, column)) for name, *column in columns if name}
-        return pd.DataFrame(cells, dtype=str)
+        return pd.DataFrame(cells, pd.Index(lines, dtype=int, name=LINE), dtype=str)
 
     def answers(self, export: pd.DataFrame | Mapping[str, Any]) -> CrowdAnswers:
         """The answers in a table that was filled in.
@@ -132,7 +136,9 @@ class PlainCsv:
         refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
         _check_ids(frame[~_are_empty(frame[[answer]])], columns)
-        frame = frame.assign(worker=self._workers(frame, columns)).reset_index(drop=True)
+        frame = frame.assign(worker=self._workers(frame, columns))
+        if frame.index.name != LINE:
+            frame = frame.reset_index(drop=True)
         if table != "placements":  # CrowdData refuses an item that is twice on a page
             frame = _last_of_each(frame, columns, answer)
         blank = frame[answer].map(is_no_answer).astype(bool)
@@ -140,8 +146,8 @@ class PlainCsv:
         own += [name for name in ("seconds", "page") if name in frame and name not in own]
         return CrowdAnswers.of_tables(
             **{
-                table: frame.loc[~blank, own].reset_index(drop=True),
-                "unanswered": frame.loc[blank, [*columns, "worker"]].reset_index(drop=True),
+                table: _numbered(frame.loc[~blank, own]),
+                "unanswered": _numbered(frame.loc[blank, [*columns, "worker"]]),
             }
         )
 
@@ -157,20 +163,34 @@ class PlainCsv:
             row = int(missing.to_numpy().argmax())
             about = ", ".join(f"{name} {show(frame[name].iloc[row])}" for name in columns)
             raise ValueError(
-                f"row {row + 1} has no worker ({about}): fill it in, or give PlainCsv(worker=)"
+                f"{_place(frame, row)} has no worker ({about}): fill it in, or give "
+                "PlainCsv(worker=)"
             )
         return frame["worker"].where(~missing, self.worker)
 
 
-def _filled_rows(text: str, separator: str) -> list[list[str]]:
-    """The stripped cells of all rows with any text, column names first."""
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with its rows numbered, unless the index says on which line they are."""
+    return frame if frame.index.name == LINE else frame.reset_index(drop=True)
+
+
+def _place(frame: pd.DataFrame, row: int) -> str:
+    """Where a row is, in words."""
+    return f"line {frame.index[row]}" if frame.index.name == LINE else f"row {row + 1}"
+
+
+def _filled_rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
+    """Line and stripped cells of all rows with any text, column names first."""
     # A cell may be a whole picture, which is larger than the reader's default limit.
     limit = csv.field_size_limit(max(len(text), csv.field_size_limit()))
     reader = csv.reader(
         io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
     )
     try:
-        rows = [[cell.strip() for cell in row] for row in reader]
+        rows, line = [], 1
+        for row in reader:
+            rows.append((line, [cell.strip() for cell in row]))
+            line = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(
             f"line {reader.line_num} is not a row of a table ({error}): check that every quote is "
@@ -178,7 +198,7 @@ def _filled_rows(text: str, separator: str) -> list[list[str]]:
         ) from error
     finally:
         csv.field_size_limit(limit)
-    filled = [row for row in rows if any(row)]
+    filled = [(line, row) for line, row in rows if any(row)]
     if not filled:
         raise ValueError(
             "the table is empty: it must begin with a line of column names, such as "
@@ -199,8 +219,8 @@ def _check_ids(frame: pd.DataFrame, columns: list[str]) -> None:
         if missing.any():
             row = int(missing.argmax())
             raise ValueError(
-                f"row {row + 1} has no {name}, but an answer: fill in the id of its item, or "
-                "remove the row"
+                f"{_place(frame, row)} has no {name}, but an answer: fill in the id of its item, "
+                "or remove the row"
             )
 
 

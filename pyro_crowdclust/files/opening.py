@@ -24,4 +24,7 @@ def opened(path: Path, read: Callable[[], T]) -> T:
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError:
-        raise ValueError(f"cannot read {path}: it is not UTF-8; save it as UTF-8 text") from None
+        raise ValueError(
+            f"cannot read {path}: it is not UTF-8; save it as UTF-8 text, which Excel calls "
+            "'CSV UTF-8'"
+        ) from None

@@ -11,6 +11,7 @@ import torch
 from pyro_crowdclust.annotators import (
     GradedAnswers,
     GradedPairs,
+    HalvedGrades,
     TwoCoin,
     looks_of,
     summarize_workers,
@@ -59,6 +60,7 @@ def test_shares_averages_and_mixtures_have_their_moments():
 EVERY_KIND = {
     "two coins": TwoCoin(WORKERS),
     "grades of looks": GradedAnswers(WORKERS, num_grades=2),
+    "halves of grades": HalvedGrades(WORKERS, num_grades=4),
     "one accuracy": OneAccuracy(WORKERS),
     "grades of pairs": GradedPairs(WORKERS, num_grades=3),
 }

@@ -59,6 +59,8 @@ def test_a_label_that_is_neither_0_nor_1(label):
         ["Yes", "no", "YES"],
         ["y", "N", "Y"],
         ["match", "distinct", "Match"],
+        ["ja", "nein", "WAHR"],
+        ["1,0", "0,0", "vrai"],
     ],
     ids=str,
 )

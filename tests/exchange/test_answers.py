@@ -121,3 +121,15 @@ def test_a_page_in_two_files_of_one_worker(tmp_path):
         (tmp_path / name).write_text("page,item,worker,group\n1,a,ann,1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="'ann' sorted page '1' in two of the files"):
         read_answers(tmp_path / "one.csv", tmp_path / "two.csv")
+
+
+def test_the_index_says_where_in_which_file_an_answer_is(tmp_path):
+    """With answers from a tool beside them, which have no lines, rows are numbered."""
+    for name in ("one.csv", "two.csv"):
+        text = f"item,worker,label\n\n1,{name},dog\n2,{name},\n"
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    both = read_answers(tmp_path / "one.csv", tmp_path / "two.csv")
+    assert both.labels.index.tolist() == ["one.csv line 3", "two.csv line 3"]
+    assert both.unanswered.index.tolist() == ["one.csv line 4", "two.csv line 4"]
+    of_tool = CrowdAnswers.of_tables(labels=both.labels.reset_index(drop=True))
+    assert CrowdAnswers.joined([both, of_tool]).labels.index.tolist() == [0, 1, 2, 3]

@@ -207,14 +207,14 @@ WRONG = {
         ("item,label\n1,dog\n", "there is no column 'worker'"),
         (
             "item,worker,label\n1,ann,dog\n,,\n2,,dog\n",
-            "row 2 has no worker (item '2'): fill it in, or give PlainCsv(worker=)",
+            "line 4 has no worker (item '2'): fill it in, or give PlainCsv(worker=)",
         ),
         ("", "the table is empty: it must begin with a line of column names"),
         (",,\n", "the table is empty: it must begin with a line of column names"),
         ("item,worker,label,label\n1,ann,dog,cat\n", "the table has two columns 'label'"),
         (
             "item,worker,label\n1,ann,dog\n2,ann,dog,cat\n",
-            "row 2 has 4 values, but the first line has 3 names: name every column",
+            "line 3 has 4 values, but the first line has 3 names: name every column",
         ),
         (
             'item,worker,label\n1,ann,"dog\n2,ann,cat\n',
@@ -256,7 +256,10 @@ def test_files_that_cannot_be_read(name, tmp_path):
 def test_a_table_that_a_spreadsheet_wrote_in_another_encoding(tmp_path):
     path = tmp_path / "answers.csv"
     path.write_text("left;right;worker;label\nbär;ross;ann;1\n", encoding="cp1252")
-    with pytest.raises(ValueError, match=r"answers.csv: it is not UTF-8; save it as UTF-8 text$"):
+    with pytest.raises(
+        ValueError,
+        match=r"answers.csv: it is not UTF-8; save it .* 'CSV UTF-8'$",
+    ):
         read_answers(path)
 
 

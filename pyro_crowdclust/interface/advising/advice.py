@@ -30,7 +30,8 @@ def advice(result: Fitted) -> list[str]:
     - Some workers nearly always give the same answer, though others do not: they say nothing.
     - All answers are "same", or all "different", so that the rates of workers are open.
     - By the clusters of a given model workers are blamed, though their answers predict each other.
-    - The crowd guesses: most answers come from workers whose answers carry almost no weight.
+    - The crowd guesses, or sees finer or coarser kinds than the clusters: most answers come from
+      workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
       the same label, or they are not predicted clearly better than by chance.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or

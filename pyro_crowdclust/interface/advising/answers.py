@@ -10,6 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.annotators import informative_workers
 from pyro_crowdclust.data.tables import count, listed
+from pyro_crowdclust.interface.advising.kinds_seen import kinds_seen
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.explaining import (
@@ -65,6 +66,8 @@ class AnswerFacts:
         Most answers come from workers who say the opposite of what the clusters show.
     are_guesses
         Most answers come from workers whose answers carry almost no weight.
+    kinds_seen
+        Whether these see "finer" or "coarser" kinds than the clusters; None if they see neither.
     are_unexplained
         Partitions of the answers alone explain them better than the clusters do.
     are_blamed
@@ -85,6 +88,7 @@ class AnswerFacts:
     uninformative: pd.Index
     are_opposite: bool
     are_guesses: bool
+    kinds_seen: str | None
     are_unexplained: bool
     are_blamed: bool
     are_alone: bool
@@ -95,6 +99,7 @@ class AnswerFacts:
     def of(result: Fitted) -> AnswerFacts:
         """The facts of a fit."""
         weight, chosen = result.workers["weight"], result.chosen
+        are_guesses = _share_of_answers(result, weight < _MIN_WEIGHT) > 0.5
         return AnswerFacts(
             result,
             are_few=are_few(result),
@@ -102,7 +107,10 @@ class AnswerFacts:
             only_word=_only_word(result),
             uninformative=uninformative(result),
             are_opposite=_share_of_answers(result, weight < -_MIN_WEIGHT) > 0.5,
-            are_guesses=_share_of_answers(result, weight < _MIN_WEIGHT) > 0.5,
+            are_guesses=are_guesses,
+            kinds_seen=kinds_seen(result, (weight < _MIN_WEIGHT).to_numpy())
+            if are_guesses
+            else None,
             are_unexplained=step_of(result, ExplainAnswers) is not None,
             are_blamed=_are_blamed(result),
             are_alone=isinstance(result.guide, SupportsPartition),
@@ -236,7 +244,9 @@ def _opposite(answers: AnswerFacts) -> list[str]:
 
 def _not_used(answers: AnswerFacts) -> list[str]:
     why = ""
-    if answers.are_guesses:
+    if answers.kinds_seen is not None:
+        why = f"; judged by these clusters, most workers see {answers.kinds_seen} kinds"
+    elif answers.are_guesses:
         why = "; judged by these clusters, most workers guess, or they see something else"
     elif answers.are_unexplained:
         why = "; these clusters do not explain the answers, so the crowd sees something else"
@@ -248,9 +258,17 @@ def _not_used(answers: AnswerFacts) -> list[str]:
 
 
 def _guesses(answers: AnswerFacts) -> list[str]:
+    seen = answers.kinds_seen
+    if seen is not None:
+        what = "divide clusters" if seen == "finer" else "join clusters"
+        return [
+            f"most answers come from workers who see {seen} kinds than the clusters: their answers "
+            f"{what}, but rarely contradict them otherwise; check the question that they were "
+            "asked, or leave out those who do not see what you look for"
+        ]
     return [
-        "most answers come from workers who seem to guess, as they agree neither with each "
-        "other nor with any other evidence: check the question that they were asked"
+        "most answers come from workers who hardly agree with the clusters: they seem to guess, or "
+        "see something else than the others; check the question that they were asked"
     ]
 
 

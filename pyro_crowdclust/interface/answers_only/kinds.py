@@ -17,10 +17,16 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
+from pyro_crowdclust.annotators.halved_grades import halves_of_grades
 from pyro_crowdclust.data import Answers, Placements, some_items
+from pyro_crowdclust.data.pair_answers import Outcomes
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
-from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features, with_likeness
+from pyro_crowdclust.interface.answers_only.records import (
+    lists_candidates,
+    takes_likeness_of_features,
+    with_likeness,
+)
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition, SortedPartition
@@ -44,6 +50,8 @@ _PAGE_CHAINS, _PLACEMENTS = 24, 300_000
 _MIN_PAIRS, _MIN_PAGES = 300, 30
 # Held-out answers test the clusters if others say something about at least this share of them.
 _TESTED = 0.5
+# With fewer grades, they are halves already.
+_MIN_GRADES = 3
 # By chance, the crowd's shares of the labels count as so many answers of a worker, or as all.
 _STRENGTHS = 4.0, 1e9
 
@@ -59,6 +67,10 @@ class KindOfAnswers(Protocol):
     """
 
     priors: ClassVar[dict[str, Any]]
+
+    @property
+    def data(self) -> CrowdData:
+        """Items and answers."""
 
     @property
     def hard_items(self) -> bool:
@@ -84,6 +96,16 @@ class KindOfAnswers(Protocol):
 
         None if there is no such variant.
         """
+
+    @property
+    def halves(self) -> bool:
+        """Whether grades say no more than in which half of their scale they are."""
+
+    def with_halves(self) -> KindOfAnswers | None:
+        """The same where only the halves of grades count; None if answers are no grades."""
+
+    def log_half(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"] | None:
+        """``log p`` of the half in which each held-out grade is; None if answers are no grades."""
 
     def for_trials(self) -> KindOfAnswers:
         """The same, for fits that are only compared with each other."""
@@ -123,6 +145,8 @@ class PairsOnly:
         Whether some items may be hard to recognize.
     near_items
         Whether nearest neighbours by the features that nobody was asked about may share a cluster.
+    halves
+        Whether grades say no more than in which half of their scale they are.
     max_chains
         Largest number of chains of a fit.
     """
@@ -130,6 +154,7 @@ class PairsOnly:
     data: CrowdData
     hard_items: bool = False
     near_items: bool = False
+    halves: bool = False
     max_chains: int = _CHAINS
 
     priors: ClassVar[dict[str, Any]] = {
@@ -141,7 +166,9 @@ class PairsOnly:
 
     @property
     def look_alike(self) -> bool:
-        return self._answers.page is None and closes_triangles(self._pairs)
+        if self._answers.page is not None:
+            return False
+        return closes_triangles(self._pairs) or lists_candidates(self.data)
 
     @property
     def tested(self) -> bool:
@@ -160,6 +187,9 @@ class PairsOnly:
             return None
         return replace(self, near_items=True).about(self.data)
 
+    def with_halves(self) -> PairsOnly | None:
+        return replace(self, halves=True) if len(self.data.grade_ids) >= _MIN_GRADES else None
+
     def about(self, data: CrowdData) -> PairsOnly:
         if takes_likeness_of_features(data):
             data = with_likeness(data, near=self.near_items)
@@ -171,7 +201,7 @@ class PairsOnly:
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
         likeness = self.data.likeness
         model = AnsweredPartition(
-            annotators_of_looks(self.data),
+            annotators_of_looks(self.data, halves=self.halves),
             prior,
             self.hard_items,
             None if likeness is None else LikenessRegression(likeness.num_numbers),
@@ -209,6 +239,22 @@ class PairsOnly:
         held, guide = self._answers.at(out), result.guide
         found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
         return self._by_unit(found, out)
+
+    def log_half(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"] | None:
+        number = len(self.data.grade_ids)
+        if number < _MIN_GRADES:
+            return None
+        held, half = self._answers.at(out), halves_of_grades(number)
+        outcomes = Outcomes(number, number + 1)
+        own = half[outcomes.places(held.label)]
+        found = torch.full((held.num_pairs, len(half)), -torch.inf, dtype=torch.float64)
+        for place, label in enumerate(outcomes.labels(torch.arange(len(half)))):
+            is_own = own == half[place]
+            of_half = held.at(is_own)
+            found[is_own, place] = result.guide.log_answer_probabilities(
+                result.data, of_half.items, of_half.worker, label.expand(of_half.num_pairs)
+            )
+        return self._by_unit(found.logsumexp(1), out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By how often each worker, or the whole crowd, gives each label (``log_chance``).
@@ -253,6 +299,7 @@ class PagesOnly:
     }
     hard_items: ClassVar[bool] = False
     near_items: ClassVar[bool] = False
+    halves: ClassVar[bool] = False
     look_alike: ClassVar[bool] = False
     tested: ClassVar[bool] = True
 
@@ -260,6 +307,12 @@ class PagesOnly:
         return None
 
     def with_near_items(self) -> None:
+        return None
+
+    def with_halves(self) -> None:
+        return None
+
+    def log_half(self, result: Fitted, out: Bool[Tensor, " unit"]) -> None:
         return None
 
     def about(self, data: CrowdData) -> PagesOnly:

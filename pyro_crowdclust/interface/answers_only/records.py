@@ -6,6 +6,8 @@ asked about pairs that look similar, and the features then serve to measure how 
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,6 +24,9 @@ from pyro_crowdclust.training.isolation import generator_of
 # A mixture can have this many clusters, and among its pairs that look similar at least this share
 # is in one cluster.
 _MAX_CLUSTERS, _SHARE_SAME = 40, 0.4
+# A user's list of candidates has this share of the pairs that people were asked about, and of all
+# pairs of its items at most this share.
+_LISTED, _SELECTED = 0.9, 0.5
 # People were asked about similar pairs if these are more similar than random pairs this often.
 _MIN_SIMILAR = 0.75
 _RANDOM_PAIRS = 5000
@@ -65,6 +70,23 @@ def are_records(data: CrowdData) -> bool:
     _, same = _called_same(data.answers, data.num_items)
     # Comes last, as it has to read all rows.
     return float(same.double().mean()) < _SHARE_SAME and may_be_records(data)
+
+
+def lists_candidates(data: CrowdData) -> bool:
+    """Whether the user's likeness is of pairs that may be records of one thing, and mostly are not.
+
+    These are candidates if only some of all pairs are listed, among them nearly all pairs that
+    people were asked about, and others. With few clusters, pairs that were listed because they look
+    similar are mostly the same.
+    """
+    if data.answers is None or data.likeness is None or takes_likeness_of_features(data):
+        return False
+    pairs, same = _called_same(data.answers, data.num_items)
+    listed = AskedPairs.of(data.likeness.items, data.num_items)
+    num_asked = int(listed.places(pairs.items)[1].sum())
+    is_selected = listed.num_pairs < _SELECTED * math.comb(len(listed.asked), 2)
+    of_candidates = _LISTED * pairs.num_pairs <= num_asked < listed.num_pairs
+    return is_selected and of_candidates and float(same.double().mean()) < _SHARE_SAME
 
 
 def _called_same(answers: Answers, num_items: int) -> tuple[AskedPairs, Bool[Tensor, " pair"]]:

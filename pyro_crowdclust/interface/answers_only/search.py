@@ -18,10 +18,14 @@ from pyro_crowdclust.interface.answers_only.kinds import (
     items_with_answers,
     kind_of_answers,
 )
-from pyro_crowdclust.interface.answers_only.records import takes_likeness_of_features
+from pyro_crowdclust.interface.answers_only.records import (
+    lists_candidates,
+    takes_likeness_of_features,
+)
 from pyro_crowdclust.interface.answers_only.trials import (
     CLEAR,
     PriorTrial,
+    by_halves,
     most_agreeing,
     simplest,
     trial_of,
@@ -111,6 +115,7 @@ class _Comparison(NamedTuple):
             trial
             for trial in self.tried
             if trial.is_informative
+            and trial.answers.halves == self.chosen.answers.halves
             and self.chosen.agrees_as_well(trial.agreement)
             and trial is not self.chosen
         ]
@@ -230,13 +235,15 @@ class AnswersAlone:
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
             max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
-            chosen = simplest(informative, likeliest, max_loss)
+            are_chosen = lists_candidates(answers.data)
+            chosen = simplest(informative, likeliest, max_loss, are_chosen)
             reason = _reason(chosen, likeliest, tried)
+            chosen, as_halves = by_halves(chosen, attempt)
             # Variants are tried under the chosen prior only. Hard items include the model without
             # them, so that they need no clear advantage, except where features measure similarity.
             errors = 1.0 if takes_likeness_of_features(self.data) else 0.0
             chosen, likelier_if = varied(chosen, attempt, errors)
-            reason += likelier_if
+            reason += as_halves + likelier_if
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)

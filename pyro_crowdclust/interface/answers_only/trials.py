@@ -43,7 +43,10 @@ _VARIANTS: tuple[tuple[Callable[[KindOfAnswers], KindOfAnswers | None], str], ..
 
 
 class PriorTrial(NamedTuple):
-    """A prior, and the log-probability of held-out answers (or of pages, per placement)."""
+    """A prior, and the log-probability of held-out answers (or of pages, per placement).
+
+    ``of_halves`` is that of the halves of the scale in which held-out grades are.
+    """
 
     prior: str
     answers: KindOfAnswers
@@ -55,10 +58,11 @@ class PriorTrial(NamedTuple):
     joined: int = 0
     share_joined: float = 1.0
     lift: float = 1.0
+    of_halves: Float[Tensor, " answer"] | None = None
 
     @property
     def name(self) -> str:
-        hard = ", hard items" * self.answers.hard_items
+        hard = ", halves of grades" * self.answers.halves + ", hard items" * self.answers.hard_items
         return self.prior + hard + ", near items" * self.answers.near_items
 
     @property
@@ -103,18 +107,21 @@ def trial_of(
     options: dict[str, Any],
 ) -> PriorTrial:
     """Fit without each part in turn, until Ctrl-C, and score the part."""
-    started, log_probabilities, is_whole = time.perf_counter(), [], True
+    started, log_probabilities, of_halves, is_whole = time.perf_counter(), [], [], True
     for out in parts:
         kept = answers.without(out).for_trials()
         result = kept.recipe(answers.priors[prior]()).fit(**options)
         log_probabilities.append(answers.log_probability(result, out))
+        log_half = answers.log_half(result, out)
+        of_halves += [] if log_half is None else [log_half]
         if is_interrupted(result):
             is_whole = False
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
     held_out = torch.cat(log_probabilities)
     found = agreement_and_joins(result)
-    return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found)
+    halves = torch.cat(of_halves) if of_halves else None
+    return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found, halves)
 
 
 def varied(
@@ -154,6 +161,47 @@ def varied(
         reason += f"; they are likelier if {taken[1]}"
         left = [variant for _, variant in trials if variant is not taken]
     return chosen, reason
+
+
+def by_halves(
+    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial]
+) -> tuple[PriorTrial, str]:
+    """The trial, or one in which only the halves of grades count, if that predicts these better.
+
+    What several steps of a scale say is more than whether two items are the same, and clusters
+    may be coarser for it. But "same" is at the upper end of the scale. So if clusters that only
+    explain in which half the grades are predict it clearly better, these are meant. The first prior
+    is tried, too, as a fit finds one of several modes.
+
+    Parameters
+    ----------
+    chosen
+        The trial.
+    attempt
+        Tries a prior on answers.
+
+    Returns
+    -------
+    The trial, and the end of a sentence with the reasons.
+    """
+    answers = chosen.answers.with_halves()
+    if answers is None or chosen.of_halves is None:
+        return chosen, ""
+    priors = dict.fromkeys([next(iter(answers.priors)), chosen.prior])
+    better = [
+        trial
+        for trial in (attempt(prior, answers) for prior in priors)
+        if trial.is_informative
+        and trial.of_halves is not None
+        and is_clearly_better(trial.of_halves, chosen.of_halves, CLEAR)
+    ]
+    if not better:
+        return chosen, ""
+    best = max(better, key=lambda trial: float(trial.of_halves.mean()))
+    return best, (
+        f"; but under {best.prior} it is clearly better predicted in which half of the scale they "
+        'are, if only this half counts, of which the upper one means "same"'
+    )
 
 
 def most_agreeing(
@@ -231,7 +279,9 @@ def agreement_and_joins(result: Fitted) -> tuple[float, int, float, float]:
     return float(_agreeing(answers, labels).mean()), joined, float(share_joined), lift
 
 
-def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) -> PriorTrial:
+def simplest(
+    tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float, are_chosen: bool = False
+) -> PriorTrial:
     """The trial with the fewest clusters among those that are not worse than the likeliest.
 
     If there are several answers about a pair, the others predict a held-out one, whatever the
@@ -239,14 +289,16 @@ def simplest(tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float) ->
     ``max_loss``), although it joins less than half as many pairs that nobody was asked about. For
     records, where people were asked about similar pairs, there is such a trial; with random pairs,
     it agrees with fewer answers, or, if most of these are "different", with fewer answers "same".
-    The latter counts only if people were asked about any pairs, as far as the fewest clusters show.
+    The latter counts only if people were asked about any pairs: not if it is known that these were
+    chosen (``are_chosen``), or if the fewest clusters show it.
     """
     best = likeliest.log_probabilities
     as_good = [
         trial for trial in tried if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
-    least_kept = _LEAST_KEPT if fewest.lift < _CHOSEN_PAIRS else 0.0
+    are_any = not are_chosen and fewest.lift < _CHOSEN_PAIRS
+    least_kept = _LEAST_KEPT if are_any else 0.0
     joining_less = [
         trial
         for trial in as_good

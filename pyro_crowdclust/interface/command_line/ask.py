@@ -16,6 +16,7 @@ import pandas as pd
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
 from pyro_crowdclust.data.tables import count as counted
+from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
@@ -35,6 +36,10 @@ _PAGES = 20
 _MAX_COLUMNS = 20
 # Items whose cluster is less probable than this are in doubt.
 _SURE = 0.9
+# Workers whose answers are not by chance with a probability below this seem to guess.
+_GUESSES = 0.3
+# So many of them are named.
+_NAMED = 3
 # Formats that list the classes to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
@@ -64,7 +69,43 @@ def ask(options: Namespace) -> int:
     if not options.quiet:
         print(f"{options.out}: {', '.join(path.name for path in paths)}\n{found}")
         print(_is_it_enough(result, found))
+        for note in (*_about_fewer(options, result, found), *_about_guesses(found)):
+            print(note)
     return 0
+
+
+def _about_fewer(options: Namespace, result: Fitted, found: Suggestions) -> list[str]:
+    """What to know where there are fewer questions than asked for, or smaller pages."""
+    kind, count = _asked_for(options, result)
+    notes = []
+    if len(found) < count:
+        notes.append(
+            f"{counted(count, 'question')} were asked for, but {len(found)} are all that is left "
+            "to ask these workers"
+        )
+    if isinstance(kind, Pages) and "page" in found.frame:
+        largest = int(found.frame["page"].value_counts().max())
+        if largest < kind.size:
+            notes.append(
+                f"pages of {kind.size} items were asked for, but they have {largest} at most, as "
+                f"there are {counted(result.data.num_items, 'item')}; a page that people can "
+                "overlook has 10 to 30"
+            )
+    return notes
+
+
+def _about_guesses(found: Suggestions) -> list[str]:
+    """What to know where workers are asked who seem to guess."""
+    workers = found.workers
+    guess = workers[(workers["asked"] > 0) & (workers["reliability"] < _GUESSES)]
+    if guess.empty or len(guess) == (workers["asked"] > 0).sum():
+        return []
+    names = listed(list(guess.index), _NAMED)
+    return [
+        f"{int(guess['asked'].sum())} of {len(found)} questions are for workers who seem to guess "
+        f"({names}): what others can still tell is used up; ask for fewer, or name by --workers "
+        "whom to ask"
+    ]
 
 
 def _is_it_enough(result: Fitted, found: Suggestions) -> str:

@@ -12,8 +12,10 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
+from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.records import (
     are_records,
+    lists_candidates,
     may_be_records,
     with_likeness,
 )
@@ -54,6 +56,28 @@ def asked(
     label = (truth[left[pair]] == truth[right[pair]]) ^ (rng.random(len(pair)) < 0.05)
     worker = np.tile(list("ab"), len(pair) // 2)
     return {"left": left[pair], "right": right[pair], "worker": worker, "label": label.astype(int)}
+
+
+def listed(num_asked: int, num_others: int, share_same: float) -> CrowdData:
+    """Answers about some of the listed pairs of 40 items, which are hardly more than asked."""
+    rng = np.random.default_rng(0)
+    ends = np.stack(np.triu_indices(40, 1), 1)
+    ends = rng.permutation(ends)[: num_asked + num_others]
+    asked = ends[:num_asked]
+    label = (np.arange(num_asked) < share_same * num_asked).astype(int)
+    pairs = {"left": asked[:, 0], "right": asked[:, 1], "worker": ["a"] * num_asked}
+    table = {"left": ends[:, 0], "right": ends[:, 1], "alike": rng.random(len(ends))}
+    return CrowdData(None, pairs=pairs | {"label": label}, likeness=table)
+
+
+def test_a_list_of_candidates_that_mostly_differ_is_of_records():
+    assert lists_candidates(listed(60, 60, 0.2))
+    assert PairsOnly(listed(60, 60, 0.2)).look_alike
+    assert not lists_candidates(listed(60, 60, 0.6))  # so they may be of few clusters
+    assert not lists_candidates(listed(60, 0, 0.2))  # only what was asked about is known
+    assert not lists_candidates(listed(60, 720, 0.2))  # these are all pairs
+    data = listed(60, 60, 0.2)
+    assert not lists_candidates(data.with_parts(likeness=None, likeness_names=pd.Index([])))
 
 
 def test_pairs_that_look_alike_and_mostly_differ_are_of_records():

@@ -15,10 +15,12 @@ from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.trials import (
     PriorTrial,
     agreement_and_joins,
+    by_halves,
     most_agreeing,
     simplest,
     varied,
 )
+from pyro_crowdclust.partitions import FewClusters
 
 SAID = PairsOnly(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 
@@ -102,6 +104,63 @@ def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
         "few", sizes=sizes, agreement=agreement, joined=joined, share_joined=0.6, lift=lift
     )
     assert simplest([fewer, of_records], of_records, max_loss).prior == expected
+
+
+def test_pairs_that_are_known_to_be_chosen_need_not_be_joined():
+    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
+    trial = partial(PriorTrial, answers=SAID, log_probabilities=heard, seconds=0.0)
+    many = trial("many", sizes=np.ones(9, int), agreement=0.9, joined=2, share_joined=0.3)
+    few = trial("few", sizes=np.array([5, 4]), agreement=0.9, joined=20, share_joined=0.6)
+    assert simplest([few, many], many, 0.1) is few
+    assert simplest([few, many], many, 0.1, are_chosen=True) is many
+
+
+def graded_trial(prior: str, of_halves: float, answers: PairsOnly) -> PriorTrial:
+    """A trial that joins items, with held-out halves that are so likely."""
+    heard = torch.full((100,), -1.0, dtype=torch.float64)
+    noise = 0.1 * torch.linspace(-1, 1, 100, dtype=torch.float64)
+    sizes = np.array([5, 4])
+    return PriorTrial(prior, answers, heard, sizes, 0.0, of_halves=of_halves + noise)
+
+
+@pytest.mark.parametrize(("gain", "is_taken"), [(0.3, True), (-0.3, False), (0.0, False)])
+def test_halves_of_grades_are_what_counts_if_they_are_better_predicted(gain, is_taken):
+    pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 3]}
+    answers = PairsOnly(CrowdData(None, pairs=pairs, grades=[1, 2, 3]))
+    chosen, tried = graded_trial("clusters of all sizes", -0.6, answers), []
+
+    def attempt(prior: str, answers: PairsOnly) -> PriorTrial:
+        tried.append(prior)
+        return graded_trial(prior, -0.6 + gain * (prior == "few clusters"), answers)
+
+    best, reason = by_halves(chosen, attempt)
+    assert tried == ["few clusters", "clusters of all sizes"]
+    assert (best.name == "few clusters, halves of grades") == is_taken == bool(reason)
+    assert is_taken or best is chosen
+
+
+def test_yes_and_no_have_no_halves():
+    assert by_halves(graded_trial("few clusters", 0.0, SAID), None)[1] == ""
+
+
+def test_halves_are_as_likely_as_their_grades_together():
+    rng = np.random.default_rng(0)
+    ends = np.stack([rng.choice(9, 2, replace=False) for _ in range(60)])
+    pairs = {"left": ends[:, 0], "right": ends[:, 1], "worker": ["a"] * 60}
+    label = np.where(rng.random(60) < 0.1, None, 1 + rng.integers(4, size=60))
+    answers = PairsOnly(CrowdData(None, pairs=pairs | {"label": label}, grades=[1, 2, 3, 4]))
+    out = torch.arange(60) < 9
+    kept = answers.without(out).for_trials()
+    result = kept.recipe(FewClusters()).fit(epochs=3, progress=False)
+    found = answers.log_half(result, out)
+    data, grade = answers.data, answers.data.answers.label[out]
+    for place in range(9):
+        half = [[0.0, 1 / 3], [2 / 3, 1.0]][int(grade[place] > 0.5)]
+        each = torch.tensor([np.nan] if grade[place].isnan() else half, dtype=torch.float64)
+        one = data.answers.items[out][place].expand(len(each), 2)
+        worker = torch.zeros(len(each), dtype=torch.int64)
+        log_p = result.guide.log_answer_probabilities(result.data, one, worker, each)
+        torch.testing.assert_close(found[place], log_p.logsumexp(0))
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():

@@ -12,6 +12,7 @@ import pytest
 from pyro_crowdclust.exchange import FORMATS
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.arguments import FORMAT_NAMES
+from pyro_crowdclust.interface.command_line.ask import _about_guesses
 from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.reading import read_shown
 
@@ -78,6 +79,23 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
     assert not {*asked["page"]} & {*before["page"]}
     sorted_before = {*before.dropna()[["worker", "item"]].itertuples(index=False, name=None)}
     assert not sorted_before & {*asked[["worker", "item"]].itertuples(index=False, name=None)}
+
+
+def test_fewer_questions_and_smaller_pages_than_asked_for(fitted, tmp_path, capsys):
+    words = ["ask", str(fitted), "--pages", "3", "--size", "500", "--workers", "ann"]
+    assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
+    *_, fewer, smaller = capsys.readouterr().out.splitlines()
+    assert fewer == "3 questions were asked for, but 1 are all that is left to ask these workers"
+    assert smaller.startswith("pages of 500 items were asked for, but they have 60 at most, as the")
+
+
+def test_questions_for_workers_who_guess():
+    workers = pd.DataFrame({"asked": [4, 2, 0], "reliability": [0.8, 0.1, 0.0]}, ["a", "gus", "b"])
+    found = type("Found", (), {"workers": workers, "__len__": lambda _: 6})()
+    (note,) = _about_guesses(found)
+    assert note.startswith("2 of 6 questions are for workers who seem to guess ('gus')")
+    workers["reliability"] = 0.1  # there is nobody else to ask
+    assert _about_guesses(found) == []
 
 
 def test_a_first_round_before_anybody_answered(crowd, tmp_path, capsys):
@@ -264,7 +282,21 @@ def test_pictures_are_shown_as_they_are(tmp_path):
             "export.csv: the one question in it is unanswered or undecided",
         ),
         ("", [], "export.csv: the table is empty: it must begin with a line of column names"),
-        ("left,right,worker,label\na,b,ann,1\n", [], "left is 'a', not among the item ids"),
+        (
+            "left,right,worker,label\n\na,b,ann,1\n",
+            [],
+            "export.csv line 3: left is 'a', not among the item ids",
+        ),
+        (
+            "sep=;\nleft;right;worker;label\nitem-0;item-1;ann;JA\nitem-0;item-2;ann;joa\n",
+            [],
+            "export.csv line 4: label is 'joa', neither 1 nor 0",
+        ),
+        (
+            "left,right,label\nitem-0,item-1,1\n",
+            [],
+            "export.csv: there is no column 'worker': add one, or fill in who answered",
+        ),
         ("", ["--pairs", "p.csv"], "--answers and --pairs are both given: name all files"),
     ],
 )
