@@ -116,6 +116,7 @@ class NormalEmission(Emission):
         self.draw_parameters()
 
     def draw_parameters(self) -> None:
+        """Set sigma to its value before training; the network draws its own parameters."""
         nn.init.constant_(self.log_scale, torch.tensor(self.initial_scale).log().item())
 
     def forward(self, latent: Float[Tensor, "*batch dim"], *given: Any) -> dist.TorchDistribution:

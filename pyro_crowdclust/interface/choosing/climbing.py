@@ -50,7 +50,7 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
     again = [trial for trial in candidates.trials if trial.num_components == size]
     for trial in in_order(again)[:_BEST_FORMS]:
         climb(candidates, trial, 1)
-        descend(candidates, trial.form)
+        try_fewer(candidates, trial.form)
     return candidates.ranking.by_elbo(candidates.trials)
 
 
@@ -107,7 +107,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         losses = 0 if direction < 0 and loss <= error else losses + 1
 
 
-def descend(candidates: Candidates, form: Form) -> None:
+def try_fewer(candidates: Candidates, form: Form) -> None:
     """Try all smaller numbers of components, each from the next larger one that was tried."""
     larger = max(trial.num_components for trial in candidates.trials if trial.form == form)
     for size in reversed([size for size in candidates.plan.sizes if size < larger]):
