@@ -157,7 +157,7 @@ def test_an_uninformative_worker_changes_nothing(seed, yes, no, answers):
 
 
 def _alone(batch: Batch) -> Batch:
-    names = ("left", "right", "worker", "label", "pair_weight")
+    names = ("left", "right", "worker", "label", "pair_weight", "answers")
     return dataclasses.replace(batch, **{name: getattr(batch, name)[:0] for name in names})
 
 
