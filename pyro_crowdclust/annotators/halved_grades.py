@@ -135,12 +135,12 @@ class HalvedGrades(nn.Module):
 
         The weight is that of an answer in the upper half over one in the lower half, under q.
         """
+        halves = [DrawnShares.of(given[name]) for name in ("halves_1", "halves_2")]
         within = self._within(given)
-        by_look = [
-            _product(DrawnShares.of(given[f"halves_{number}"]), within, self.half_of)
-            for number in (1, 2)
-        ]
-        different, same = shares_of_relations(by_look, looks, counts)
+        different, same = (
+            _product(shares, within, self.half_of)
+            for shares in shares_of_relations(halves, looks, counts)
+        )
         rates = {"if_same": same.summary(interval), "if_different": different.summary(interval)}
         sites = [posteriors[f"halves_{number}"] for number in (1, 2)]
         direction = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64).expand(self.num_workers, 3)

@@ -97,6 +97,13 @@ def test_summaries_are_of_all_draws_together(kind):
         for name, shares in (("if_same", same), ("if_different", differ)):
             low, high = (shares[..., look, None, None] for look in (0, 1))
             expected[name] = low * first + high * second
+    if kind == "halves of grades":
+        first, second, *within = expected.values()
+        within = torch.cat([*within, torch.ones_like(within[0][..., :1])], -1)
+        expected = {}
+        for name, shares in (("if_same", same), ("if_different", differ)):
+            low, high = (shares[..., look, None, None] for look in (0, 1))
+            expected[name] = (low * first + high * second)[..., [0, 0, 1, 1, 2]] * within
     if kind == "one accuracy":
         expected = {"accuracy": expected["accuracy"][..., 0]}
     assert set(summary.rates) == set(expected)
@@ -108,7 +115,7 @@ def test_summaries_are_of_all_draws_together(kind):
         of_rate = scipy.stats.beta(found.mean * size, (1 - found.mean) * size)
         np.testing.assert_allclose(found.lower, of_rate.ppf(0.1), atol=1e-9)
         np.testing.assert_allclose(found.upper, of_rate.ppf(0.9), atol=1e-9)
-    if kind != "two coins":  # what an answer weighs is of q
+    if kind not in ("two coins", "halves of grades"):  # what an answer weighs is of q
         of_q = (
             annotators.summary(posteriors, 0.8)
             if kind == "grades of looks"

@@ -145,7 +145,7 @@ def test_yes_and_no_have_no_halves():
 
 def test_halves_are_as_likely_as_their_grades_together():
     rng = np.random.default_rng(0)
-    ends = np.stack([rng.choice(9, 2, replace=False) for _ in range(60)])
+    ends = rng.permutation(np.stack(np.triu_indices(12, 1), 1))[:60]
     pairs = {"left": ends[:, 0], "right": ends[:, 1], "worker": ["a"] * 60}
     label = np.where(rng.random(60) < 0.1, None, 1 + rng.integers(4, size=60))
     answers = PairsOnly(CrowdData(None, pairs=pairs | {"label": label}, grades=[1, 2, 3, 4]))

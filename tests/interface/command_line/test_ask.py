@@ -288,7 +288,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
             "export.csv line 3: left is 'a', not among the item ids",
         ),
         (
-            "sep=;\nleft;right;worker;label\nitem-0;item-1;ann;JA\nitem-0;item-2;ann;joa\n",
+            "sep=;\nleft;right;worker;label\nitem-0001;item-0002;ann;JA\nitem-0001;item-0003;ann;joa\n",
             [],
             "export.csv line 4: label is 'joa', neither 1 nor 0",
         ),
