@@ -77,8 +77,9 @@ class Choice(Plan):
         num_starts
             Number of starts from the features, with seeds ``seed``, ``seed + 1``, ... If there are
             answers, one start from the answers is added; if there are only known labels, one from
-            these; if there is no supervision, one from the candidate, and, if some columns hold
-            yes/no or categories, one from the other columns. The fit with the largest ELBO is kept.
+            these; if there is no supervision, one from the candidate takes the place of the last
+            of several, and, if some columns hold yes/no or categories, one from the other columns
+            is added. The fit with the largest ELBO is kept.
         seed
             Seed of starts, items and splits.
         progress
