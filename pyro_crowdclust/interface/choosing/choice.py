@@ -78,8 +78,9 @@ class Choice(Plan):
         num_starts
             Number of starts from the features, with seeds ``seed``, ``seed + 1``, ... If there are
             answers, one start from the answers is added; if there are only known labels, one from
-            these; if there is no supervision, one from the candidate, and, if some columns hold
-            yes/no or categories, one from the other columns. The fit with the largest ELBO is kept.
+            these; if there is no supervision, one from the candidate takes the place of the last
+            of several, and, if some columns hold yes/no or categories, one from the other columns
+            is added. The fit with the largest ELBO is kept.
         seed
             Seed of starts, items and splits.
         progress
@@ -225,7 +226,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 20 candidates; nothing held out'
+    'largest ELBO of 22 candidates; nothing held out'
     """
     check_data(data)
     _warn_if_constant(data)

@@ -18,7 +18,7 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
 # Without supervision, the first fits of so many forms start again from a larger one.
-_FORMS_AGAIN = 4
+_FORMS_AGAIN = 3
 
 
 def best_of(candidates: Candidates) -> Decision:
@@ -48,9 +48,9 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
     for trial in in_order(first)[:_FORMS_AGAIN]:
         candidates.try_again(trial.form, size)
     again = [trial for trial in candidates.trials if trial.num_components == size]
-    for trial in in_order(again)[:_BEST_FORMS]:
+    for rank, trial in enumerate(in_order(again)[:_BEST_FORMS]):
         climb(candidates, trial, 1)
-        try_fewer(candidates, trial.form)
+        try_fewer(candidates, trial.form, to_end=rank == 0)
     return candidates.ranking.by_elbo(candidates.trials)
 
 
@@ -84,7 +84,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
 
     With held-out answers, one loss ends it. Fewer components that do as well are no loss; fewer
     that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single starts
-    go up and down where there are many columns.
+    go up and down where there are many columns. What was tried is not tried again.
     """
     sizes = list(candidates.plan.sizes_of(trial.form))
     place, best, losses = sizes.index(trial.num_components), trial, 0
@@ -107,12 +107,25 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
         losses = 0 if direction < 0 and loss <= error else losses + 1
 
 
-def try_fewer(candidates: Candidates, form: Form) -> None:
-    """Try all smaller numbers of components, each from the next larger one that was tried."""
-    larger = max(trial.num_components for trial in candidates.trials if trial.form == form)
-    for size in reversed([size for size in candidates.plan.sizes if size < larger]):
+def try_fewer(candidates: Candidates, form: Form, to_end: bool) -> None:
+    """Try all smaller numbers of components, each from the next larger one that was tried.
+
+    Unless it goes ``to_end``, it stops where one is clearly worse than the best of its form.
+    """
+    tried = _by_number(candidates, form)
+    larger = max(tried)
+    for size in sorted((size for size in candidates.plan.sizes if size < larger), reverse=True):
         candidates.try_joined(form, size, larger)
-        larger = size
+        larger, tried = size, _by_number(candidates, form)
+        best = max(tried.values(), key=lambda trial: trial.elbo)
+        loss, error = best.elbo - tried[size].elbo, elbo_error(best, tried[size])
+        if loss > 2 * error > 0 and not to_end:
+            return
+
+
+def _by_number(candidates: Candidates, form: Form) -> dict[int, Trial]:
+    """The trials of one form, by their numbers of components."""
+    return {one.num_components: one for one in candidates.trials if one.form == form}
 
 
 def best_by_answers(candidates: Candidates) -> Decision:

@@ -35,13 +35,16 @@ def best_of_starts(
 ) -> Fitted:
     """The fit with the largest ELBO among several starts from features, and one from answers.
 
-    There may be one more from known labels, or from columns of numbers only (``other_starts``), and
-    one from the clusters of a brief fit. A check of known labels may prefer another of these fits.
+    There may be one more from known labels, or from columns of numbers only (``other_starts``). One
+    from the clusters of a brief fit takes the place of the last of several from features. A check
+    of known labels may prefer another of these fits.
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
         return recipe.fit(seed=seeds[0], **changes)
     attempt = partial(fit, recipe.model, recipe.guide, **options)
+    if tried is not None and "initialize" not in changes:
+        seeds = seeds[: max(len(seeds) - 1, 1)]
     attempts = [partial(attempt, seed=seed) for seed in seeds]
     if "initialize" not in changes:
         others = other_starts(recipe, data)
