@@ -64,8 +64,8 @@ def average_annotator_models(
     Temperatures and weights come from a fifth of the answers, which the first fit of each model
     does not see. If copies explain best why workers agree, ``discount_copies`` is averaged, too.
 
-    It takes ten or twelve fits (four or six with fewer than five workers), and half as long again
-    for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
+    It takes up to ten or twelve fits (four or six with fewer than five workers), and half as long
+    again for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
     workers' confusion matrices. Keep what it found as tables, such as
     ``result.class_probabilities.to_csv("classes.csv")``: several fits have no single file. Ctrl-C
     raises: some of the models do not make an average.
