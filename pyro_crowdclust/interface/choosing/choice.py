@@ -226,7 +226,7 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     >>> len(np.unique(result.assignments))
     3
     >>> result.chosen.reason
-    'largest ELBO of 22 candidates; nothing held out'
+    'largest ELBO of 23 candidates; nothing held out'
     """
     check_data(data)
     _warn_if_constant(data)

@@ -18,7 +18,7 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
 # Without supervision, the first fits of so many forms start again from a larger one.
-_FORMS_AGAIN = 3
+_FORMS_AGAIN = 4
 
 
 def best_of(candidates: Candidates) -> Decision:

@@ -137,7 +137,7 @@ def test_forms_that_seem_best_start_again_before_two_are_tried_further(monkeypat
 
     monkeypatch.setattr(Candidates, "try_again", try_again)
     assert best_of(candidates).trial.form == candidates.plan.forms[2]
-    assert again == [(0, 8), (1, 8), (2, 8)]
+    assert again == [(0, 8), (1, 8), (2, 8), (3, 8)]
     tried_further = {one.form for one in candidates.trials if one.num_components == 6}
     assert tried_further == {candidates.plan.forms[place] for place in (0, 2)}
 
