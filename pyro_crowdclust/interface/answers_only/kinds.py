@@ -18,8 +18,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns, annotators_of_looks
 from pyro_crowdclust.annotators.halved_grades import halves_of_grades
-from pyro_crowdclust.data import Answers, Placements, some_items
-from pyro_crowdclust.data.pair_answers import Outcomes
+from pyro_crowdclust.data import Answers, Outcomes, Placements, some_items
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_only.records import (
