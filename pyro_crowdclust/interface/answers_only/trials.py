@@ -170,8 +170,9 @@ def by_halves(
 
     What several steps of a scale say is more than whether two items are the same, and clusters
     may be coarser for it. But "same" is at the upper end of the scale. So if clusters that only
-    explain in which half the grades are predict it clearly better, these are meant. The first prior
-    is tried, too, as a fit finds one of several modes.
+    explain in which half the grades are predict it better, these are meant; they need no clear
+    advantage, as what they ignore should help the others. The first prior is tried, too, as a fit
+    finds one of several modes.
 
     Parameters
     ----------
@@ -193,13 +194,13 @@ def by_halves(
         for trial in (attempt(prior, answers) for prior in priors)
         if trial.is_informative
         and trial.of_halves is not None
-        and is_clearly_better(trial.of_halves, chosen.of_halves, CLEAR)
+        and is_clearly_better(trial.of_halves, chosen.of_halves, 0.0)
     ]
     if not better:
         return chosen, ""
     best = max(better, key=lambda trial: float(trial.of_halves.mean()))
     return best, (
-        f"; but under {best.prior} it is clearly better predicted in which half of the scale they "
+        f"; but under {best.prior} it is better predicted in which half of the scale they "
         'are, if only this half counts, of which the upper one means "same"'
     )
 

@@ -87,9 +87,9 @@ def _about_fewer(options: Namespace, result: Fitted, found: Suggestions) -> list
         largest = int(found.frame["page"].value_counts().max())
         if largest < kind.size:
             notes.append(
-                f"pages of {kind.size} items were asked for, but they have {largest} at most, as "
-                f"there are {counted(result.data.num_items, 'item')}; a page that people can "
-                "overlook has 10 to 30"
+                f"pages of {kind.size} items were asked for, but they have {largest} at most of "
+                f"{counted(result.data.num_items, 'item')}; a page that people can overlook has "
+                "10 to 30"
             )
     return notes
 

@@ -28,7 +28,7 @@ _PHRASES = {
     "num_clusters is": "--clusters is",
     "drop it, or make it the ids of the items": "--ignore it, or make it the --id-column",
     "pass no features, but": "leave out --features, and pass",
-    "give the worker by PlainCsv(worker=)": "fill in who answered",
+    "add one, or give the worker by PlainCsv(worker=)": "add it, and fill in who answered",
     "fill it in, or give PlainCsv(worker=)": "fill it in",
     "exchange.read_answers": "--answers",
     "(form=)": "(--answers-format)",

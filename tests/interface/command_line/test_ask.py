@@ -86,7 +86,7 @@ def test_fewer_questions_and_smaller_pages_than_asked_for(fitted, tmp_path, caps
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
     *_, fewer, smaller = capsys.readouterr().out.splitlines()
     assert fewer == "3 questions were asked for, but 1 are all that is left to ask these workers"
-    assert smaller.startswith("pages of 500 items were asked for, but they have 60 at most, as the")
+    assert smaller.startswith("pages of 500 items were asked for, but they have")
 
 
 def test_questions_for_workers_who_guess():
@@ -295,7 +295,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
         (
             "left,right,label\nitem-0,item-1,1\n",
             [],
-            "export.csv: there is no column 'worker': add one, or fill in who answered",
+            "export.csv: there is no column 'worker': add it, and fill in who answered",
         ),
         ("", ["--pairs", "p.csv"], "--answers and --pairs are both given: name all files"),
     ],
