@@ -190,15 +190,15 @@ def by_halves(
         return chosen, ""
     priors = dict.fromkeys([next(iter(answers.priors)), chosen.prior])
     better = [
-        trial
+        (float(trial.of_halves.mean()), trial)
         for trial in (attempt(prior, answers) for prior in priors)
         if trial.is_informative
         and trial.of_halves is not None
-        and is_clearly_better(trial.of_halves, chosen.of_halves, 0.0)
+        and is_clearly_better(trial.of_halves, chosen.of_halves, CLEAR)
     ]
     if not better:
         return chosen, ""
-    best = max(better, key=lambda trial: float(trial.of_halves.mean()))
+    _, best = max(better, key=lambda one: one[0])
     return best, (
         f"; but under {best.prior} it is better predicted in which half of the scale they "
         'are, if only this half counts, of which the upper one means "same"'
