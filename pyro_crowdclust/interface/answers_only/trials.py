@@ -194,7 +194,7 @@ def by_halves(
         for trial in (attempt(prior, answers) for prior in priors)
         if trial.is_informative
         and trial.of_halves is not None
-        and is_clearly_better(trial.of_halves, chosen.of_halves, CLEAR)
+        and is_clearly_better(trial.of_halves, chosen.of_halves, 0.0)
     ]
     if not better:
         return chosen, ""
