@@ -126,8 +126,8 @@ CORE = {
         *("tests/annotators/test_lapsing.py", "tests/annotators/test_graded_pairs.py"),
     ],
     "pyro_crowdclust/distributions/lapses.py": ["tests/distributions/test_lapses.py"],
-    "pyro_crowdclust/interface/choosing/page_attention.py": [
-        "tests/interface/choosing/test_page_attention.py"
+    "pyro_crowdclust/interface/holding_out/page_attention.py": [
+        "tests/interface/holding_out/test_page_attention.py"
     ],
     "pyro_crowdclust/asking": [
         *("tests/asking/test_asked.py", "tests/asking/test_beliefs.py"),
@@ -207,8 +207,8 @@ CORE = {
         *("tests/minibatches/test_sampler.py", "tests/supervision/test_hidden_markov_field.py"),
     ],
     "pyro_crowdclust/restarts.py": ["tests/test_restarts.py"],
-    "pyro_crowdclust/interface/choosing/held_out_pairs.py": [
-        *("tests/interface/choosing/test_held_out.py", "tests/pooling/test_held_out_items.py"),
+    "pyro_crowdclust/interface/holding_out/pairs.py": [
+        *("tests/interface/holding_out/test_pairs.py", "tests/pooling/test_held_out_items.py"),
         "tests/interface/choosing/test_rereading.py",
     ],
     "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_climbing.py"],
@@ -222,7 +222,7 @@ CORE = {
     ],
     "pyro_crowdclust/interface/choosing/fixed_components.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
-        "tests/interface/choosing/test_held_out_pages.py",
+        "tests/interface/holding_out/test_pages.py",
     ],
     "pyro_crowdclust/interface/choosing/search.py": [
         *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),

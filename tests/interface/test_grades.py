@@ -18,10 +18,10 @@ from pyro_crowdclust.asking.information import channel_information
 from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, advice, choice_for, cluster
-from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.fit_folder import read_data
 from pyro_crowdclust.interface.command_line.portraits import pairs_in_dispute
+from pyro_crowdclust.interface.holding_out.splits import split
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.simulation import simulate_grades

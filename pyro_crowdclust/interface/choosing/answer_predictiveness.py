@@ -14,7 +14,7 @@ from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
 from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
 from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of, splits_of_pairs
+from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of, splits_of_pairs
 from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.training import completed
 from pyro_crowdclust.training.isolation import generator_of
@@ -115,7 +115,7 @@ def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
 
 
 def _by_parts(
-    splits: Sequence[Split], seed: int
+    splits: Sequence[PairSplit], seed: int
 ) -> Iterator[
     tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]
 ]:
@@ -171,13 +171,13 @@ def partition_predicts_best(
     )
 
 
-def _by_draws(one: Split, seed: int) -> Float[np.ndarray, " pair"]:
+def _by_draws(one: PairSplit, seed: int) -> Float[np.ndarray, " pair"]:
     """Log-probability of the held-out answers, by drawn partitions into few clusters."""
     data, ends = _asked_about(one)
     return _log_probability(drawn_partitions(without_features(data), seed=seed), one, ends)
 
 
-def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
+def _by_partition(one: PairSplit, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
     """The same by partitions in which features measure how similar two items are."""
     data, ends = _asked_about(one)
     answers = PairsOnly(data, near_items=True).about(data).for_trials()
@@ -186,7 +186,7 @@ def _by_partition(one: Split, prior: str, seed: int) -> Float[np.ndarray, " pair
     return _log_probability(fitted, one, ends)
 
 
-def _asked_about(one: Split) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
+def _asked_about(one: PairSplit) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
     """The data of all items with answers, and positions of the items of held-out answers there."""
     kept = one.data.answers
     assert kept is not None  # as some are not held out
@@ -195,7 +195,7 @@ def _asked_about(one: Split) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
 
 
 def _log_probability(
-    drawn: Fitted, one: Split, ends: Int[Tensor, "pair 2"]
+    drawn: Fitted, one: PairSplit, ends: Int[Tensor, "pair 2"]
 ) -> Float[np.ndarray, " pair"]:
     held_out, guide = one.held_out, drawn.guide
     return guide.log_answer_probabilities(drawn.data, ends, held_out.worker, held_out.label).numpy()

@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.distributions import WorkerSummary
-from pyro_crowdclust.interface.choosing.held_out import HeldOut
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
+from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
+from pyro_crowdclust.interface.holding_out.splits import HeldOut
 
 
 class AtWeights(NamedTuple):

@@ -18,10 +18,10 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     partition_predicts_best,
 )
 from pyro_crowdclust.interface.choosing.fixed_components import fits_at_fixed_components
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trials import Decision
+from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 
 # The end of the reason why clusters were not learned from answers.
@@ -82,7 +82,7 @@ def answers_about_the_same(search: Search) -> Decision | None:
     other items decide. If there are too few of these, clusters from answers alone are used if they
     predict the others clearly better.
     """
-    splits = [one for one in search.candidates.splits if isinstance(one, Split)]
+    splits = [one for one in search.candidates.splits if isinstance(one, PairSplit)]
     if not splits or not search.predicts_answers:  # partitions are not drawn beside pages
         return None
     best = search.best.trial

@@ -10,11 +10,11 @@ import numpy as np
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
-from pyro_crowdclust.interface.choosing.held_out import HeldOut
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_parts
-from pyro_crowdclust.interface.choosing.held_out_pairs import ends_of
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_components_joined
 from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.holding_out.pages import PlacementSplit, placement_parts
+from pyro_crowdclust.interface.holding_out.pairs import ends_of
+from pyro_crowdclust.interface.holding_out.splits import HeldOut
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.training.isolation import generator_of
 

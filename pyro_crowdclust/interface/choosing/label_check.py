@@ -22,7 +22,6 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
-from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit, known_folds
 from pyro_crowdclust.interface.choosing.reasons import (
     FROM_OTHER_START,
     FROM_REGRESSION,
@@ -30,6 +29,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
 )
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit, known_folds
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen

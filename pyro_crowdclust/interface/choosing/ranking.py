@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from pyro_crowdclust.interface.choosing.held_out import HeldOut
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
     Decision,
@@ -17,6 +16,7 @@ from pyro_crowdclust.interface.choosing.trials import (
     is_within_error,
     of_form,
 )
+from pyro_crowdclust.interface.holding_out.splits import HeldOut
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, error_of
 
 

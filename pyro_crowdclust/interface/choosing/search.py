@@ -15,13 +15,13 @@ from pyro_crowdclust.interface.choosing.fixed_components import (
     joined_by_pages,
     scores_at_fixed_components,
 )
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split, ends_of
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
 from pyro_crowdclust.interface.choosing.trials import Decision, Trial
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
+from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
+from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 
 
@@ -97,7 +97,9 @@ class Search:
 
         These are the items of a pair, or the item and the page of a placement.
         """
-        splits = [one for one in self.candidates.splits if isinstance(one, Split | PlacementSplit)]
+        splits = [
+            one for one in self.candidates.splits if isinstance(one, PairSplit | PlacementSplit)
+        ]
         chance = np.concatenate([one.by_chance for one in splits])
         return chance[:number], ends_of(splits)[:, :number]
 

@@ -29,7 +29,6 @@ from pyro_crowdclust.interface.candidates.starts import other_starts
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
-from pyro_crowdclust.interface.choosing.held_out import HeldOut, split
 from pyro_crowdclust.interface.choosing.merging import joined_partition
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
@@ -40,6 +39,7 @@ from pyro_crowdclust.interface.choosing.subsets import (
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.interface.holding_out.splits import HeldOut, split
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.coarsening import coarsened_elbo

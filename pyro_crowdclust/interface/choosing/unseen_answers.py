@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
-from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY
 from pyro_crowdclust.minibatches import item_batches
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 

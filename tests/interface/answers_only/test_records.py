@@ -21,8 +21,8 @@ from pyro_crowdclust.interface.answers_only.records import (
 )
 from pyro_crowdclust.interface.candidates.one_normal import normal_of
 from pyro_crowdclust.interface.choosing import answer_predictiveness
-from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
 from pyro_crowdclust.interface.command_line import main
+from pyro_crowdclust.interface.holding_out.pairs import splits_of_pairs
 from pyro_crowdclust.metrics import adjusted_rand_index
 
 from ...short_searches import shorten

@@ -17,7 +17,7 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     answers_predict_each_other,
     clusters_supported_by_answers,
 )
-from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
+from pyro_crowdclust.interface.holding_out.pairs import splits_of_pairs
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import simulate_pairs
 

@@ -12,8 +12,8 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing import choice, label_check
-from pyro_crowdclust.interface.choosing.held_out_known import known_folds
 from pyro_crowdclust.interface.choosing.label_check import LabelCheck
+from pyro_crowdclust.interface.holding_out.known_classes import known_folds
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.simulation import simulate_pairs

@@ -10,9 +10,9 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split
 from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trying import Candidates
+from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 
 from ...control_c import press_control_c, press_in_start
 from ..small_choices import (
@@ -57,7 +57,7 @@ def test_ctrl_c_in_the_start_of_a_candidate(monkeypatch, fit, tried):
 def test_ctrl_c_while_answers_held_out_are_scored(monkeypatch):
     """The second of the candidates, which is not noted then; the first is read as it scored."""
     number = len(WEIGHTS)
-    press_control_c(monkeypatch, Split, "log_probability", number + 1)
+    press_control_c(monkeypatch, PairSplit, "log_probability", number + 1)
     result = small(answered(*misleading()), 3, 4).fit(progress=False)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     (row,) = result.chosen.table.itertuples()

@@ -15,9 +15,9 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
 from pyro_crowdclust.interface.choosing import trying
-from pyro_crowdclust.interface.choosing.held_out import split
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.trying import Candidates, at_weights
+from pyro_crowdclust.interface.holding_out.splits import split
 from pyro_crowdclust.transforms import Projected
 
 from ..small_choices import (

@@ -12,9 +12,9 @@ from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing.choice import choice_for
-from pyro_crowdclust.interface.choosing.held_out_pages import placement_parts, placement_split
 from pyro_crowdclust.interface.choosing.rereading import grouped
 from pyro_crowdclust.interface.choosing.trying import Candidates
+from pyro_crowdclust.interface.holding_out.pages import placement_parts, placement_split
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture

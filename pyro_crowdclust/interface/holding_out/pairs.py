@@ -18,8 +18,8 @@ from pyro_crowdclust.annotators.channels import attentive_channels
 from pyro_crowdclust.data import Answers, Links, some_items
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.chance import log_chance
-from pyro_crowdclust.interface.choosing.held_out_parts import folds, has_fewer
-from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
+from pyro_crowdclust.interface.holding_out.page_attention import page_probabilities
+from pyro_crowdclust.interface.holding_out.parts import folds, has_fewer
 from pyro_crowdclust.partitions import AskedPairs
 
 # If at least this share of the items has answers, some of the held-out answers are about items with
@@ -32,7 +32,7 @@ _MIN_ANSWERS = 20
 
 
 @dataclass(frozen=True)
-class Split:
+class PairSplit:
     """Data without the answers about some items, or about some pairs, and those answers.
 
     Attributes
@@ -118,7 +118,7 @@ def together(result: Fitted, pairs: Answers | Links) -> Float[np.ndarray, " pair
     return result.same_cluster_by_position(pairs.left, pairs.right)
 
 
-def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Split | None:
+def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> PairSplit | None:
     """Hold out answers about a share of the items; None if one part would have fewer than 20.
 
     An answer is held out if at least one of its items is: a share ``1 - (1 - s)^2`` of all. If at
@@ -132,7 +132,7 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Spl
 
 def splits_of_pairs(
     data: CrowdData, generator: torch.Generator, least: int = _MIN_ANSWERS
-) -> list[Split]:
+) -> list[PairSplit]:
     """Splits that hold out each part of the pairs, or of the pages, with all answers about them.
 
     Other answers about the same items stay in the fit. Whole pages are held out, as answers on one
@@ -181,12 +181,12 @@ def _without(
     out: Bool[Tensor, " pair"],
     block: Int[Tensor, " pair"] | None = None,
     least: int = _MIN_ANSWERS,
-) -> Split | None:
+) -> PairSplit | None:
     """The split that holds out some answers; None if one part has too few."""
     if has_fewer(least, out) or has_fewer(_MIN_ANSWERS, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
-    return Split(kept, answers.at(out), (answers.left if block is None else block)[out])
+    return PairSplit(kept, answers.at(out), (answers.left if block is None else block)[out])
 
 
 def _pairs_out(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit, known_split
-from pyro_crowdclust.interface.choosing.held_out_links import LinkSplit, link_split
-from pyro_crowdclust.interface.choosing.held_out_pages import PlacementSplit, placement_split
-from pyro_crowdclust.interface.choosing.held_out_pairs import Split, pair_split
+from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit, known_split
+from pyro_crowdclust.interface.holding_out.links import LinkSplit, link_split
+from pyro_crowdclust.interface.holding_out.pages import PlacementSplit, placement_split
+from pyro_crowdclust.interface.holding_out.pairs import PairSplit, pair_split
 
-HeldOut = Split | PlacementSplit | KnownSplit | LinkSplit
+HeldOut = PairSplit | PlacementSplit | KnownSplit | LinkSplit
 
 
 def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut | None:

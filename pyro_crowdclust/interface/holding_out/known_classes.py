@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions import WorkerSummary
-from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer
 from pyro_crowdclust.results import known_class_probabilities
 
 # With fewer known classes on either side of a split, these say nothing.

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes
-from pyro_crowdclust.interface.choosing.page_attention import page_probabilities
+from pyro_crowdclust.interface.holding_out.page_attention import page_probabilities
 
 
 def answers(worker: list[int], page: list[int], label: list[float]) -> Answers:

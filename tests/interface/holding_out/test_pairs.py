@@ -11,10 +11,10 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.known_labels import Links
-from pyro_crowdclust.interface.choosing.held_out import split
-from pyro_crowdclust.interface.choosing.held_out_known import KnownSplit
-from pyro_crowdclust.interface.choosing.held_out_links import LinkSplit
-from pyro_crowdclust.interface.choosing.held_out_pairs import splits_of_pairs
+from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit
+from pyro_crowdclust.interface.holding_out.links import LinkSplit
+from pyro_crowdclust.interface.holding_out.pairs import splits_of_pairs
+from pyro_crowdclust.interface.holding_out.splits import split
 from pyro_crowdclust.results import known_class_probabilities
 
 from ..small_choices import (

@@ -16,7 +16,7 @@ from pyro_crowdclust.annotators import pair_rates
 from pyro_crowdclust.data import Placements
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.distributions.pages import placement_scores
-from pyro_crowdclust.interface.choosing.held_out_parts import folds, has_fewer
+from pyro_crowdclust.interface.holding_out.parts import folds, has_fewer
 from pyro_crowdclust.minibatches import BatchPages
 
 # Number of parts of the items in ``placement_parts``.

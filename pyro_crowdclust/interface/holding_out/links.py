@@ -12,8 +12,8 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import Links
 from pyro_crowdclust.distributions import WorkerSummary
-from pyro_crowdclust.interface.choosing.held_out_pairs import together
-from pyro_crowdclust.interface.choosing.held_out_parts import MIN_PROBABILITY, has_fewer
+from pyro_crowdclust.interface.holding_out.pairs import together
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer
 
 
 @dataclass(frozen=True)
