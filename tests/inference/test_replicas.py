@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
-from pyro_crowdclust.guides import replicas as of_replicas
+from pyro_crowdclust.inference import replicas as of_replicas
 from pyro_crowdclust.inference.pair_evidence import PairEvidence
 from pyro_crowdclust.inference.replicas import Replicas, run_replicas
 from pyro_crowdclust.minibatches import full_batch

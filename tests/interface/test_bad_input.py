@@ -189,7 +189,8 @@ def test_emissions_that_return_no_distribution_of_pyro(returned, kind, has_netwo
 
 def test_data_of_another_size_than_the_model_says():
     def model(batch):
-        pyro.sample("o", dist.Normal(0.0, 1.0).expand([7]), obs=batch.features[:, 0])
+        location = pyro.param("location", torch.tensor(0.0))
+        pyro.sample("o", dist.Normal(location, 1.0).expand([7]), obs=batch.features[:, 0])
 
     with refuses("log_prob at site 'o'"):
         quiet_fit(model, guide_of(), crowd())
