@@ -24,7 +24,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.files.former import present_name, without_former
 from pyro_crowdclust.files.parts import PACKAGE, arguments_of, is_part, part_class, public_name
 
 
@@ -293,8 +292,8 @@ class _Reader:
         return functools.partial(cls, **self.read(described["arguments"]))
 
     def _part(self, described: dict[str, Any]) -> Any:
-        name = present_name(described["class"])
-        cls, arguments = part_class(name), without_former(name, self.read(described["arguments"]))
+        cls = part_class(described["class"])
+        arguments = self.read(described["arguments"])
         part = self.parts[described["number"]] = cls(**arguments)
         return part
 

@@ -45,6 +45,8 @@ def check_state(state: Any) -> None:
     check_tensors("parameters", of_run["parameters"])
     if of_run["annealed_to"] is not None:
         check_number("annealed_to", of_run["annealed_to"])
+    if of_run["settling"] is not None:
+        check_kind("settling", of_run["settling"], dict)
     if of_run["position"] is not None:
         position = check_kind("position", of_run["position"], dict)
         check_same_tensors(check_tensors("before", position["before"]), of_run["parameters"])
@@ -103,14 +105,11 @@ def restore(
         trainer.natural.num_halvings = state["halvings"]
     if trainer.sampler is not None:
         trainer.sampler.generator.set_state(state["sampler"])
-    number = len(callbacks)
-    for callback, of_callback in zip(callbacks, state["callbacks"][:number], strict=True):
+    for callback, of_callback in zip(callbacks, state["callbacks"], strict=True):
         if of_callback is not None and isinstance(callback, SupportsState):
             callback.load_state_dict(of_callback)
-    # Files once had it as the last of the callbacks.
-    of_settling = state.get("settling") or next(iter(state["callbacks"][number:]), None)
-    if settling is not None and of_settling is not None:
-        settling.load_state_dict(of_settling)
+    if settling is not None and state["settling"] is not None:
+        settling.load_state_dict(state["settling"])
     set_random_states(state["random"], trainer.device)
 
 

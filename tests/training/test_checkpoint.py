@@ -184,8 +184,7 @@ def test_a_larger_budget_goes_on(path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("format_of", ["now", "before"])
-def test_a_run_without_epochs_goes_on_with_some_and_back(format_of, path):
+def test_a_run_without_epochs_goes_on_with_some_and_back(path):
     """Only the run without ``epochs`` looks whether the ELBO still rises."""
     options = {"optim": partial(torch.optim.Adam, lr=1e-3), "checkpoint": Checkpoint(path, 1, True)}
     train = partial(run, "message passing", **options)
@@ -193,8 +192,6 @@ def test_a_run_without_epochs_goes_on_with_some_and_back(format_of, path):
     assert train(5, press, epochs=None).stop_reason.startswith("interrupted")
     state = read_file(path, "checkpoint")
     state["trainer"]["settling"]["falls"] = 1
-    if format_of == "before":
-        state["trainer"]["callbacks"].append(state["trainer"].pop("settling"))
     write_file(path, "checkpoint", state)
     assert train(6, press, epochs=None).stop_reason == "interrupted by the user after 7 steps"
     assert read_file(path, "checkpoint")["trainer"]["settling"]["falls"] == 1
