@@ -85,6 +85,10 @@ class AveragedGuide(nn.Module):
         """The own guide alone, as it is in training."""
         return self.own.in_full()
 
+    def start(self, data: CrowdData, generator: torch.Generator) -> None:
+        """Start the own guide, as only that is trained."""
+        self.own.start(data, generator)
+
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` if the own guide cannot be fitted to these data."""
         self.own.check(data)

@@ -123,7 +123,7 @@ def test_latents_are_drawn_from_q_for_every_draw_of_the_global_sites():
     low, median, high = result.guide.of_globals.quantiles([0.1587, 0.5, 0.8413])["difficulty"]
     items = torch.tensor([5, 15, 0])
     with result.inside(seed=0):
-        latents = LatentsOfItems.of(result, global_draws(result, 100), items)
+        latents = LatentsOfItems.of(result, global_draws(result, 100), items, items[:0])
         drawn = torch.stack([latents.at(draw)["difficulty"] for draw in range(100)])
     sd = (high - low)[items] / 2
     torch.testing.assert_close(drawn.mean(0), median[items], atol=float(sd.max()) / 2, rtol=0)

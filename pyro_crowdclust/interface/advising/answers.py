@@ -112,7 +112,7 @@ class AnswerFacts:
             if are_guesses
             else None,
             are_unexplained=step_of(result, ExplainAnswers) is not None,
-            are_blamed=_are_blamed(result),
+            are_blamed=are_blamed(result),
             are_alone=isinstance(result.guide, SupportsPartition),
             form_clusters=chosen is not None and _is_of_answers(chosen),
             are_unpredicted=chosen is not None and _is_no_better_than_chance(chosen),
@@ -187,7 +187,7 @@ def _is_no_better_than_chance(chosen: Chosen) -> bool:
     return not chosen.held_out > chosen.chance + _MIN_GAIN  # nor where nothing was held out (NaN)
 
 
-def _are_blamed(result: Fitted) -> bool:
+def are_blamed(result: Fitted) -> bool:
     """Whether a model that was given explains the answers worse than they explain each other."""
     workers = result.workers
     if result.chosen is not None or "sensitivity" not in workers:

@@ -71,8 +71,8 @@ class Plan:
         fewer: whoever gives their number mostly means a component for each.
         """
         sizes = self.sizes_of(form)
-        bounds = {self.first_size, min(self.first_size, self.max_clusters)}
-        return sorted({max(size for size in sizes if size <= bound) for bound in bounds})
+        most = {self.first_size, min(self.first_size, self.max_clusters)}
+        return sorted({max(size for size in sizes if size <= max(one, sizes[0])) for one in most})
 
     def of(self, uses_answers: bool) -> Plan:
         """The plan of candidates that use the answers, or of those that do not."""

@@ -65,12 +65,14 @@ def test_a_given_model_that_does_not_suit_the_columns():
     kind = np.arange(60) % 3
     seen = simulate_pairs(kind, [0.95] * 3, [0.95] * 3, pairs_per_worker=300, seed=0)
     noise = np.random.default_rng(0).normal(size=(60, 30))
-    for answers, starts in (
-        (seen, [True]),
-        (seen.assign(label=seen["label"].sample(frac=1, random_state=0).to_numpy()), [False]),
+    for answers, is_said in (
+        (seen, True),
+        (seen.assign(label=seen["label"].sample(frac=1, random_state=0).to_numpy()), False),
     ):
         found = advice(fixed(noise, answers, num_clusters=3, callbacks=()))
-        assert [one.startswith("by these clusters workers hardly say") for one in found] == starts
+        assert (
+            any(one.startswith("by these clusters workers hardly say") for one in found) == is_said
+        )
 
 
 def test_answers_that_say_the_opposite():

@@ -231,7 +231,7 @@ def test_labels_links_and_pages_are_heard_by_a_choice(said, tmp_path):
     features, kinds = wide_clusters()
     data = CrowdData(features, **said(kinds))
     choice = choice_for(data, num_clusters=3)
-    assert choice.sizes[-1] == 3
+    assert choice.max_clusters == 3
     assert (choice.sizes[0] == 3) == (said is known_part)
     choice = dataclasses.replace(choice, forms=choice.forms[:1], sizes=[3], first_size=3)
     result = choice.fit(num_starts=1, progress=False)
