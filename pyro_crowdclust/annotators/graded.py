@@ -82,13 +82,7 @@ class GradedAnswers(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data have such workers and grades."""
-        sizes = self.num_workers, self.num_grades
-        if sizes != (data.num_workers, len(data.grade_ids)):
-            raise ValueError(
-                f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
-                f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
-                "GradedAnswers(data.num_workers, len(data.grade_ids)), and the data with grades"
-            )
+        check_workers_and_grades(self, data)
 
     def answer(
         self,
@@ -143,3 +137,15 @@ class GradedAnswers(nn.Module):
         every = {"if_same": same, "if_different": different} | by_look
         rates = {name: shares.summary(interval) for name, shares in every.items()}
         return WorkerSummary(rates, found.weight, found.weight_sd)
+
+
+def check_workers_and_grades(annotators: nn.Module, data: CrowdData) -> None:
+    """Raise a ``ValueError`` unless the data have the workers and grades of the annotators."""
+    sizes: Any = annotators.num_workers, annotators.num_grades
+    if sizes != (data.num_workers, len(data.grade_ids)):
+        raise ValueError(
+            f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
+            f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
+            f"{type(annotators).__name__}(data.num_workers, len(data.grade_ids)), and the data "
+            "with grades"
+        )

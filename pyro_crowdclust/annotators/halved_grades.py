@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, shares_of_relations
+from pyro_crowdclust.annotators.graded import check_workers_and_grades
 from pyro_crowdclust.annotators.look_priors import concentration_of_two_looks
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import grade_places
@@ -92,13 +93,7 @@ class HalvedGrades(nn.Module):
 
     def check(self, data: CrowdData) -> None:
         """Raise a ``ValueError`` unless the data have such workers and grades."""
-        sizes = self.num_workers, self.num_grades
-        if sizes != (data.num_workers, len(data.grade_ids)):
-            raise ValueError(
-                f"the annotators are {sizes[0]} with {sizes[1]} grades, but the data have "
-                f"{data.num_workers} with {len(data.grade_ids)}: build the model with "
-                "HalvedGrades(data.num_workers, len(data.grade_ids)), and the data with grades"
-            )
+        check_workers_and_grades(self, data)
 
     def answer(
         self,
