@@ -42,7 +42,7 @@ class Replicas(NamedTuple):
 
     labels: Int[Tensor, "replica item"]
     hard: Int[Tensor, "replica item"]
-    given: dict[str, Float[Tensor, "replica *plate size"]]
+    given: dict[str, Float[Tensor, "replica ... size"]]
 
 
 class _States(NamedTuple):
