@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyro_crowdclust.interface.advising.answers import about_answers, answers_are_used, are_blamed
+from pyro_crowdclust.interface.advising.answers import AnswerFacts, about_answers, answers_are_used
 from pyro_crowdclust.interface.advising.clusters import (
     about_classes,
     about_clusters,
@@ -62,10 +62,10 @@ def advice(result: Fitted) -> list[str]:
         if not (result.data.has_answers and answers_are_used(result)):
             found += about_repeated_columns(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)
-    says_all = found and answers_are_used(result)
-    if has_workers and (not says_all or are_blamed(result)):
-        found += about_answers(result) or about_lapses(result)
     if has_workers:
+        answers = AnswerFacts.of(result)
+        if not (found and answers.are_used) or answers.are_blamed:
+            found += about_answers(answers) or about_lapses(result)
         found += about_open_rates(result) + about_shared_mistakes(result)
     found += about_constant_labels(result)
     if _still_rising(result):

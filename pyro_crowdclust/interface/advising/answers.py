@@ -40,9 +40,8 @@ _NAMED = 3
 _MIN_GAIN = 0.01
 
 
-def about_answers(result: Fitted) -> list[str]:
+def about_answers(answers: AnswerFacts) -> list[str]:
     """Advice where answers were not used, the crowd guesses, or the features show little of it."""
-    answers = AnswerFacts.of(result)
     return next((sentences(answers) for applies, sentences in _RULES if applies(answers)), [])
 
 
@@ -112,7 +111,7 @@ class AnswerFacts:
             if are_guesses
             else None,
             are_unexplained=step_of(result, ExplainAnswers) is not None,
-            are_blamed=are_blamed(result),
+            are_blamed=_are_blamed(result),
             are_alone=isinstance(result.guide, SupportsPartition),
             form_clusters=chosen is not None and _is_of_answers(chosen),
             are_unpredicted=chosen is not None and _is_no_better_than_chance(chosen),
@@ -187,7 +186,7 @@ def _is_no_better_than_chance(chosen: Chosen) -> bool:
     return not chosen.held_out > chosen.chance + _MIN_GAIN  # nor where nothing was held out (NaN)
 
 
-def are_blamed(result: Fitted) -> bool:
+def _are_blamed(result: Fitted) -> bool:
     """Whether a model that was given explains the answers worse than they explain each other."""
     workers = result.workers
     if result.chosen is not None or "sensitivity" not in workers:

@@ -45,24 +45,22 @@ IN_ORDER = [
 
 
 @pytest.mark.parametrize("number", range(len(IN_ORDER)))
-def test_what_comes_first_says_all(number, monkeypatch):
+def test_what_comes_first_says_all(number):
     changes = {
         name: value for change, _ in IN_ORDER[: number + 1] for name, value in change.items()
     }
     facts = dataclasses.replace(ALL, **changes)
-    monkeypatch.setattr(AnswerFacts, "of", lambda result: facts)
     expected = IN_ORDER[number][1]
-    found = about_answers(facts.result)
+    found = about_answers(facts)
     assert [sentence.startswith(expected) for sentence in found] == [True] * (expected is not None)
 
 
 @pytest.mark.parametrize(("guesses", "why"), [(True, "most workers guess"), (False, "do not expl")])
-def test_why_answers_were_not_used(guesses, why, monkeypatch):
+def test_why_answers_were_not_used(guesses, why):
     none = dict.fromkeys(("are_few", "are_blamed", "are_opposite"), False)
     none |= {"only_word": None, "uninformative": pd.Index([])}
     facts = dataclasses.replace(ALL, are_guesses=guesses, **none)
-    monkeypatch.setattr(AnswerFacts, "of", lambda result: facts)
-    (sentence,) = about_answers(facts.result)
+    (sentence,) = about_answers(facts)
     assert why in sentence
     assert sentence.endswith(
         "; ask about more pairs, or add features that show what the crowd sees"
