@@ -104,8 +104,14 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     # In minibatches, as of very many items, these fits would take longer than all others.
     if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
         return None
-    data, most = distinct_items(plan.data), (max(plan.sizes), plan.max_clusters)
-    instead = better_from_draws(found.of_components, best.form, data, *most, **found.options)
+    instead = better_from_draws(
+        found.of_components,
+        best.form,
+        distinct_items(plan.data),
+        max_components=max(plan.sizes),
+        max_clusters=plan.max_clusters,
+        **found.options,
+    )
     if instead is None:
         return None
     number = instead.component_probabilities.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -43,17 +44,17 @@ def best_of_starts(
     if "initialize" not in options:  # the guide has a start of its own
         return recipe.fit(seed=seeds[0], **changes)
     attempt = partial(fit, recipe.model, recipe.guide, **options)
-    if tried is not None and "initialize" not in changes:
-        seeds = seeds[: max(len(seeds) - 1, 1)]
-    attempts = [partial(attempt, seed=seed) for seed in seeds]
+    others: list[Callable[..., None]] = []
     if "initialize" not in changes:
-        others = other_starts(recipe, data)
+        others += other_starts(recipe, data)
         if data.answers is not None and data.known is None:
             others.append(_start_from_answers)
         if tried is not None:
+            seeds = seeds[: max(len(seeds) - 1, 1)]
             batch = full_batch(recipe.data).to(tried.device, torch.float64)
             others.append(PartitionStart(tried.guide.infer(batch).assignments.cpu()))
-        attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
+    attempts = [partial(attempt, seed=seed) for seed in seeds]
+    attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
     if check is not None:
         return check.best(attempts, recipe.data)
     return best_first(partial(one, recipe.data) for one in attempts)[0]
