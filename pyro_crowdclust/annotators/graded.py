@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -115,9 +116,7 @@ class GradedAnswers(nn.Module):
         }
         direction = torch.zeros(self.num_workers, self.num_grades + 1, dtype=torch.float64)
         direction[:, self.num_grades - 1], direction[:, 0] = 1.0, -1.0
-        weight = ((sites[-1].mean() - sites[0].mean()) * direction).sum(-1)
-        variance = sites[-1].variance(direction) + sites[0].variance(direction)
-        return WorkerSummary(rates, weight.numpy(), variance.sqrt().numpy())
+        return WorkerSummary(rates, *weight_of_looks(sites[0], sites[-1], direction))
 
     def summary_of_draws(
         self,
@@ -137,6 +136,20 @@ class GradedAnswers(nn.Module):
         every = {"if_same": same, "if_different": different} | by_look
         rates = {name: shares.summary(interval) for name, shares in every.items()}
         return WorkerSummary(rates, found.weight, found.weight_sd)
+
+
+def weight_of_looks(
+    lowest: ConjugatePosterior,
+    highest: ConjugatePosterior,
+    direction: Float[Tensor, "worker grade"],
+) -> tuple[Float[np.ndarray, " worker"], Float[np.ndarray, " worker"]]:
+    """Mean and deviation under q of ``<direction, log gamma_highest - log gamma_lowest>``.
+
+    gamma are the shares of a worker's grades if a pair looks like the lowest level and the highest.
+    """
+    mean = ((highest.mean() - lowest.mean()) * direction).sum(-1)
+    variance = highest.variance(direction) + lowest.variance(direction)
+    return mean.numpy(), variance.sqrt().numpy()
 
 
 def check_workers_and_grades(annotators: nn.Module, data: CrowdData) -> None:

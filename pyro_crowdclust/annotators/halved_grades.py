@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.drawn_rates import DrawnShares, shares_of_relations
-from pyro_crowdclust.annotators.graded import check_workers_and_grades
+from pyro_crowdclust.annotators.graded import check_workers_and_grades, weight_of_looks
 from pyro_crowdclust.annotators.look_priors import concentration_of_two_looks
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import grade_places
@@ -139,9 +139,7 @@ class HalvedGrades(nn.Module):
         rates = {"if_same": same.summary(interval), "if_different": different.summary(interval)}
         sites = [posteriors[f"halves_{number}"] for number in (1, 2)]
         direction = torch.tensor([-1.0, 1.0, 0.0], dtype=torch.float64).expand(self.num_workers, 3)
-        weight = ((sites[1].mean() - sites[0].mean()) * direction).sum(-1)
-        variance = sites[0].variance(direction) + sites[1].variance(direction)
-        return WorkerSummary(rates, weight.numpy(), variance.sqrt().numpy())
+        return WorkerSummary(rates, *weight_of_looks(sites[0], sites[1], direction))
 
     def _within(self, given: Mapping[str, Float[Tensor, "draw worker grade"]]) -> DrawnShares:
         """Shares of all grades within their halves, 1 where a half has a single one."""

@@ -21,7 +21,7 @@ from pyro_crowdclust.annotators import OneCoin
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS
+from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, options_beside
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -68,5 +68,5 @@ class AverageWithOneRate(UpdateStep):
         """The average, unless Ctrl-C has ended the fit of the matrices."""
         if is_interrupted(result):
             return with_step(result, self)
-        own = {name: getattr(result, name) for name in ("seed", "device", "dtype")}
-        return with_step(averaged_with_one_rate(result, **{**self.options} | own), self)
+        average = averaged_with_one_rate(result, **options_beside(result, self.options))
+        return with_step(average, self)

@@ -163,9 +163,13 @@ class AverageWithTrait(UpdateStep):
         """The average, unless Ctrl-C has ended the fit of independent workers."""
         if is_interrupted(result):
             return with_step(result, self)
-        own = {name: getattr(result, name) for name in ("seed", "device", "dtype")}
-        trait = fit_trait(result.data, **{**self.options} | own)
+        trait = fit_trait(result.data, **options_beside(result, self.options))
         return with_step(averaged_with_trait(result, trait), self)
+
+
+def options_beside(result: Fitted, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for the fit of another model beside a result: with its seed, device and precision."""
+    return {**options, "seed": result.seed, "device": result.device, "dtype": result.dtype}
 
 
 def _labelled_items(data: CrowdData) -> CrowdData:
