@@ -38,42 +38,15 @@ _NO_GRADES = pd.Index([], dtype=object)
 # "Yes" and "true" answer the question whether two items are the same; "match" and "distinct" are
 # the words of record linkage. Spreadsheets in other languages write WAHR or VRAI for a box that is
 # ticked, and 1,0 for a number.
-_WORDS = dict.fromkeys(
-    (
-        "same",
-        "1",
-        "1.0",
-        "1,0",
-        "true",
-        "yes",
-        "y",
-        "match",
-        "ja",
-        "wahr",
-        "oui",
-        "vrai",
-        "sí",
-        "si",
-    ),
-    1.0,
+_SAME = (
+    *("same", "1", "1.0", "1,0", "true", "yes", "y", "match"),
+    *("ja", "wahr", "oui", "vrai", "sí", "si"),
 )
-_WORDS |= dict.fromkeys(
-    (
-        "different",
-        "0",
-        "0.0",
-        "0,0",
-        "false",
-        "no",
-        "n",
-        "distinct",
-        "nein",
-        "falsch",
-        "non",
-        "faux",
-    ),
-    0.0,
+_DIFFERENT = (
+    *("different", "0", "0.0", "0,0", "false", "no", "n", "distinct"),
+    *("nein", "falsch", "non", "faux"),
 )
+_WORDS = dict.fromkeys(_SAME, 1.0) | dict.fromkeys(_DIFFERENT, 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,9 +136,7 @@ class PlainCsv:
         refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
         _check_ids(frame[~_are_empty(frame[[answer]])], columns)
-        frame = frame.assign(worker=self._workers(frame, columns))
-        if frame.index.name != LINE:
-            frame = frame.reset_index(drop=True)
+        frame = _numbered(frame.assign(worker=self._workers(frame, columns)))
         if table != "placements":  # CrowdData refuses an item that is twice on a page
             frame = _last_of_each(frame, columns, answer)
         blank = frame[answer].map(is_no_answer).astype(bool)
