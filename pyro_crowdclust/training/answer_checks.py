@@ -54,7 +54,7 @@ def by_hand(name: str) -> str:
     return (
         f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
         "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
-        'probability (see "Other discrete sites" in docs/own_model.md)'
+        'probability (see "Other discrete sites" in docs/own_answers.md)'
     )
 
 
@@ -76,7 +76,9 @@ def _explained(
         )
     same = next((one for one, site in sites.items() if isinstance(site["fn"], SameCluster)), None)
     frames = sites[dependent]["cond_indep_stack"]
-    at_mean = f'take {name!r} at its mean (see "Rates by worker and cluster" in docs/own_model.md)'
+    at_mean = (
+        f'take {name!r} at its mean (see "Rates by worker and cluster" in docs/own_answers.md)'
+    )
     one_value = f"Pyro gives all members of a plate one value of {name!r} at a time"
     if not batch.num_pairs or all(frame.size != batch.num_pairs for frame in frames):
         (plate, *_) = sorted(_plates(sites[name]))
@@ -92,7 +94,7 @@ def _explained(
             "pair, and the bound would be wrong. Sample the agreement, same = pyro.sample('same', "
             f"distributions.SameCluster({name}, batch.left, batch.right, batch.num_paired)), let "
             "answers depend on it, and wrap the guide as EnumeratedGuide(model, guide) (see "
-            f'"Mixtures with answers about pairs" in docs/own_model.md), or {at_mean}'
+            f'"Mixtures with answers about pairs" in docs/own_answers.md), or {at_mean}'
         )
     return (
         f"the answers about pairs depend on {name!r} in another way than through the site "

@@ -148,7 +148,7 @@ def test_values_of_sites_with_vectors_are_found():
 
 
 def at_mean(batch):
-    """The model of docs/own_model.md, at known rates and locations."""
+    """The model of docs/own_answers.md, at known rates and locations."""
     with pyro.plate("items", len(batch.items)):
         z = pyro.sample("z", Assignment(torch.full((2,), 0.5, dtype=torch.float64).log()))
         o = dist.Normal(LOCATION, 1.0).log_prob(batch.features)
