@@ -24,6 +24,8 @@ class GibbsGuide(nn.Module):
     """
 
     steps: Tensor
+    # Sweeps visit item after item, in loops that Numba compiles.
+    needs_processor = True
 
     def __init__(self, model: Any) -> None:
         super().__init__()
