@@ -141,14 +141,14 @@ class PairRegressionGuide(ConjugateGuide):
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites({"coefficients": self.posteriors["coefficients"]})
         rates = sample_rates(self.model.annotators, self.posteriors)
-        of_labels = self.model.supervision.priors()
-        labels = sample_sites({name: self.posteriors[name] for name in of_labels})
+        supervised = self.model.supervision.priors()
+        others = sample_sites({name: self.posteriors[name] for name in supervised})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
             logits = self.held
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
-                logits = self._with_messages(prior, rates, labels, batch)
+                logits = self._with_messages(prior, rates, others, batch)
             # Not before a step: the messages would be computed twice, and from another q(z).
             if is_training:
                 self._note(logits, batch)
@@ -161,14 +161,14 @@ class PairRegressionGuide(ConjugateGuide):
         self,
         prior: Float[Tensor, "item cluster"],
         rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
+        others: dict[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) from the prediction, known labels, and messages of answers and links."""
         sites, supervision = sites_in(self.model.annotators, batch), self.model.supervision
-        alone = supervision.local_log_weights(prior, labels, batch)
+        alone = supervision.local_log_weights(prior, others, batch)
         answers = None if sites is None else sites.coupling(rates, batch, prior.dtype)
-        coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
+        coupling = SumCoupling.of(supervision.coupling(others, batch), answers)
         if coupling is None:
             return alone
         before = self._before(batch.items, alone)[: coupling.num_items]
@@ -214,8 +214,8 @@ class PairRegressionGuide(ConjugateGuide):
         prior = prior.index_copy(0, rest, moderated)
         if self.sharpness != 1:
             prior = (self.sharpness * prior).log_softmax(-1)
-        labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
-        logits = self._with_messages(prior, self.rate_statistics(), labels, batch)
+        others = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
+        logits = self._with_messages(prior, self.rate_statistics(), others, batch)
         return LocalPosterior(logits, None)
 
     def read_at(self, sharpness: float) -> PairRegressionGuide:

@@ -197,8 +197,7 @@ def test_the_bound_teaches_the_network_of_z():
     found = torch.autograd.grad(bound, parameters)
     said = network(batch.features).log_softmax(-1)
     with torch.no_grad():
-        weights, theta, *_ = guide.mean_globals()
-        conditionals = guide._conditionals(batch, weights, theta, {})
+        conditionals = guide._conditionals(batch, guide.mean_globals())
         scores = conditionals.of_latents.logits(guide.infer(batch).latent)
     expected = torch.autograd.grad((said.exp() * (scores - said)).sum(), parameters)
     torch.testing.assert_close(found, expected)
