@@ -73,7 +73,7 @@ def num_hard_ends(hard: Int[Tensor, "*draw item"], pairs: AskedPairs) -> Int[Ten
 def sweep_hard(
     hard: Int[Tensor, " item"],
     pairs: AskedPairs,
-    said: Float[Tensor, "pair kind"],
+    log_answers: Float[Tensor, "pair kind"],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " item"]:
     """Draw whether every asked item is hard, given all others, in random order.
@@ -87,7 +87,7 @@ def sweep_hard(
         1 where an item is hard.
     pairs
         The pairs that were compared.
-    said
+    log_answers
         ``log p(answers)`` for every pair if none, one or two of its items are hard, given whether
         they are in one cluster.
     generator
@@ -98,7 +98,7 @@ def sweep_hard(
     h = hard.numpy().copy()
     first, others, pair = (part.numpy() for part in pairs.edges)
     # Evidence of pairs that an item is hard, if the other item is clear and if it is hard.
-    gain = said.diff(dim=1).numpy()[pair]
+    gain = log_answers.diff(dim=1).numpy()[pair]
     uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
     order = torch.randperm(pairs.num_items, generator=generator).numpy()
     order = order[np.diff(first)[order] > 0]

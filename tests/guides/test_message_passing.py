@@ -148,10 +148,10 @@ def test_a_network_of_z_is_q_where_nobody_was_asked():
     guide.recognition.classifier = None
     silent = guide.infer(batch)
     assert (found.assignments - silent.assignments).abs().max() > 0.1
-    assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents hear z
+    assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents depend on z
 
 
-def test_answers_are_heard_beside_a_network_of_z():
+def test_answers_are_used_beside_a_network_of_z():
     guide, network = with_a_network_of_z()
     batch = full_batch(crowd()).to(None, torch.float64)
     asked = batch.num_paired
@@ -169,7 +169,7 @@ def supervised(supervision: Supervision) -> MessagePassingGuide:
     return MessagePassingGuide(model, classifier_pair()[1].recognition)
 
 
-def test_known_classes_are_heard_beside_a_network_of_z():
+def test_known_classes_are_used_beside_a_network_of_z():
     known = [0, 1, None] * 20
     data = CrowdData(crowd().features, known=known)
     guide = supervised(KnownClusters(NUM_CLUSTERS))
