@@ -51,13 +51,14 @@ class HardItems(StatisticValued):
         self._one_draw(sample_shape)
         share = torch.distributions.Beta(_HARD, _CLEAR).sample()
         hard = torch.zeros(self.pairs.num_items, dtype=torch.int64)
-        hard[self.pairs.asked] = torch.bernoulli(share.expand(len(self.pairs.asked))).long()
+        items = self.pairs.items_in_pairs
+        hard[items] = torch.bernoulli(share.expand(len(items))).long()
         return hard
 
     def log_prob(self, value: Int[Tensor, " item"]) -> Float[Tensor, ""]:
-        hard = value[self.pairs.asked].double().sum()
+        is_hard = value[self.pairs.items_in_pairs].double()
         prior = torch.tensor([_HARD, _CLEAR], dtype=torch.float64)
-        found = prior + torch.stack([hard, len(self.pairs.asked) - hard])
+        found = prior + torch.stack([is_hard.sum(), (1 - is_hard).sum()])
         return _log_beta(found) - _log_beta(prior)
 
 
