@@ -128,7 +128,7 @@ class AmortizedGuide(nn.Module):
                 "the model's features are its latents, so there is nothing to amortize: use "
                 "MessagePassingGuide(model)"
             )
-        if model.supervision.hears_experts:
+        if model.supervision.uses_labels_or_links:
             raise ValueError(
                 "an AmortizedGuide cannot use known labels and links: use MessagePassingGuide for "
                 "a model with supervision"

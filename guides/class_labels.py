@@ -301,7 +301,7 @@ class ClassLabelGuide(nn.Module):
         if isinstance(annotators, SupportsStates):
             return annotators.answer_probabilities(self.posteriors, labels, item, worker, label)
         mean = annotators.summary(self.posteriors, 0.0).mean
-        return torch.as_tensor(mean)[worker, :, label]
+        return torch.as_tensor(mean, device=worker.device)[worker, :, label]
 
     @torch.no_grad()
     def confusion(self, interval: float = 0.9) -> PosteriorSummary:

@@ -24,6 +24,8 @@ class GibbsGuide(nn.Module):
     """
 
     steps: Tensor
+    # Sweeps visit item after item, in loops that Numba compiles.
+    needs_processor = True
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -32,15 +34,18 @@ class GibbsGuide(nn.Module):
         self.register_buffer("steps", torch.tensor(0))
         self._all: Batch | None = None
 
+    def check(self, data: CrowdData) -> None:
+        """Take the data that the partition is drawn from, whatever the start of training is."""
+        self._all = full_batch(data)
+
     @torch.no_grad()
     def start(self, data: CrowdData, generator: torch.Generator) -> None:
         """Let all chains begin, with the answers of all data."""
-        self._all = full_batch(data)
-        self._start(self._all, generator)
+        self._start(full_batch(data), generator)
 
     @torch.no_grad()
     def before_step(self, batch: Batch) -> None:
-        """Draw a partition, given all data or, without a start, the batch."""
+        """Draw a partition, given all data: minibatches have only some of the answers."""
         self._draw(batch if self._all is None else self._all)
 
     def _start(self, batch: Batch, generator: torch.Generator) -> None:

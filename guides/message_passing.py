@@ -28,7 +28,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.guides.mixture import MixtureGuide
+from pyro_crowdclust.guides.mixture import Globals, MixtureGuide
 from pyro_crowdclust.inference import (
     Conditionals,
     ConsistencyTerm,
@@ -135,26 +135,24 @@ class MessagePassingGuide(MixtureGuide):
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
-        weights, theta, rates, labels = self.sample_globals()
+        values = self.sample_globals()
         if self.model.sums_out(batch):
             return
 
-        local = self._local(batch, weights, theta, rates, labels, learn=True)
+        local = self._local(batch, values, learn=True)
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
                 pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
-        if sites := sites_in(self.model.annotators, batch, labels.get("owners")):
-            sites.sample_guide(z, rates, batch)
+        if sites := sites_in(self.model.annotators, batch, values.others.get("owners")):
+            sites.sample_guide(z, values.rates, batch)
 
-    def _conditionals(
-        self, batch: Batch, weights: Tensor, theta: Tensor, labels: dict[str, Tensor]
-    ) -> Conditionals:
+    def _conditionals(self, batch: Batch, values: Globals) -> Conditionals:
         components: Any = self.model.components
-        features = batch.needed_features
-        log_weights = self._log_weights(weights)
-        log_weights = self.model.supervision.local_log_weights(log_weights, labels, batch)
+        features, theta, others = batch.needed_features, values.components, values.others
+        log_weights = self._log_weights(values.weights)
+        log_weights = self.model.supervision.local_log_weights(log_weights, others, batch)
         # Local arithmetic runs in the precision of the networks, global arithmetic in float64.
         if self.recognition is None:
             partly = has_gaps(self.model.emission, batch)
@@ -168,7 +166,7 @@ class MessagePassingGuide(MixtureGuide):
         log_assignments = self._log_assignments(features)
         if log_assignments is None:
             return of_latents
-        with_labels = self.model.supervision.local_log_weights(log_assignments, labels, batch)
+        with_labels = self.model.supervision.local_log_weights(log_assignments, others, batch)
         return FixedConditionals(with_labels, of_latents)
 
     def _log_weights(self, weights: Tensor) -> Float[Tensor, " cluster"]:
@@ -194,30 +192,21 @@ class MessagePassingGuide(MixtureGuide):
         found = self.recognition.log_assignments(features)
         return None if found is None else self.outputs(found)
 
-    def _local(
-        self,
-        batch: Batch,
-        weights: Tensor,
-        theta: Tensor,
-        rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
-        *,
-        learn: bool = False,
-    ) -> LocalPosterior:
+    def _local(self, batch: Batch, values: Globals, *, learn: bool = False) -> LocalPosterior:
         """q of the local sites; with ``learn`` also adds the further terms of the loss."""
         if not self.full_gradient:
-            weights, theta = weights.detach(), theta.detach()
-            rates, labels = detached(rates), detached(labels)
-        conditionals = self._conditionals(batch, weights, theta, labels)
-        sites = sites_in(self.model.annotators, batch, labels.get("owners"))
+            values = values.detached()
+        weights, _, rates, others = values
+        conditionals = self._conditionals(batch, values)
+        sites = sites_in(self.model.annotators, batch, others.get("owners"))
         if sites is None:
-            found = self.model.supervision.solve(self.solver, conditionals, labels, batch)
+            found = self.model.supervision.solve(self.solver, conditionals, others, batch)
             if learn:
                 self._add_consistency(conditionals, found, weights, batch)
             return found
         dtype = conditionals.dtype
         answers = sites.coupling(rates, batch, dtype)
-        field = self.model.supervision.coupling(labels, batch)
+        field = self.model.supervision.coupling(others, batch)
         coupling = SumCoupling.of(answers, field)
         alone, found = self.solver.solve(conditionals, coupling)
         if not learn:
@@ -262,26 +251,17 @@ class MessagePassingGuide(MixtureGuide):
         """q(z) and q(x) of a batch, with the messages of the answers that it holds."""
         alone = self.recognition is None and not self.model.supervision.couples_items
         if alone and len(batch.items) > _ROWS:
-            return self._infer_in_parts(batch, *self.mean_globals())
-        return self._local(batch, *self.mean_globals())
+            return self._infer_in_parts(batch, self.mean_globals())
+        return self._local(batch, self.mean_globals())
 
-    def _infer_in_parts(
-        self,
-        batch: Batch,
-        weights: Tensor,
-        theta: Tensor,
-        rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
-    ) -> LocalPosterior:
+    def _infer_in_parts(self, batch: Batch, values: Globals) -> LocalPosterior:
         """The same for many items with observed features, in parts, since moments take memory."""
         parts = (batch.features_of_rows(at, at + _ROWS) for at in range(0, len(batch.items), _ROWS))
-        logits = torch.cat(
-            [self._conditionals(part, weights, theta, labels).first_logits() for part in parts]
-        )
-        sites = sites_in(self.model.annotators, batch, labels.get("owners"))
+        logits = torch.cat([self._conditionals(part, values).first_logits() for part in parts])
+        sites = sites_in(self.model.annotators, batch, values.others.get("owners"))
         if sites is None:
             return LocalPosterior(logits, None)
-        coupling = sites.coupling(rates, batch, logits.dtype)
+        coupling = sites.coupling(values.rates, batch, logits.dtype)
         asked = logits[: coupling.num_items]
         asked.copy_(self.solver.solve(FixedConditionals(asked), coupling)[1].logits)
         return LocalPosterior(logits, None)
@@ -339,9 +319,9 @@ class MessagePassingGuide(MixtureGuide):
         """Train the recognition network to find a given partition, with the mixture fixed."""
         recognition = self.recognition
         assert recognition is not None  # else there is nothing to train
-        weights, theta, *_ = self.mean_globals()
-        theta = self.model.components.latent_statistics(theta)
-        log_weights = self.model.weights.log_weights(weights)
+        values = self.mean_globals()
+        theta = self.model.components.latent_statistics(values.components)
+        log_weights = self.model.weights.log_weights(values.weights)
 
         def from_latents(features: Tensor) -> Tensor:
             conditionals = self._latent_conditionals(features, log_weights, theta)

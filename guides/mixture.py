@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators import sample_rates
-from pyro_crowdclust.distributions import sample_sites
+from pyro_crowdclust.distributions import detached, sample_sites
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.protocols import SiteStatistics
 
 _MIXTURE_SITES = "weights", "components"
+
+
+class Globals(NamedTuple):
+    """Values of the global sites of a mixture, sufficient statistics of theta.
+
+    Attributes
+    ----------
+    weights, components
+        Those of the mixture.
+    rates
+        Those of the workers, by name.
+    others
+        Those of the supervision and ``owners`` of components, by name.
+    """
+
+    weights: Tensor
+    components: Tensor
+    rates: dict[str, Tensor]
+    others: dict[str, Tensor]
+
+    def detached(self) -> Globals:
+        """The same values, detached from the graph of gradients."""
+        mixture = self.weights.detach(), self.components.detach()
+        return Globals(*mixture, detached(self.rates), detached(self.others))
 
 
 class MixtureGuide(ConjugateGuide):
@@ -36,27 +60,20 @@ class MixtureGuide(ConjugateGuide):
             # the owners instead.
             self.posteriors["owners"].requires_grad_(False)
 
-    def sample_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Run the global sites: weights, components, the workers' rates, and all others."""
-        weights, theta = sample_sites(
-            {name: self.posteriors[name] for name in _MIXTURE_SITES}
-        ).values()
+    def sample_globals(self) -> Globals:
+        """Run the global sites."""
+        mixture = sample_sites({name: self.posteriors[name] for name in _MIXTURE_SITES})
         rates = sample_rates(self.model.annotators, self.posteriors)
-        labels = sample_sites(
-            {
-                name: posterior
-                for name, posterior in self.posteriors.items()
-                if name not in (*_MIXTURE_SITES, *rates)
-            }
-        )
-        return weights, theta, rates, labels
+        known = mixture | rates
+        rest = {name: one for name, one in self.posteriors.items() if name not in known}
+        return Globals(*mixture.values(), rates, sample_sites(rest))
 
-    def mean_globals(self) -> tuple[Tensor, Tensor, dict[str, Tensor], dict[str, Tensor]]:
+    def mean_globals(self) -> Globals:
         """The values of the same sites, outside of Pyro."""
         rates = self.rate_statistics()
         others = {name: q.mean() for name, q in self.posteriors.items() if name not in rates}
-        weights, theta = (others.pop(name) for name in _MIXTURE_SITES)
-        return weights, theta, rates, others
+        weights, components = (others.pop(name) for name in _MIXTURE_SITES)
+        return Globals(weights, components, rates, others)
 
     @torch.no_grad()
     def start_at(self, start: SiteStatistics) -> None:

@@ -13,13 +13,14 @@ import copy
 import math
 from dataclasses import dataclass
 
+import pandas as pd
 import pyro
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import sample_rates, sites_in
-from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data import Answers, CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, sample_sites
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
@@ -60,6 +61,15 @@ class DrawnStart:
     ) -> None:
         """Start the guide."""
         guide.start(data, generator, drawn=self.groups)
+
+
+def _links_as_answers(data: CrowdData) -> CrowdData:
+    """The same items, with the answers of one worker in the place of the links."""
+    links = data.links
+    assert links is not None  # else there is no evidence at all
+    answers = Answers(links.left, links.right, torch.zeros_like(links.left), links.must.double())
+    one_worker = data.with_parts(links=None, worker_ids=pd.Index(["expert"]))
+    return one_worker.with_answers(answers)
 
 
 @described
@@ -131,14 +141,14 @@ class PairRegressionGuide(ConjugateGuide):
         """Run the guide on a batch, as Pyro does."""
         values = sample_sites({"coefficients": self.posteriors["coefficients"]})
         rates = sample_rates(self.model.annotators, self.posteriors)
-        of_labels = self.model.supervision.priors()
-        labels = sample_sites({name: self.posteriors[name] for name in of_labels})
+        supervised = self.model.supervision.priors()
+        others = sample_sites({name: self.posteriors[name] for name in supervised})
         is_training = torch.is_grad_enabled()
         with torch.no_grad():
             logits = self.held
             if logits is None:
                 prior = self.model.log_classes(values["coefficients"], batch)
-                logits = self._with_messages(prior, rates, labels, batch)
+                logits = self._with_messages(prior, rates, others, batch)
             # Not before a step: the messages would be computed twice, and from another q(z).
             if is_training:
                 self._note(logits, batch)
@@ -151,14 +161,14 @@ class PairRegressionGuide(ConjugateGuide):
         self,
         prior: Float[Tensor, "item cluster"],
         rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
+        others: dict[str, Tensor],
         batch: Batch,
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) from the prediction, known labels, and messages of answers and links."""
         sites, supervision = sites_in(self.model.annotators, batch), self.model.supervision
-        alone = supervision.local_log_weights(prior, labels, batch)
+        alone = supervision.local_log_weights(prior, others, batch)
         answers = None if sites is None else sites.coupling(rates, batch, prior.dtype)
-        coupling = SumCoupling.of(supervision.coupling(labels, batch), answers)
+        coupling = SumCoupling.of(supervision.coupling(others, batch), answers)
         if coupling is None:
             return alone
         before = self._before(batch.items, alone)[: coupling.num_items]
@@ -204,8 +214,8 @@ class PairRegressionGuide(ConjugateGuide):
         prior = prior.index_copy(0, rest, moderated)
         if self.sharpness != 1:
             prior = (self.sharpness * prior).log_softmax(-1)
-        labels = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
-        logits = self._with_messages(prior, self.rate_statistics(), labels, batch)
+        others = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
+        logits = self._with_messages(prior, self.rate_statistics(), others, batch)
         return LocalPosterior(logits, None)
 
     def read_at(self, sharpness: float) -> PairRegressionGuide:
@@ -233,7 +243,7 @@ class PairRegressionGuide(ConjugateGuide):
         by the clearest one. The partition with the highest bound after some steps is chosen: groups
         are best if few items have many answers each, directions if many items have few. A
         regression without coordinates has only the draws and the known labels. Without answers
-        there are only the known labels.
+        there are the known labels, or, if there are none, partitions by links as answers.
 
         Parameters
         ----------
@@ -247,6 +257,8 @@ class PairRegressionGuide(ConjugateGuide):
             return
         batch = batch.to(None, torch.float64)
         number = self.model.num_clusters
+        if not data.has_answers and batch.known is None:
+            data = _links_as_answers(data)
         if drawn is None and data.has_answers:
             seed = int(torch.randint(2**31, (), generator=generator))
             drawn = drawn_groups(data, number, seed=seed)
@@ -277,17 +289,19 @@ class PairRegressionGuide(ConjugateGuide):
         decided = ~answers.label.isnan()  # NaN is the answer "cannot tell"
         if not bool(decided.any()):
             return found
-        asked = self.model.coordinates(batch)[: batch.num_paired].double()
+        rows = torch.isin(batch.items, data.annotated_items).nonzero().squeeze(1)
+        asked = self.model.coordinates(batch)[rows].double()
         row = torch.full((data.num_items,), -1)
-        row[batch.items[: len(asked)]] = torch.arange(len(asked))
+        row[batch.items[rows]] = torch.arange(len(rows))
         left, right = row[answers.left[decided]], row[answers.right[decided]]
         along = answer_directions(asked, left, right, answers.label[decided].double())
         each = [along] if along.shape[1] == 1 else [along, along[:, -1:]]
         along_each = (
             partition_along(some, max_groups=number, generator=generator) for some in each
         )
-        others = len(batch.items) - len(asked)
-        return found + [nn.functional.pad(one, (0, others), value=-1) for one in along_each]
+        return found + [
+            torch.full_like(batch.items, -1).scatter(0, rows, one) for one in along_each
+        ]
 
     def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
         """The ELBO after steps from a partition; items without a group have -1."""

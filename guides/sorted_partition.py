@@ -30,6 +30,7 @@ from pyro_crowdclust.models import SortedPartition
 from pyro_crowdclust.partitions import (
     Choices,
     PagedItems,
+    draw_categories,
     sweep_pages,
 )
 
@@ -144,10 +145,7 @@ class SortedPartitionGuide(GibbsGuide):
         if moves_spreads:
             counts = nn.functional.one_hot(self.chain_spreads, len(spreads)).sum(1)
             shares = family.sample(eta + counts).log().unsqueeze(1)
-            # With Gumbel noise the index of the largest is a draw from the softmax.
-            race = log_groups + shares
-            race = race - torch.empty_like(race).exponential_().log()
-            self.chain_spreads = race.argmax(-1)
+            self.chain_spreads = draw_categories(log_groups + shares)
         log_prior = [prior.log_prob(one, connections) for one in self.chain_labels]
         common = (eta + 1) / (eta + 1).sum()
         log_likelihood = (log_groups + common.log()).logsumexp(-1).sum(-1)

@@ -27,11 +27,10 @@ from pyro_crowdclust.distributions import (
     OfItems,
     RowNormalAtMean,
     Rows,
-    detached,
 )
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
-from pyro_crowdclust.guides.mixture import MixtureGuide
+from pyro_crowdclust.guides.mixture import Globals, MixtureGuide
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LabelTerm,
@@ -144,10 +143,9 @@ class StructuredGuide(MixtureGuide):
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
         features = batch.needed_features
-        weights, theta, rates, labels = self.sample_globals()
-        fixed = weights.detach(), theta.detach(), detached(rates), detached(labels)
+        values = self.sample_globals()
         seen = self.recognition.trunk(features.flatten(1))
-        logits = self._logits(batch, seen, *fixed)
+        logits = self._logits(batch, seen, values.detached())
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             z = pyro.sample("z", ConjugateAtMean(Categorical(self.model.num_clusters), logits))
             rows = Rows.of(z)
@@ -155,31 +153,23 @@ class StructuredGuide(MixtureGuide):
             for name, moments in zip(self.model.latent_names(), latents, strict=True):
                 pyro.sample(name, OfItems(RowNormalAtMean(*moments), rows))
         if sites := sites_in(self.model.annotators, batch):
-            sites.sample_guide(z, rates, batch)
+            sites.sample_guide(z, values.rates, batch)
 
     @property
     def log_ratios(self) -> LogRatios:
         """Estimates of ``E_{q(h | o, k)}[log p(o, h | k) - log q(h | o, k)]``."""
         return LogRatios(self.model, self.recognition)
 
-    def _logits(
-        self,
-        batch: Batch,
-        seen: Tensor,
-        weights: Tensor,
-        theta: Tensor,
-        rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
-    ) -> Float[Tensor, "item cluster"]:
+    def _logits(self, batch: Batch, seen: Tensor, values: Globals) -> Float[Tensor, "item cluster"]:
         """log q(z) of training, which also adds the terms of labels and views to the loss."""
-        features = batch.needed_features
+        features, theta = batch.needed_features, values.components
         supervision = self.model.supervision
-        log_weights = self.model.weights.log_weights(weights)
+        log_weights = self.model.weights.log_weights(values.weights)
         if self.classifier is None:
             alone = log_weights + self.log_ratios.of_all(theta, features, seen)
         else:
             alone = self._classified(features)
-        with_labels = self._with_labels(alone, log_weights, labels, batch)
+        with_labels = self._with_labels(alone, log_weights, values, batch)
         if self.label_term is not None and batch.known is not None:
             labelled = batch.known >= 0
             parts = alone[labelled], with_labels[labelled]
@@ -188,7 +178,7 @@ class StructuredGuide(MixtureGuide):
                 parts = parts[0] + zeros, parts[1] + zeros
             weight = supervision.item_weight(batch)[labelled]
             add_loss_term("labels", self.label_term.loss(*parts, weight))
-        logits = self._with_messages(with_labels.to(seen.dtype), rates, labels, batch)
+        logits = self._with_messages(with_labels.to(seen.dtype), values, batch)
         if self.consistency_term is not None:
             self._add_consistency(logits, batch)
         return logits.masked_fill(logits.softmax(-1) < self.threshold, -torch.inf)
@@ -199,10 +189,10 @@ class StructuredGuide(MixtureGuide):
         return self.outputs(self.classifier(features.flatten(1)).log_softmax(-1))
 
     def _with_labels(
-        self, alone: Tensor, log_weights: Tensor, labels: dict[str, Tensor], batch: Batch
+        self, alone: Tensor, log_weights: Tensor, values: Globals, batch: Batch
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) of items with the terms of their known labels added."""
-        local = self.model.supervision.local_log_weights(log_weights, labels, batch)
+        local = self.model.supervision.local_log_weights(log_weights, values.others, batch)
         return alone + (local - log_weights)
 
     def _add_consistency(self, logits: Tensor, batch: Batch) -> None:
@@ -233,16 +223,12 @@ class StructuredGuide(MixtureGuide):
         return zeros.index_add(0, places, (ratios - ratios.detach()).to(zeros.dtype)).view_as(alone)
 
     def _with_messages(
-        self,
-        alone: Float[Tensor, "item cluster"],
-        rates: dict[str, Tensor],
-        labels: dict[str, Tensor],
-        batch: Batch,
+        self, alone: Float[Tensor, "item cluster"], values: Globals, batch: Batch
     ) -> Float[Tensor, "item cluster"]:
         """log q(z) with the messages of answers and of the supervision's links."""
         sites = sites_in(self.model.annotators, batch)
-        answers = None if sites is None else sites.coupling(rates, batch, alone.dtype)
-        coupling = SumCoupling.of(self.model.supervision.coupling(labels, batch), answers)
+        answers = None if sites is None else sites.coupling(values.rates, batch, alone.dtype)
+        coupling = SumCoupling.of(self.model.supervision.coupling(values.others, batch), answers)
         return alone if coupling is None else self.solver.exchanged(alone, coupling)
 
     @torch.no_grad()
@@ -255,11 +241,11 @@ class StructuredGuide(MixtureGuide):
         if self.classifier is None:
             logits = self.importance_logits(batch)
         else:
-            weights, _, rates, labels = self.mean_globals()
-            log_weights = self.model.weights.log_weights(weights)
+            values = self.mean_globals()
+            log_weights = self.model.weights.log_weights(values.weights)
             alone = self._classified(features)
-            with_labels = self._with_labels(alone, log_weights, labels, batch)
-            logits = self._with_messages(with_labels.to(alone.dtype), rates, labels, batch)
+            with_labels = self._with_labels(alone, log_weights, values, batch)
+            logits = self._with_messages(with_labels.to(alone.dtype), values, batch)
         best = torch.nn.functional.one_hot(logits.argmax(-1), self.model.num_clusters)
         seen = self.recognition.trunk(features.flatten(1))
         top, *_ = self.recognition.latents(seen, Rows.of(best.to(seen.dtype)))
@@ -273,14 +259,14 @@ class StructuredGuide(MixtureGuide):
         with S draws h_s from q(h | o, k); eq. 10 with the weights of importance sampling. The draws
         are the same in every call and use the same noise for all items.
         """
-        _, theta, rates, labels = self.mean_globals()
+        values = self.mean_globals()
         features, seeds = batch.needed_features, range(self.num_draws)
-        log_likelihoods = self.log_ratios.log_likelihoods(theta, features, seeds)
+        log_likelihoods = self.log_ratios.log_likelihoods(values.components, features, seeds)
         eta = self.posteriors["weights"].natural_parameters
         log_weights = self.model.weights.mean(eta).log()
         alone = log_weights + log_likelihoods
-        with_labels = self._with_labels(alone, log_weights, labels, batch)
-        return self._with_messages(with_labels.to(log_likelihoods.dtype), rates, labels, batch)
+        with_labels = self._with_labels(alone, log_weights, values, batch)
+        return self._with_messages(with_labels.to(log_likelihoods.dtype), values, batch)
 
     @torch.no_grad()
     def item_log_likelihood(

@@ -188,12 +188,12 @@ class DeepLatentMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"]:
         """Run the model on a batch; returns the assignments z."""
-        log_weights, theta, labels = sample_mixture(self)
+        log_weights, theta, others = sample_mixture(self)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
-            z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
+            z = pyro.sample("z", self.supervision.assignment(log_weights, others, batch))
             rows = Rows.of(z)
             self.generate(theta, rows, RowSites(rows, batch.features))
-            self.supervision.item_sites(z, labels, batch)
-        self.supervision.joint_sites(z, labels, batch)
+            self.supervision.item_sites(z, others, batch)
+        self.supervision.joint_sites(z, others, batch)
         sample_answers(self.annotators, z, batch)
         return z

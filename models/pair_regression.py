@@ -103,8 +103,8 @@ class PairRegression(nn.Module):
     def priors(self) -> dict[str, ConjugatePrior]:
         """The global sites, by name; a guide must have a site for each."""
         of_workers = {} if self.annotators is None else self.annotators.priors()
-        of_labels = self.supervision.priors()
-        return {"coefficients": self.regression.prior, **of_workers, **of_labels}
+        others = self.supervision.priors()
+        return {"coefficients": self.regression.prior, **of_workers, **others}
 
     def describe(self, draws: Mapping[str, SiteDraws]) -> dict[str, dict[str, NamedDraws]]:
         """Draws of the coefficients under the names that diagnostics give them."""
@@ -150,11 +150,11 @@ class PairRegression(nn.Module):
     def forward(self, batch: Batch) -> Float[Tensor, "item cluster"]:
         """Run the model on a batch; returns the clusters z."""
         statistics = self.regression.sample()["coefficients"]
-        labels = sample_sites(self.supervision.priors())
+        others = sample_sites(self.supervision.priors())
         log_classes = self.log_classes(statistics, batch)
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
-            z = pyro.sample("z", self.supervision.assignment(log_classes, labels, batch))
-            self.supervision.item_sites(z, labels, batch)
-        self.supervision.joint_sites(z, labels, batch)
+            z = pyro.sample("z", self.supervision.assignment(log_classes, others, batch))
+            self.supervision.item_sites(z, others, batch)
+        self.supervision.joint_sites(z, others, batch)
         sample_answers(self.annotators, z, batch)
         return z

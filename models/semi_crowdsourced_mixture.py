@@ -197,16 +197,16 @@ class SemiCrowdsourcedMixture(nn.Module):
 
     def forward(self, batch: Batch) -> Float[Tensor, "*value item cluster"] | None:
         """Run the model on a batch; returns the assignments z, or None if they are summed out."""
-        log_weights, theta, labels = sample_mixture(self)
+        log_weights, theta, others = sample_mixture(self)
         # A simulation draws from the untempered components.
         weight = 1.0
         if batch.features is not None:
             weight, log_weights = self.feature_weight, self.prior_weight * log_weights
         with FullPlate("items", batch.items.shape[0], self.supervision.item_weight(batch)):
             if self.sums_out(batch):
-                sample_summed_out(self, log_weights, theta, labels, batch, weight)
+                sample_summed_out(self, log_weights, theta, others, batch, weight)
                 return None
-            z = pyro.sample("z", self.supervision.assignment(log_weights, labels, batch))
+            z = pyro.sample("z", self.supervision.assignment(log_weights, others, batch))
             if self.emission.observes_latent:
                 observed = observed_latent(self.components, self.emission, batch)
                 # Features that a simulation draws have no gaps.
@@ -216,7 +216,7 @@ class SemiCrowdsourcedMixture(nn.Module):
             else:
                 x = pyro.sample("x", self.components.latent(theta, z))
                 pyro.sample("o", emitted(self.emission, x, z, batch), obs=batch.features)
-            self.supervision.item_sites(z, labels, batch)
-        self.supervision.joint_sites(z, labels, batch)
-        sample_answers(self.annotators, z, batch, labels.get("owners"))
+            self.supervision.item_sites(z, others, batch)
+        self.supervision.joint_sites(z, others, batch)
+        sample_answers(self.annotators, z, batch, others.get("owners"))
         return z

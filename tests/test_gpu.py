@@ -21,7 +21,8 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LossTerms
 from pyro_crowdclust.interface import with_workers_refitted
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_components_joined
-from pyro_crowdclust.minibatches import Batch, MinibatchSampler
+from pyro_crowdclust.minibatches import Batch, MinibatchSampler, full_batch
+from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.networks import OpinionPool, PatchClassifier, SkipMLP, ViewOrItself
 from pyro_crowdclust.starts import Distillation, NeighborPartition, TaughtStart, ViewTeaching
 from pyro_crowdclust.training import NaturalGradient
@@ -146,6 +147,22 @@ def test_parts_that_a_model_gains_are_where_the_guide_is():
         part.to("meta")
     other = guide.for_model(rebuilt(model, annotators=TwoCoin(NUM_WORKERS)))
     assert {one.device.type for one in other.state_dict().values()} == {"meta"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=needs_gpu)])
+def test_probabilities_of_class_labels_are_where_the_positions_are(device):
+    data = labelled_crowd()
+    guide = quiet_fit(*dawid_skene_pair(), data).guide
+    labels = full_batch(data).to(device).class_labels
+    position = torch.zeros(4, dtype=torch.int64, device=device)
+    found = guide.answer_probabilities(labels, position, position, position)
+    assert (found.device.type, found.shape) == (device, (4, data.num_classes))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta", pytest.param("cuda", marks=needs_gpu)])
+def test_coefficients_are_drawn_where_the_regression_is(device):
+    drawn = SoftmaxRegression(3, 2).to(device).distribution().rsample()
+    assert drawn.device.type == device
 
 
 @needs_gpu

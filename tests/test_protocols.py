@@ -267,6 +267,15 @@ def test_components(name):
     assert isinstance(COMPONENTS[name](), Components)
 
 
+def with_half_the_answers(data: CrowdData) -> CrowdData:
+    """The same items, with every other answer of each kind left out."""
+    columns = {"answers": "left", "class_labels": "item", "placements": "item"}
+    given = {name: getattr(data, name) for name in columns if getattr(data, name) is not None}
+    numbers = {name: len(getattr(part, columns[name])) for name, part in given.items()}
+    halves = {name: part.at(torch.arange(numbers[name]) % 2 == 0) for name, part in given.items()}
+    return data.with_parts(**halves)
+
+
 @pytest.fixture(scope="module", params=PAIRS_OF_MODEL_AND_GUIDE)
 def fitted(request):
     def short_fit() -> Fitted:
@@ -323,6 +332,17 @@ class TestModelsAndGuides:
         loaded = load(path)
         np.testing.assert_array_equal(loaded.probabilities, fitted.probabilities)
         assert type(loaded.guide) is type(fitted.guide)
+
+    def test_it_goes_on_with_other_data_as_what_was_loaded(self, fitted, tmp_path):
+        """A file has tensors alone; whatever else a fit remembers of its data is no part of it."""
+        fitted.save(tmp_path / "fit")
+        loaded, other = load(tmp_path / "fit"), with_half_the_answers(fitted.data)
+        options = {"batch_size": None, "initialize": None}
+        further, expected = (
+            quiet_fit(one.model, one.guide, other, **options) for one in (fitted, loaded)
+        )
+        np.testing.assert_array_equal(further.history["elbo"], expected.history["elbo"])
+        np.testing.assert_array_equal(further.probabilities, expected.probabilities)
 
 
 class TestStarts:

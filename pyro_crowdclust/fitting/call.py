@@ -36,6 +36,7 @@ from pyro_crowdclust.training.argument_checks import (
     check_callable,
     check_gaps,
     check_likeness,
+    check_needs_processor,
     check_same_model,
 )
 from pyro_crowdclust.training.callback import Callback
@@ -279,6 +280,7 @@ def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, An
     check_values(data, options)
     check_gaps(model, data)
     check_likeness(model, data)
+    check_needs_processor(guide, options["device"])
 
 
 def _check_minibatches(model: Model, data: CrowdData, options: FitOptions) -> None:

@@ -25,6 +25,7 @@ from pyro_crowdclust.distributions.pages import (
     placement_scores,
 )
 from pyro_crowdclust.minibatches.pages import BatchPages
+from pyro_crowdclust.partitions.categorical_draws import draw_categories_by
 
 _SORTED, _LUMPED, _CARELESS = range(3)
 
@@ -97,8 +98,7 @@ class PageChains:
         return found
 
     def _draw(self, logits: Float[Tensor, "*batch value"]) -> Int[Tensor, "*batch"]:
-        """Draws from categorical distributions: the largest logit after Gumbel noise."""
-        return (logits + torch.from_numpy(self.rng.gumbel(size=logits.shape))).argmax(-1)
+        return torch.from_numpy(draw_categories_by(self.rng, logits.numpy()))
 
     def _counts(self) -> Float[Tensor, "chain page cluster home"]:
         """Items of every cluster in every group, after a column of zeros for the empty one."""

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.inference.pair_evidence import PairEvidence
+from pyro_crowdclust.partitions.categorical_draws import draw_categories
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.hard_items import num_hard_ends, sweep_hard
 from pyro_crowdclust.partitions.sweeps import sweep_chains
@@ -167,9 +168,7 @@ def _replicas(
     """Draws of the looks of pairs, and the posteriors of the sites given them."""
     model, pairs = evidence.model, evidence.pairs
     log_looks = _log_looks(states, powers, evidence)
-    # With Gumbel noise the index of the largest is a draw from the softmax of log_looks.
-    look = (log_looks - torch.empty_like(log_looks).exponential_().log()).argmax(2)
-    looks = nn.functional.one_hot(look, model.num_looks).double()
+    looks = nn.functional.one_hot(draw_categories(log_looks), model.num_looks).double()
     counts = {
         name: powers[:, None, None] * count
         for name, count in evidence.counts(looks, states.rates).items()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # What Pyro says about them: in a plate, and of a log-density.
-_SAID = "Shape mismatch inside plate", "not broadcastable with batch_shape+event_shape"
+_MESSAGES = "Shape mismatch inside plate", "not broadcastable with batch_shape+event_shape"
 
 
 @contextmanager
@@ -15,13 +15,13 @@ def explained_shapes() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        said = next((line for line in str(error).splitlines() if any(s in line for s in _SAID)), "")
-        if not said:
+        lines = str(error).splitlines()
+        cause = next((line for line in lines if any(part in line for part in _MESSAGES)), "")
+        if not cause:
             raise
-        first = str(error).splitlines()[0]
-        said = said if said == first else f"{first} {said}"
+        cause = cause if cause == lines[0] else f"{lines[0]} {cause}"
         raise ValueError(
-            f"{said.removesuffix('.')}. The axes of a site are its plates: if the last axis is not "
-            "a plate, such as the numbers of an item, make it one event, as in "
+            f"{cause.removesuffix('.')}. The axes of a site are its plates: if the last axis is "
+            "not a plate, such as the numbers of an item, make it one event, as in "
             "dist.Normal(...).to_event(1)"
         ) from error

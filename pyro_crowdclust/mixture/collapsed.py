@@ -169,7 +169,7 @@ def sample_summed_out(
     model: Any,
     log_weights: Float[Tensor, " cluster"],
     statistics: Float[Tensor, "cluster size"],
-    labels: dict[str, Tensor],
+    others: dict[str, Tensor],
     batch: Batch,
     weight: float = 1.0,
 ) -> None:
@@ -179,7 +179,7 @@ def sample_summed_out(
     ----------
     model
         A ``SemiCrowdsourcedMixture``.
-    log_weights, statistics, labels
+    log_weights, statistics, others
         What ``sample_mixture`` returns.
     batch
         The items.
@@ -187,7 +187,7 @@ def sample_summed_out(
         See ``MixtureObservation``.
     """
     precision, supervision = model.sum_out_assignments, model.supervision
-    offsets = supervision.grouped_log_weights(log_weights, labels)
+    offsets = supervision.grouped_log_weights(log_weights, others)
     groups = supervision.groups(batch)
     if groups is None:
         offsets = offsets[:1]

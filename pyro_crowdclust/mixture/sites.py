@@ -43,8 +43,8 @@ def sample_mixture(model: Any) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """
     workers = {} if model.annotators is None else model.annotators.priors()
     sites = {name: prior for name, prior in model.priors().items() if name not in workers}
-    labels = sample_sites(sites)
-    return model.weights.log_weights(labels.pop("weights")), labels.pop("components"), labels
+    others = sample_sites(sites)
+    return model.weights.log_weights(others.pop("weights")), others.pop("components"), others
 
 
 def observed_latent(

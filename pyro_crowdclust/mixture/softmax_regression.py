@@ -84,7 +84,8 @@ class _ZeroMeanPrior(StatisticValued):
 
     def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "class size"]:
         self._one_draw(sample_shape)
-        noise = torch.randn(*self.batch_shape, len(self._precision), dtype=torch.float64)
+        shape = *self.batch_shape, len(self._precision)
+        noise = torch.randn(shape, dtype=torch.float64, device=self._precision.device)
         return self._family.sufficient_statistics(noise * self._precision.rsqrt())
 
     def log_prob(self, value: Float[Tensor, "class size"]) -> Float[Tensor, " class"]:

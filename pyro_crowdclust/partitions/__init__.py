@@ -2,6 +2,7 @@
 
 from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
+from pyro_crowdclust.partitions.categorical_draws import draw_categories, draw_categories_by
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
@@ -39,6 +40,8 @@ __all__ = [
     "anneal",
     "closes_triangles",
     "consensus",
+    "draw_categories",
+    "draw_categories_by",
     "logistic_regression",
     "num_hard_ends",
     "share_of_strangers",

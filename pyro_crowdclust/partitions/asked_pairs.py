@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,9 @@ class AskedPairs:
         ends = items.sort(dim=1).values.cpu()
         wanted = ends[:, 0] * self.num_items + ends[:, 1]
         codes = self.left * self.num_items + self.right
-        place = torch.searchsorted(codes, wanted).clamp_max(max(self.num_pairs - 1, 0))
+        # A last code above all others, so that there is one at every place.
+        codes = nn.functional.pad(codes, (0, 1), value=self.num_items**2)
+        place = torch.searchsorted(codes, wanted)
         is_there = codes[place] == wanted
         return place[is_there], is_there
 
@@ -92,13 +94,13 @@ class AskedPairs:
         return torch.where(number > 0, self.total(of_answers) / number.clamp_min(1.0), 1.0)
 
     @cached_property
-    def asked(self) -> Int[Tensor, " asked"]:
-        """The items in at least one of the pairs."""
+    def items_in_pairs(self) -> Int[Tensor, " asked"]:
+        """The items in at least one of the pairs, candidates included."""
         return torch.cat([self.left, self.right]).unique()
 
     def sizes(self, labels: Int[Tensor, " item"]) -> Float[Tensor, " cluster"]:
-        """Sizes of the clusters, counting only asked items; empty clusters are left out."""
-        sizes = torch.bincount(labels[self.asked])
+        """Sizes of the clusters, counting only items in pairs; empty clusters are left out."""
+        sizes = torch.bincount(labels[self.items_in_pairs])
         return sizes[sizes > 0].double()
 
     def together(self, labels: Int[Tensor, "*draw item"]) -> Bool[Tensor, "*draw pair"]:

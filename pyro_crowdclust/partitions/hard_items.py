@@ -51,13 +51,14 @@ class HardItems(StatisticValued):
         self._one_draw(sample_shape)
         share = torch.distributions.Beta(_HARD, _CLEAR).sample()
         hard = torch.zeros(self.pairs.num_items, dtype=torch.int64)
-        hard[self.pairs.asked] = torch.bernoulli(share.expand(len(self.pairs.asked))).long()
+        items = self.pairs.items_in_pairs
+        hard[items] = torch.bernoulli(share.expand(len(items))).long()
         return hard
 
     def log_prob(self, value: Int[Tensor, " item"]) -> Float[Tensor, ""]:
-        hard = value[self.pairs.asked].double().sum()
+        is_hard = value[self.pairs.items_in_pairs].double()
         prior = torch.tensor([_HARD, _CLEAR], dtype=torch.float64)
-        found = prior + torch.stack([hard, len(self.pairs.asked) - hard])
+        found = prior + torch.stack([is_hard.sum(), (1 - is_hard).sum()])
         return _log_beta(found) - _log_beta(prior)
 
 
@@ -73,7 +74,7 @@ def num_hard_ends(hard: Int[Tensor, "*draw item"], pairs: AskedPairs) -> Int[Ten
 def sweep_hard(
     hard: Int[Tensor, " item"],
     pairs: AskedPairs,
-    said: Float[Tensor, "pair kind"],
+    log_answers: Float[Tensor, "pair kind"],
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, " item"]:
     """Draw whether every asked item is hard, given all others, in random order.
@@ -87,7 +88,7 @@ def sweep_hard(
         1 where an item is hard.
     pairs
         The pairs that were compared.
-    said
+    log_answers
         ``log p(answers)`` for every pair if none, one or two of its items are hard, given whether
         they are in one cluster.
     generator
@@ -98,7 +99,7 @@ def sweep_hard(
     h = hard.numpy().copy()
     first, others, pair = (part.numpy() for part in pairs.edges)
     # Evidence of pairs that an item is hard, if the other item is clear and if it is hard.
-    gain = said.diff(dim=1).numpy()[pair]
+    gain = log_answers.diff(dim=1).numpy()[pair]
     uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
     order = torch.randperm(pairs.num_items, generator=generator).numpy()
     order = order[np.diff(first)[order] > 0]

@@ -296,7 +296,7 @@ class ManySmall(nn.Module):
     def _learn_closure(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> None:
         if not self._learns_closure:
             return
-        num_items, within = len(pairs.asked), pairs.num_within(labels)
+        num_items, within = len(pairs.items_in_pairs), pairs.num_within(labels)
         asked = int(pairs.together(labels).sum())
         held_together = num_items - len(pairs.sizes(labels))
         unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)

@@ -43,12 +43,12 @@ def settled(
     best, largest = None, -torch.inf
     for labels in candidates:
         for _ in range(_SETTLING):
-            heard = workers.learn(pairs.together(labels).double())
-            labels, _ = sweep(labels, pairs, heard.same - heard.different, prior)
-        bound = float(torch.where(pairs.together(labels), heard.same, heard.different).sum())
-        bound += float(prior.log_prob(labels, pairs)) - heard.divergence
+            learned = workers.learn(pairs.together(labels).double())
+            labels, _ = sweep(labels, pairs, learned.same - learned.different, prior)
+        bound = float(torch.where(pairs.together(labels), learned.same, learned.different).sum())
+        bound += float(prior.log_prob(labels, pairs)) - learned.divergence
         if best is None or bound > largest:
-            best, largest = ChainStart(labels, heard.state), bound
+            best, largest = ChainStart(labels, learned.state), bound
     assert best is not None  # there is always a candidate
     return best
 
@@ -87,13 +87,13 @@ def annealed(
     chains = torch.tensor(numbers * _CHAINS * len(evidence))
     evidence = evidence.repeat_interleave(len(numbers) * _CHAINS, 0)
     first = anneal(evidence, pairs, chains, concentration, generator)
-    heard = [workers.learn(together, _SETTLING) for together in first.together]
-    bounds = torch.tensor([float(one.different.sum()) - one.divergence for one in heard])
-    evidence = torch.stack([one.same - one.different for one in heard])
+    learned = [workers.learn(together, _SETTLING) for together in first.together]
+    bounds = torch.tensor([float(one.different.sum()) - one.divergence for one in learned])
+    evidence = torch.stack([one.same - one.different for one in learned])
     found = anneal(evidence, pairs, chains, concentration, generator)
     log_prior = -(chains * (chains + 1.0)).log()
     bounds = bounds + found.log_evidence + log_prior
     order = bounds.argsort(descending=True).tolist()
     many = [chain for chain in order if chains[chain] >= _MANY] or order
     chosen = [*many[:_REPLICAS], order[0]]
-    return [ChainStart(pairs.split(found.labels[chain]), heard[chain].state) for chain in chosen]
+    return [ChainStart(pairs.split(found.labels[chain]), learned[chain].state) for chain in chosen]

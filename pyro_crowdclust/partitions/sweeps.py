@@ -86,7 +86,7 @@ def sweep_chains(
 
     first, others, pair = (of_edge.numpy() for of_edge in pairs.edges)
     evidence = (weights + prior.asked - prior.closure).numpy()[:, pair]
-    visits = np.zeros((2, len(pairs.asked)), dtype=np.int64)
+    visits = np.zeros((2, len(pairs.items_in_pairs)), dtype=np.int64)
     offered = np.zeros((2, len(others)), dtype=np.int64)
     offers = Offers(*visits, *offered)
 
@@ -128,7 +128,7 @@ def visited(
     """
     from pyro_crowdclust.partitions.gibbs import Chain, PartitionWeights, clusters_of
 
-    (num_chains, num_items), asked = labels.shape, connections.asked.numpy()
+    (num_chains, num_items), asked = labels.shape, connections.items_in_pairs.numpy()
     part = connections.part.numpy()
     log_join = np.array(prior.log_join(num_items))
     join = np.exp(log_join)

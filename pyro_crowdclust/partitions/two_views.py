@@ -21,6 +21,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import betaln
 
+from pyro_crowdclust.partitions.categorical_draws import draw_categories_by
+
 # K, steps before all answers count, and afterwards; draws of the second half of these are kept.
 _CLUSTERS, _WITHOUT, _WITH = 6, 60, 90
 # Pseudo-counts of right and wrong answers: at the beginning, and later.
@@ -200,10 +202,11 @@ class _Views:
         likely = np.exp(by_few - by_few.max(1, keepdims=True))
         elsewhere = self.apart * likely.mean(1)
         either = (1 - self.apart)[:, None] * likely + elsewhere[:, None]
-        z = self._drawn(seen + np.log(either))
+        z = draw_categories_by(self.rng, seen + np.log(either))
         apart = self.rng.random(len(z)) * either[self.runs, z] < elsewhere
         self.is_apart[:, item] = apart
-        self.z[:, item], self.y[:, item] = z, np.where(apart, self._drawn(by_few), z)
+        own = draw_categories_by(self.rng, by_few)
+        self.z[:, item], self.y[:, item] = z, np.where(apart, own, z)
         self.sizes[self.runs, z] += 1
 
     def _messages(
@@ -213,9 +216,6 @@ class _Views:
         place = (self.runs[:, None] * _CLUSTERS + clusters).ravel()
         size = len(self.runs) * _CLUSTERS
         return np.bincount(place, weight.ravel(), size).reshape(-1, _CLUSTERS)
-
-    def _drawn(self, logits: Float[np.ndarray, "run cluster"]) -> Int[np.ndarray, " run"]:
-        return (logits + self.rng.gumbel(size=logits.shape)).argmax(1)
 
     def _estimate(self, prior: tuple[float, float]) -> None:
         """Pseudo-counts of the rates, and what both partitions say of the pairs."""

@@ -28,7 +28,7 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
     """Copies of a mixture and its guide, with annotators who suit the answers of the data.
 
     Everything else is as it was. The rates of the workers are those that go with the clusters,
-    which also hear the answers (``refit_workers``); workers who lapse begin at their prior.
+    which also use the answers (``refit_workers``); workers who lapse begin at their prior.
 
     Parameters
     ----------

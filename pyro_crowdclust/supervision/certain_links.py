@@ -140,7 +140,7 @@ class CertainLinks(Supervision):
         apart = 1 - torch.eye(self.num_clusters, dtype=torch.float64, device=rows.device)
         potentials = apart, self.weight, 1.0
         owners = statistics.get("owners")
-        return FieldCoupling(rows, batch, *potentials, owners=owners, hears_labels=False)
+        return FieldCoupling(rows, batch, *potentials, owners=owners, with_labels=False)
 
     def owners_evidence(
         self, assignments: Float[Tensor, "item component"], batch: Batch

@@ -64,7 +64,7 @@ class FieldCoupling:
     owners
         The cluster of every component or its probabilities, where clusters own components; the
         potential between components of one cluster is zero.
-    hears_labels
+    with_labels
         Whether equal labels attract.
     """
 
@@ -77,7 +77,7 @@ class FieldCoupling:
         repulsion: float,
         repel_labels: bool = False,
         owners: Float[Tensor, "component cluster"] | None = None,
-        hears_labels: bool = True,
+        with_labels: bool = True,
     ) -> None:
         self.rows = rows
         self.num_items = len(batch.items)
@@ -91,7 +91,7 @@ class FieldCoupling:
         self._repulsion = together * self._potentials[1]
         self._repel_labels = repel_labels
         known = torch.full_like(rows, -1)
-        if batch.known is not None and hears_labels:
+        if batch.known is not None and with_labels:
             known = batch.known[rows]
         self._labelled = (known >= 0).nonzero().squeeze(1)
         self._label = known[self._labelled]

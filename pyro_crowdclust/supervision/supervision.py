@@ -47,8 +47,8 @@ class Supervision(nn.Module):
 
     Attributes
     ----------
-    hears_experts
-        Whether labels or links are used.
+    uses_labels_or_links
+        Whether known labels or links change the model.
     couples_items
         Whether q(z) of an item depends on that of others, so that z cannot be summed out.
     is_between_components
@@ -61,7 +61,7 @@ class Supervision(nn.Module):
         The number of clusters that it was built for; None for any number.
     """
 
-    hears_experts = True
+    uses_labels_or_links = True
     couples_items = False
     is_between_components = False
     names_clusters = False

@@ -28,7 +28,7 @@ class Unsupervised(Supervision):
     ValueError: the data have known labels or links of 1 item, but the model has no supervision ...
     """
 
-    hears_experts = False
+    uses_labels_or_links = False
 
     def __init__(self, refuses: bool = True) -> None:
         super().__init__()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine.guide import GuideMessenger
 from torch import nn
@@ -102,4 +105,13 @@ def check_likeness(model: object, data: CrowdData) -> None:
         raise ValueError(
             f"the data have likeness, which {name_of(model)} does not use: leave out likeness, or "
             "leave out the features and fit clusters from answers alone"
+        )
+
+
+def check_needs_processor(guide: object, device: Any) -> None:
+    """Raise a ``ValueError`` for another device if the guide says ``needs_processor``."""
+    place = torch.device(device or "cpu").type
+    if place != "cpu" and getattr(unwrapped(guide), "needs_processor", False):
+        raise ValueError(
+            f"device is {place!r}, but {name_of(guide)} runs on processors only: leave out device"
         )

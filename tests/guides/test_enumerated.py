@@ -140,7 +140,7 @@ def test_with_answers_it_is_the_explicit_expectation_and_a_bound():
     )
     assert found - log_prior == pytest.approx(expected, rel=1e-10)
     assert expected < scipy.special.logsumexp(total)
-    # Answers are heard: the alternative that nobody listened to is a worse bound.
+    # Answers are used: the alternative without them is a worse bound.
     deaf = scipy.special.softmax(log_items, 1)
     same = (deaf[left] * deaf[right]).sum(-1)
     unheard = (deaf * (log_items - np.log(deaf))).sum() + (same * if_same).sum()
@@ -386,7 +386,7 @@ def test_z_holds_codes():
         quiet_fit(numbers, guide, CrowdData(blobs(5)[0]))
 
 
-def test_all_sites_of_a_pair_are_heard():
+def test_all_sites_of_a_pair_are_used():
     """Two that say the same are one of two numbers; a parameter is no site."""
 
     def two_sites(yes: torch.Tensor, batch: Batch) -> None:
@@ -481,7 +481,7 @@ def test_pairs_that_predictive_draws_agree_as_its_clusters_do():
     torch.testing.assert_close(drawn["same"].reshape(20, -1), agree)
 
 
-def test_what_a_handler_masks_is_not_heard():
+def test_what_a_handler_masks_is_not_used():
     """As what the distribution masks, in q(z) and in the likelihood of answers."""
 
     def by_handler(yes: torch.Tensor, batch: Batch) -> None:

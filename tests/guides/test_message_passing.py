@@ -148,10 +148,10 @@ def test_a_network_of_z_is_q_where_nobody_was_asked():
     guide.recognition.classifier = None
     silent = guide.infer(batch)
     assert (found.assignments - silent.assignments).abs().max() > 0.1
-    assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents hear z
+    assert (found.latent.mean - silent.latent.mean).abs().max() > 1e-3  # latents depend on z
 
 
-def test_answers_are_heard_beside_a_network_of_z():
+def test_answers_are_used_beside_a_network_of_z():
     guide, network = with_a_network_of_z()
     batch = full_batch(crowd()).to(None, torch.float64)
     asked = batch.num_paired
@@ -169,7 +169,7 @@ def supervised(supervision: Supervision) -> MessagePassingGuide:
     return MessagePassingGuide(model, classifier_pair()[1].recognition)
 
 
-def test_known_classes_are_heard_beside_a_network_of_z():
+def test_known_classes_are_used_beside_a_network_of_z():
     known = [0, 1, None] * 20
     data = CrowdData(crowd().features, known=known)
     guide = supervised(KnownClusters(NUM_CLUSTERS))
@@ -197,8 +197,7 @@ def test_the_bound_teaches_the_network_of_z():
     found = torch.autograd.grad(bound, parameters)
     said = network(batch.features).log_softmax(-1)
     with torch.no_grad():
-        weights, theta, *_ = guide.mean_globals()
-        conditionals = guide._conditionals(batch, weights, theta, {})
+        conditionals = guide._conditionals(batch, guide.mean_globals())
         scores = conditionals.of_latents.logits(guide.infer(batch).latent)
     expected = torch.autograd.grad((said.exp() * (scores - said)).sum(), parameters)
     torch.testing.assert_close(found, expected)

@@ -358,7 +358,7 @@ def test_bound_is_its_closed_form(request, name):
     assert result.elbo == result.elbo_of(batch)  # reading it draws nothing
 
 
-def test_answers_not_heard_are_predicted(result):
+def test_answers_left_out_are_predicted(result):
     held_out = crowd_of(LARGE, seed=1).answers
     items = torch.stack([held_out.left, held_out.right], 1)
     own, other = (

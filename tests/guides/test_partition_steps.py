@@ -111,7 +111,7 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(mon
 
 
 @pytest.mark.parametrize("hard_items", [False, True])
-def test_items_hear_what_answers_say_whatever_pairs_look_like(monkeypatch, hard_items):
+def test_items_follow_answers_whatever_pairs_look_like(monkeypatch, hard_items):
     """``log p(answers | same) - log p(answers | different)``, the looks summed out."""
     heard = []
 

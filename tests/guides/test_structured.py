@@ -170,7 +170,7 @@ def test_assignments_are_exact_where_everything_is_linear_and_gaussian(monkeypat
     weights = guide.model.weights.mean(eta).numpy()
     posterior = scipy.special.softmax(np.log(weights) + expected, 1)
     np.testing.assert_allclose(guide.infer(batch).assignments.numpy(), posterior, atol=1e-6)
-    sites = {"weights": torch.tensor(weights).log(), "components": guide.mean_globals()[1]}
+    sites = {"weights": torch.tensor(weights).log(), "components": guide.mean_globals().components}
     evidence = scipy.special.logsumexp(np.log(weights) + expected, 1)
     found = guide.item_log_likelihood(sites, batch, 3)
     np.testing.assert_allclose(found.numpy(), evidence, atol=1e-6)

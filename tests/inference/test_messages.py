@@ -188,7 +188,7 @@ def test_dense_and_sparse_messages_agree(monkeypatch):
         same(dense, sparse)
 
 
-def test_items_of_several_couplings_hear_the_sum():
+def test_items_of_several_couplings_get_the_sum():
     """The first two items are in both."""
     couplings = random_coupling(), PairCoupling(LEFT[:1], RIGHT[:1], torch.randn(1), 2)
     q = torch.randn(N, K).softmax(-1)
@@ -386,7 +386,7 @@ def amortized_conditionals() -> FixedConditionals:
     return FixedConditionals(torch.randn(N, K).log_softmax(-1), random_conditionals())
 
 
-def test_a_network_of_z_and_the_answers_are_all_that_z_hears():
+def test_a_network_of_z_and_the_answers_are_all_that_z_uses():
     conditionals, coupling = amortized_conditionals(), random_coupling()
     solver = LocalSolver(message_iterations=100)
     alone, local = solver.solve(conditionals, coupling)

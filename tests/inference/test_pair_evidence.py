@@ -101,7 +101,7 @@ def test_workers_learn_from_pairs_that_are_together():
         check_workers(first, first._looks.numpy(), atol=1e-9)
 
 
-def test_replicas_of_a_crowd_are_heard_each_by_their_own_rates():
+def test_replicas_of_a_crowd_have_rates_of_their_own():
     first = first_workers()
     rates = {name: torch.randn(4, 3, 2).double() for name in ("sensitivity", "specificity")}
     looks = torch.rand(4, len(SAID), 2, dtype=torch.float64)

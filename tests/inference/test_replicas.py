@@ -103,7 +103,7 @@ def evidence_and_likeness() -> PairEvidence:
 
 
 @pytest.mark.long
-def test_draws_hear_how_alike_items_are():
+def test_draws_use_how_alike_items_are():
     """Against sums over all partitions, likelier by exp g where a pair looks the same."""
     found = shares_together(evidence_and_likeness(), 2 * ROUNDS)
     said = SAID | {NOT_ASKED: []}

@@ -53,7 +53,7 @@ LINKS = {
     "must_link": {"left": [3], "right": [4]},
     "cannot_link": {"left": [0], "right": [3]},
 }
-# What experts say, and who hears it.
+# What experts say, and the supervision that uses it.
 EXPERTS = {
     "nobody": ({}, lambda: None),
     "labels": (LABELS, lambda: ClassTable(2, 2, concentration=1.0)),
@@ -187,7 +187,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
         guide.read_at(0)
 
 
-def test_labels_that_no_part_hears_are_refused_and_so_is_a_field():
+def test_labels_that_no_part_uses_are_refused_and_so_is_a_field():
     regression, workers = SoftmaxRegression(2, 1), TwoCoin(1)
     model = PairRegression(regression, workers)
     with pytest.raises(ValueError, match="the model has no supervision that uses them"):

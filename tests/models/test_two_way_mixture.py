@@ -269,7 +269,7 @@ def test_it_starts_with_styles_by_k_means_and_even_clusters():
 
 
 @pytest.mark.parametrize("kind", ["coins", "grades", "pages"])
-def test_trusted_workers_are_heard_as_if_they_were_known_to_be_so_right(kind):
+def test_trusted_workers_count_as_if_they_were_known_to_be_so_right(kind):
     rng = np.random.default_rng(1)
     points, trusted = rng.normal(size=(12, DIM)), torch.tensor([6.0, 4.0]) - 1
     answers = {"left": [0, 1, 2, 0], "right": [1, 2, 3, 3], "worker": [0, 0, 1, 1]}
@@ -336,7 +336,7 @@ def test_a_fit_without_answers_keeps_the_bound_from_falling():
     assert (result.history["elbo"].diff().dropna() > -1e-6).all()
 
 
-def test_only_items_with_answers_hear_messages():
+def test_only_items_with_answers_get_messages():
     model = some_model()
     one = TwoWayGuide(model, solver=LocalSolver(exchanges=1, damping=0.0))
     many = TwoWayGuide(model)
@@ -347,8 +347,8 @@ def test_only_items_with_answers_hear_messages():
     torch.testing.assert_close(first[4], last[4])
 
 
-def test_an_item_hears_the_sum_of_its_styles():
-    """One round of messages, written out: what others hear is q(z), cells summed over styles."""
+def test_an_item_gets_the_sum_of_its_styles():
+    """One round of messages, written out: what others get is q(z), cells summed over styles."""
     model = some_model()
     guide = TwoWayGuide(model, solver=LocalSolver(exchanges=1, damping=0.0), trusting_epochs=0)
     for posterior in guide.posteriors.values():

@@ -60,3 +60,10 @@ def test_candidates_are_pairs_without_answers():
     assert is_there.tolist() == [True] * 4 + [False] * 2
     assert torch.equal(ends[places], candidates.sort(dim=1).values)
     assert pairs.num_answers[places].tolist() == [2.0, 0.0, 1.0, 0.0]
+
+
+def test_nothing_is_among_no_pairs():
+    none = AskedPairs.of(torch.empty(0, 2, dtype=torch.int64), ITEMS)
+    places, is_there = none.places(torch.tensor([[0, 1], [13, 12]]))
+    assert (len(places), is_there.tolist()) == (0, [False] * 2)
+    assert not len(none.items_in_pairs)

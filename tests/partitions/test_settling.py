@@ -37,10 +37,10 @@ class Workers:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_candidate_with_the_best_bound_is_taken(seed, monkeypatch):
-    heard_in_sweeps = []
+    learned_in_sweeps = []
 
     def sweep(labels, pairs, evidence, prior):
-        heard_in_sweeps.append(evidence)
+        learned_in_sweeps.append(evidence)
         return labels, None
 
     monkeypatch.setattr(settling, "sweep", sweep)
@@ -49,15 +49,15 @@ def test_the_candidate_with_the_best_bound_is_taken(seed, monkeypatch):
     bounds, expected = [], []
     for labels in CANDIDATES:
         together = FIVE.together(labels)
-        heard = workers.learn(together.double())
-        said = sum(heard.same[k] if t else heard.different[k] for k, t in enumerate(together))
-        bounds.append(float(said + prior.log_prob(labels, FIVE)) - heard.divergence)
-        expected.append(heard.same - heard.different)
+        learned = workers.learn(together.double())
+        said = sum(learned.same[k] if t else learned.different[k] for k, t in enumerate(together))
+        bounds.append(float(said + prior.log_prob(labels, FIVE)) - learned.divergence)
+        expected.append(learned.same - learned.different)
     best = max(range(len(bounds)), key=bounds.__getitem__)
     assert torch.equal(start.labels, CANDIDATES[best])
     assert start.workers == workers.learn(FIVE.together(CANDIDATES[best]).double()).state
-    rounds = len(heard_in_sweeps) // len(CANDIDATES)
-    for k, evidence in enumerate(heard_in_sweeps):
+    rounds = len(learned_in_sweeps) // len(CANDIDATES)
+    for k, evidence in enumerate(learned_in_sweeps):
         assert torch.equal(evidence, expected[k // rounds])
 
 
@@ -80,19 +80,19 @@ def test_replicas_begin_at_the_best_chain_and_at_those_of_many_clusters(seed, ma
     monkeypatch.setattr(settling, "anneal", anneal)
     starts = settling.annealed(1.0, workers, pairs, torch.Generator())
     _, first, evidence, second = given
-    heard = [workers.learn(together) for together in first.together]
-    for one, own in zip(heard, evidence, strict=True):
+    learned = [workers.learn(together) for together in first.together]
+    for one, own in zip(learned, evidence, strict=True):
         assert torch.equal(own, one.same - one.different)
     # log p(K) of two and three clusters in turn.
     bounds = [
         float(one.different.sum()) - one.divergence + float(chain) - math.log([6, 12][place % 2])
-        for place, (one, chain) in enumerate(zip(heard, second.log_evidence, strict=True))
+        for place, (one, chain) in enumerate(zip(learned, second.log_evidence, strict=True))
     ]
     best = sorted(range(len(bounds)), key=lambda place: -bounds[place])
     # Where no chain has so many clusters, the others begin at the best, too.
     of_many = [place for place in best if place % 2] if many == 3 else best
     expected = [*of_many[:3], best[0]]
-    assert [start.workers for start in starts] == [heard[place].state for place in expected]
+    assert [start.workers for start in starts] == [learned[place].state for place in expected]
     for start in starts:
         # All in one cluster, of two parts.
         assert start.labels.tolist() == [0, 0, 1, 1]

@@ -120,7 +120,7 @@ def test_costs_do_not_grow_with_the_number_of_clusters():
 @pytest.mark.parametrize("prior", [PitmanYor(0.2, 1.5), FewClusters(0.7)])
 @pytest.mark.parametrize("pairs", [COMPLETE, CHAIN, PARTS])
 def test_draws_of_every_chain_have_the_exact_probabilities(prior, pairs, window, monkeypatch):
-    """Two kinds of chains, of which one hears half; and however far the odds are known ahead."""
+    """Two kinds of chains, of which one uses half; and however far the odds are known ahead."""
     torch.manual_seed(0)
     monkeypatch.setattr(sweeps, "_WINDOW", window)
     weights = torch.tensor([[1.0], [0.5]], dtype=torch.float64) * WEIGHTS[: pairs.num_pairs]

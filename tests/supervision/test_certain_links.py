@@ -166,7 +166,7 @@ def test_an_error_is_a_rate(error):
         CertainLinks(2, error)
 
 
-def test_data_must_have_what_is_heard():
+def test_data_must_have_what_is_used():
     with pytest.raises(ValueError, match=r"no links: pass CrowdData"):
         CertainLinks(2).check(CrowdData(torch.zeros(3, 2)))
     with pytest.raises(ValueError, match=r"known labels in addition to links"):
@@ -175,7 +175,7 @@ def test_data_must_have_what_is_heard():
         CertainLinks(2, labels=ClassTable(1, 1)).check(data_with(["a", None, "b", None, None]))
 
 
-def test_what_cannot_hear_all_links_is_refused():
+def test_what_cannot_use_all_links_is_refused():
     pairs = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
     data = CrowdData(torch.randn(ITEMS, 2), pairs, **LINKS)
     batch = next(iter(MinibatchSampler(data, batch_size=2, generator=torch.Generator())))

@@ -299,7 +299,7 @@ def test_supervision_of_other_clusters():
         )
 
 
-def test_amortized_guides_do_not_hear_labels():
+def test_amortized_guides_do_not_use_labels():
     model = SemiCrowdsourcedMixture(
         DirichletWeights(3),
         GaussianComponents(3, 2),

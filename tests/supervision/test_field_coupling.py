@@ -114,7 +114,7 @@ def test_messages_have_the_precision_of_the_items():
 
 
 @pytest.mark.parametrize("is_field", [False, True])
-def test_items_behind_networks_of_single_precision_hear_each_other(is_field):
+def test_items_behind_networks_of_single_precision_move_each_other(is_field):
     data = linked(KNOWN if is_field else None)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(K),

@@ -1,4 +1,4 @@
-"""What an expert said is heard or refused, never passed over."""
+"""What an expert said is used or refused, never passed over."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_so_does_a_deep_mixture(said, count):
 
 
 @pytest.mark.parametrize("said", [said for said, _ in SAID.values()], ids=SAID)
-def test_by_name_it_is_left_unheard(said):
+def test_by_name_it_is_left_unused(said):
     features = blobs(60)[0]
     fits = [
         quiet_fit(

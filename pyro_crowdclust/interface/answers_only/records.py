@@ -50,10 +50,11 @@ def may_be_records(data: CrowdData) -> bool:
         return False
     pairs, same = _called_same(data.answers, data.num_items)
     part = AskedPairs.of(pairs.items[same], data.num_items).part
-    if not bool(same.any()) or len(part[pairs.asked].unique()) <= _MAX_CLUSTERS:
+    if not bool(same.any()) or len(part[pairs.items_in_pairs].unique()) <= _MAX_CLUSTERS:
         return False
-    random = torch.randint(len(pairs.asked), (_RANDOM_PAIRS, 2), generator=generator_of(0))
-    random = pairs.asked[random[random[:, 0] != random[:, 1]]]
+    items = pairs.items_in_pairs
+    random = torch.randint(len(items), (_RANDOM_PAIRS, 2), generator=generator_of(0))
+    random = items[random[random[:, 0] != random[:, 1]]]
     rows = _rows(data)
     nearness, by_chance = (_likeness(rows, ends)[:, 1] for ends in (pairs.items, random))
     above = mannwhitneyu(nearness, by_chance, method="asymptotic").statistic
@@ -84,7 +85,7 @@ def lists_candidates(data: CrowdData) -> bool:
     pairs, same = _called_same(data.answers, data.num_items)
     listed = AskedPairs.of(data.likeness.items, data.num_items)
     num_asked = int(listed.places(pairs.items)[1].sum())
-    is_selected = listed.num_pairs < _SELECTED * math.comb(len(listed.asked), 2)
+    is_selected = listed.num_pairs < _SELECTED * math.comb(len(listed.items_in_pairs), 2)
     of_candidates = _LISTED * pairs.num_pairs <= num_asked < listed.num_pairs
     return is_selected and of_candidates and float(same.double().mean()) < _SHARE_SAME
 
