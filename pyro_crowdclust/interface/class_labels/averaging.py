@@ -22,7 +22,8 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.inference import MIN_WORKERS, few_workers_vary
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, latent_trait
+from pyro_crowdclust.interface.class_labels.options import OF_LABELS
+from pyro_crowdclust.interface.class_labels.trait import latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import (
@@ -167,7 +168,7 @@ def _fit_and_draw(
 ) -> Fitted | DrawnClasses:
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
-    options = DEFAULTS | (_TO_DRAW if drawn else {}) | options
+    options = OF_LABELS | (_TO_DRAW if drawn else {}) | options
     result = completed(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 

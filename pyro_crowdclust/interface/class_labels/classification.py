@@ -35,6 +35,7 @@ from pyro_crowdclust.interface.class_labels.inference import (
     shows_workers,
 )
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
+from pyro_crowdclust.interface.class_labels.options import OF_FEATURES, shared_options
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
@@ -48,20 +49,9 @@ from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_o
 from pyro_crowdclust.results import Chosen, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 from pyro_crowdclust.training.option_checks import check_values
-
-_OPTIONS: dict[str, Any] = {
-    "batch_size": None,
-    "step_size": 0.7,
-    "epochs": 60,
-    "optim": partial(torch.optim.Adam, lr=0.05),
-    "stopping": Stopping(1e-4),
-    "dtype": torch.float64,
-}
-# Those that a trait shares with the candidates.
-_OF_TRAIT = "seed", "device", "dtype", "progress"
 
 
 def classify(
@@ -165,7 +155,7 @@ def classify(
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     folds = _folds(data, folds)
-    options = _OPTIONS | {"seed": seed, "progress": False} | options
+    options = OF_FEATURES | {"seed": seed, "progress": False} | options
     check_values(data, options)
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
@@ -178,7 +168,7 @@ def classify(
     result = fitted(given)
     trait = None
     if data.num_classes == 2 and not (given.trusted or is_interrupted(result)):
-        of_trait = {name: last[name] for name in _OF_TRAIT if name in last}
+        of_trait = shared_options(last)
         trait = fit_trait(data, **of_trait)
     worker_weights = None if is_interrupted(result) else copy_discounts(result, trait)
     if worker_weights is not None:

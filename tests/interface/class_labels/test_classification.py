@@ -18,6 +18,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.interface.class_labels import candidates, classification, search
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_independent
+from pyro_crowdclust.interface.class_labels.options import OF_FEATURES
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
@@ -27,7 +28,7 @@ from ..small_choices import two_rings
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
-OF_TRIALS = classification._OPTIONS | {"epochs": 12}
+OF_TRIALS = OF_FEATURES | {"epochs": 12}
 
 
 def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
