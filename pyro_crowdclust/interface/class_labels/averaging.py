@@ -107,7 +107,7 @@ def average_annotator_models(
     warn_of_guesses(data)
 
     learns_prior = data.num_workers >= MIN_WORKERS and not few_workers_vary(data)
-    models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes, learns_prior))]
+    models = [*map(DawidSkene, annotator_models(data.num_workers, data.num_classes, learns_prior))]
     has_trait = data.num_classes == 2
 
     fits: list[Callable[[CrowdData], InferredClasses]] = [
@@ -173,7 +173,7 @@ def _fit_and_draw(
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
-def _annotator_models(
+def annotator_models(
     num_workers: int, num_classes: int, learns_prior: bool = True
 ) -> list[ClassAnnotators]:
     """The models that are averaged; the last one has states of classes."""

@@ -160,7 +160,7 @@ def classify(
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)
-    search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
+    search = ClassSearch(items_to_try(data, seed), class_candidates(data), options, folds, given)
     weights, reason = search.run(progress)
 
     last = options | {"progress": progress}
@@ -261,7 +261,7 @@ def _are_rows(labels: list[Any]) -> bool:
     return all(hasattr(row, "__len__") and not isinstance(row, str) for row in labels)
 
 
-def _some_items(data: CrowdData, seed: int) -> CrowdData:
+def items_to_try(data: CrowdData, seed: int) -> CrowdData:
     """At most ``MAX_ITEMS`` random items, those with labels first."""
     if data.num_items <= MAX_ITEMS:
         return data
