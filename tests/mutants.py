@@ -84,7 +84,7 @@ CORE = {
         "tests/pooling/test_drawn_classes.py",
     ],
     "pyro_crowdclust/annotators/cuts.py": [
-        *("tests/annotators/test_item_trait.py", "tests/pooling/test_soft_answers.py"),
+        *("tests/annotators/test_item_trait.py", "tests/pooling/test_judge_curves.py"),
     ],
     "pyro_crowdclust/annotators/item_trait.py": ["tests/annotators/test_item_trait.py"],
     "pyro_crowdclust/annotators/learned_rows.py": [
@@ -278,6 +278,7 @@ CORE = {
     "pyro_crowdclust/pooling/drawn_classes.py": ["tests/pooling/test_drawn_classes.py"],
     "pyro_crowdclust/results/drawn_partition.py": ["tests/results/test_drawn_partition.py"],
     "pyro_crowdclust/pooling/matches.py": ["tests/pooling/test_matches.py"],
+    "pyro_crowdclust/pooling/judge_curves.py": ["tests/pooling/test_judge_curves.py"],
     "pyro_crowdclust/pooling/soft_answers.py": ["tests/pooling/test_soft_answers.py"],
     "pyro_crowdclust/mixture": [
         *("tests/mixture/test_components.py", "tests/callbacks/test_learned_prior.py"),

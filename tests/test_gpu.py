@@ -19,7 +19,7 @@ from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import LossTerms
-from pyro_crowdclust.interface import with_workers_refitted
+from pyro_crowdclust.interface import infer_classes, with_workers_refitted
 from pyro_crowdclust.interface.choosing.rereading import with_answers_added, with_components_joined
 from pyro_crowdclust.minibatches import Batch, MinibatchSampler, full_batch
 from pyro_crowdclust.mixture import SoftmaxRegression
@@ -139,6 +139,15 @@ def test_answers_are_added_to_a_fit_where_it_is(device):
         assert {one.device.type for one in read.guide.state_dict().values()} == {device}
         assert np.isfinite(read.workers["sensitivity"]).all()
         assert np.isfinite(with_workers_refitted(read).elbo)
+
+
+@needs_gpu
+def test_two_workers_have_one_rate_on_a_gpu():
+    label = [0, 1, 2, 0, 1, 2, 0, 1, 2, 1]
+    said = {"item": [0, 1, 2, 3, 4] * 2, "worker": [0] * 5 + [1] * 5, "label": label}
+    result = infer_classes(CrowdData(None, labels=said), device="cuda", progress=False)
+    assert next(result.guide.parameters()).device.type == "cuda"
+    assert np.isfinite(result.confusion.to_numpy()).all()
 
 
 def test_parts_that_a_model_gains_are_where_the_guide_is():

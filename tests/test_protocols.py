@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyro
 import pytest
 import torch
@@ -26,10 +29,11 @@ from pyro_crowdclust.annotators import (
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
+from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide, PartitionGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import Components, DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.models import AnsweredPartition, DawidSkene, SemiCrowdsourcedMixture
+from pyro_crowdclust.partitions import PitmanYor
 from pyro_crowdclust.training import Callback, Trainer
 
 from .crowds import crowd, fit_plain, in_double, plain_mixture, quiet_fit
@@ -192,23 +196,30 @@ class TestPairAnnotators:
             assert posterior[site].dims[2 : 2 + len(prior.dims)] == prior.dims
 
 
-LOOK_ANNOTATORS = {
-    name: (lambda one=one: looks_of(one(WORKERS))) for name, one in PAIR_ANNOTATORS.items()
+LOOK_ANNOTATORS: dict[str, Callable[[int], Any]] = PAIR_ANNOTATORS | {
+    "two grades of looks": lambda workers: GradedAnswers(workers, 2),
+    "three grades of looks": lambda workers: GradedAnswers(workers, 3),
+    "halves of three grades": lambda workers: HalvedGrades(workers, 3),
+    "halves of four grades": lambda workers: HalvedGrades(workers, 4),
+    "halves of five grades": lambda workers: HalvedGrades(workers, 5),
 }
-LOOK_ANNOTATORS |= {
-    f"{number} grades of looks": lambda number=number: GradedAnswers(WORKERS, number)
-    for number in (2, 3)
-}
-LOOK_ANNOTATORS |= {
-    f"halves of {number} grades": lambda number=number: HalvedGrades(WORKERS, number)
-    for number in (3, 4)
-}
+each_look_annotators = pytest.mark.parametrize("name", LOOK_ANNOTATORS)
+
+
+def answers_to(annotators: Any) -> CrowdData:
+    """The answers of a crowd alone; of grades the ends of the scale, now and then another."""
+    pairs = crowd().pairs
+    if not isinstance(annotators, GradedAnswers | HalvedGrades):
+        return CrowdData(None, pairs)
+    label = pairs["label"].to_numpy() * (annotators.num_grades - 1)
+    label[::5] = np.arange(len(label[::5])) % annotators.num_grades
+    return CrowdData(None, pairs.assign(label=label), grades=range(annotators.num_grades))
 
 
 class TestLookAnnotators:
-    @pytest.mark.parametrize("name", LOOK_ANNOTATORS)
+    @each_look_annotators
     def test_contract(self, name):
-        workers = LOOK_ANNOTATORS[name]()
+        workers = looks_of(LOOK_ANNOTATORS[name](WORKERS))
         assert_keeps(workers, protocols.LookAnnotators)
         for hard in (False, True):
             counts = workers.look_concentration(hard, of_records=False)
@@ -228,6 +239,23 @@ class TestLookAnnotators:
         )
         swapped = workers.answer(sure.flip(0), rates, worker).log_prob(label[:2])
         torch.testing.assert_close(mixed, 0.5 * (ends + swapped))
+
+    @each_look_annotators
+    def test_a_fit_and_what_is_read_from_it(self, name, tmp_path):
+        annotators = LOOK_ANNOTATORS[name](WORKERS)
+        data = answers_to(annotators)
+        model = AnsweredPartition(annotators, PitmanYor())
+        guide = PartitionGuide(model, data.num_items, num_draws=2)
+        result = quiet_fit(model, guide, data, batch_size=None)
+        assert np.isfinite(result.workers.to_numpy()).all()
+        assert result.workers["weight"].min() > 0  # all of them are good
+        posterior = to_arviz(result, num_draws=3)["posterior"]
+        for site, prior in annotators.priors().items():
+            assert posterior[site].dims[2 : 2 + len(prior.dims)] == prior.dims
+        if type(annotators).__module__.startswith("pyro_crowdclust."):
+            result.save(tmp_path / "fit")
+            loaded = load(tmp_path / "fit")
+            pd.testing.assert_frame_equal(loaded.workers, result.workers)
 
 
 class TestClassAnnotators:

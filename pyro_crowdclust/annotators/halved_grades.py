@@ -33,7 +33,9 @@ from pyro_crowdclust.files.parts import described
 
 # Pseudo-counts of the half that a pair looks like, and of every other answer.
 _OWN, _OTHER = 4.0, 0.5
-_HALVES = ("lower", "upper", "neither")
+HALVES = ("lower", "upper", "neither")
+# Axes of the grades within each of them.
+GRADES_OF_HALVES = tuple(f"grade_{name}" for name in HALVES)
 
 
 @described
@@ -69,14 +71,15 @@ class HalvedGrades(nn.Module):
         own = torch.full((2, 3), _OTHER, dtype=torch.float64)
         own[:, :2] += torch.eye(2) * (_OWN - _OTHER)
         sizes = torch.bincount(self.half_of, minlength=3).tolist()
-        counts = {"halves_1": own[0], "halves_2": own[1]} | {
-            f"within_{name}": torch.ones(size, dtype=torch.float64)
-            for name, size in zip(_HALVES, sizes, strict=True)
+        sites = {
+            f"halves_{number}": _prior_of_shares(row, num_workers, "half")
+            for number, row in enumerate(own, start=1)
+        } | {
+            f"within_{name}": _prior_of_shares(torch.ones(size).double(), num_workers, axis)
+            for name, axis, size in zip(HALVES, GRADES_OF_HALVES, sizes, strict=True)
             if size > 1
         }
-        self._sites = nn.ModuleDict(
-            {name: _prior_of_shares(one, num_workers) for name, one in counts.items()}
-        )
+        self._sites = nn.ModuleDict(sites)
 
     def priors(self) -> dict[str, ConjugatePrior]:
         """Each worker's shares of the halves by look, and of the grades within a half."""
@@ -104,7 +107,7 @@ class HalvedGrades(nn.Module):
         """Likelihood of the answers; linear in the looks and in every site."""
         within = torch.zeros(len(rates["halves_1"]), len(self.half_of), dtype=torch.float64)
         within = within.to(rates["halves_1"])
-        for place, name in enumerate(_HALVES):
+        for place, name in enumerate(HALVES):
             if f"within_{name}" in rates:
                 within = within.index_add(
                     1, torch.where(self.half_of == place)[0], rates[f"within_{name}"]
@@ -146,7 +149,7 @@ class HalvedGrades(nn.Module):
         first = given["halves_1"]
         mean = first.new_ones(*first.shape[:-1], len(self.half_of))
         variance = torch.zeros_like(mean)
-        for place, name in enumerate(_HALVES):
+        for place, name in enumerate(HALVES):
             if f"within_{name}" in given:
                 shares = DrawnShares.of(given[f"within_{name}"])
                 mean[..., self.half_of == place] = shares.mean
@@ -167,9 +170,11 @@ def halves_of_grades(num_grades: int) -> Int[Tensor, " outcome"]:
     return torch.cat([half, half.new_tensor([2])])
 
 
-def _prior_of_shares(counts: Float[Tensor, " share"], num_workers: int) -> ConjugatePrior:
+def _prior_of_shares(
+    counts: Float[Tensor, " share"], num_workers: int, axis: str
+) -> ConjugatePrior:
     family = Dirichlet(len(counts))
-    return ConjugatePrior(family, family.natural(counts), num_workers, dims=("worker", "grade"))
+    return ConjugatePrior(family, family.natural(counts), num_workers, dims=("worker", axis))
 
 
 def _product(

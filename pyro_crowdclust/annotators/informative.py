@@ -1,4 +1,9 @@
-"""Finds workers who give nearly always the same answer about pairs, which says nothing of these."""
+"""Finds workers who give nearly always the same answer about pairs, which says nothing of these.
+
+A few slips do not matter here: "same", said of nearly all pairs, puts all items into one cluster.
+With class labels only those count who always say the same (``say_nothing``), since the confusion
+matrix of anyone else tells how much the answers say of each class.
+"""
 
 from __future__ import annotations
 

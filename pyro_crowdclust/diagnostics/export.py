@@ -50,7 +50,9 @@ def to_arviz(
                          component, and ``owners`` (component, cluster) is q(c); of workers
                          ``sensitivity`` and ``specificity`` (worker), or ``accuracy`` (worker) and
                          ``habits`` (worker, page_state) of sorted pages, or ``if_same`` and
-                         ``if_different`` (worker, grade), or ``confusion`` (worker, class, label);
+                         ``if_different`` (worker, grade), or ``halves_1`` and ``halves_2``
+                         (worker, half) and the shares within a half, such as ``within_upper``
+                         (worker, grade_upper), or ``confusion`` (worker, class, label);
                          of any other model its sites by name
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from pyro_crowdclust.annotators.halved_grades import GRADES_OF_HALVES, HALVES, halves_of_grades
 from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.data.pair_answers import outcome_names
 from pyro_crowdclust.diagnostics.alignment import aligned_order
@@ -127,7 +128,8 @@ def ids_by_dimension(
         "label": _labels(data.class_ids),
         "known_class": _labels(data.known_ids),
         "page_state": np.array(PAGE_STATES),
-        "grade": np.array(outcome_names(data.grade_ids)),
+        "half": np.array(HALVES),
+        **_grade_labels(data.grade_ids),
     }
     if data.pairs is not None and len(rows.answers):
         coordinates["answer"] = _labels(data.pairs.index[rows.answers.numpy()])
@@ -136,6 +138,13 @@ def ids_by_dimension(
     longest = max((result.history for result in fits), key=len)
     coordinates["epoch"] = longest["epoch"].to_numpy()
     return coordinates
+
+
+def _grade_labels(grades: pd.Index) -> dict[str, np.ndarray]:
+    """Names of the possible answers, and of those in each half of the scale, by axis."""
+    names, half = np.array(outcome_names(grades)), halves_of_grades(len(grades)).numpy()
+    of_halves = {axis: names[half == place] for place, axis in enumerate(GRADES_OF_HALVES)}
+    return {"grade": names} | of_halves
 
 
 def _component_labels(fits: list[FittedModel]) -> dict[str, np.ndarray]:

@@ -158,7 +158,7 @@ class AveragedClasses:
 
 def average_classes(
     data: CrowdData,
-    fit_each: Callable[[CrowdData], Sequence[InferredClasses]],
+    fits: Sequence[Callable[[CrowdData], InferredClasses]],
     share: float = 0.2,
     seed: int = 0,
     standard: int | None = None,
@@ -170,9 +170,9 @@ def average_classes(
     ----------
     data
         Items with class labels.
-    fit_each
-        Function that fits every model to the data given to it. In what it returns for all data,
-        members that are left out are not looked at, so that they may be fitted when asked for.
+    fits
+        Functions, each of which fits its model to the data given to it. Members that are left out
+        are not fitted to all data.
     share, seed
         As for ``hold_out_answers``.
     standard
@@ -182,7 +182,7 @@ def average_classes(
         Indices of members that are kept only if they predict clearly better than the standard.
     """
     rest, held = hold_out_answers(data, share, seed)
-    predictions = [_predict(member, held) for member in fit_each(rest)]
+    predictions = [_predict(fitted_to(rest), held) for fitted_to in fits]
     kept = [*range(len(predictions))]
     if standard is not None:
         logs = [np.log(likelihoods) for _, likelihoods in predictions]
@@ -194,9 +194,9 @@ def average_classes(
 
         kept = [number for number in kept if is_kept(number)]
     temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
-    members = fit_each(data)
+    members = [fits[number](data) for number in kept]
     weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
-    return AveragedClasses([members[i] for i in kept], temperatures, weights / weights.sum())
+    return AveragedClasses(members, temperatures, weights / weights.sum())
 
 
 def _predict(

@@ -112,17 +112,17 @@ def match_records(
     if not isinstance(feature_weight, Real) or not np.isfinite(feature_weight):
         raise ValueError(f"feature_weight is {feature_weight!r}, but must be a number, such as 0.5")
     q, sides = _checked_pairs(probabilities, left, right)
-    x = None if features is None else _standardized(features, len(q))
+    x = None if features is None else standard_features(features, len(q))
     given = logit(np.clip(q, 1e-9, 1 - 1e-9))
     share = float(np.clip(q.mean(), 1e-6, 1 - 1e-6))
     chosen = _second_matches(second_match, given, share, sides)
-    found = expit(given + _messages(given, sides, chosen).sum(1))
+    found = expit(given + record_messages(given, sides, chosen).sum(1))
     beta = np.zeros(0)
     if x is not None:
         beta = logistic_regression(torch.from_numpy(x), torch.from_numpy(found)).numpy()
         score = x @ beta[:-1]
         log_odds = given + feature_weight * (score - score.mean())
-        found = expit(log_odds + _messages(log_odds, sides, chosen).sum(1))
+        found = expit(log_odds + record_messages(log_odds, sides, chosen).sum(1))
     return Matches(found, chosen, beta)
 
 
@@ -152,7 +152,8 @@ def _checked_pairs(
     return q, np.stack([pd.factorize(end)[0] for end in ends.values()], 1)
 
 
-def _standardized(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
+def standard_features(features: ArrayLike, num_pairs: int) -> Float[np.ndarray, "pair feature"]:
+    """Features with mean 0 and deviation 1; raises a ``ValueError`` for what is no such table."""
     x = as_numbers("features", features, remedy=", such as similarities of texts")
     if x.ndim != 2 or len(x) != num_pairs:
         raise ValueError(
@@ -200,13 +201,13 @@ def log_evidence(
 
     The sums of posterior and prior are Bethe approximations, which are exact without cycles.
     """
-    constant = _lost_to_factors(sides, second_match, share)
+    constant = lost_to_factors(sides, second_match, share)
     prior = np.full_like(given, logit(share) + constant)
     posterior = log_sum(given + constant, sides, second_match)
     return posterior - log_sum(prior, sides, second_match)
 
 
-def _lost_to_factors(
+def lost_to_factors(
     sides: Int[np.ndarray, "pair side"], second_match: tuple[float, float], share: float
 ) -> float:
     """What to add to equal log odds of all pairs so that factors do not change their share."""
@@ -216,7 +217,7 @@ def _lost_to_factors(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         log_odds = np.full(len(sides), logit(share) + middle)
-        mean = expit(log_odds + _messages(log_odds, sides, second_match).sum(1)).mean()
+        mean = expit(log_odds + record_messages(log_odds, sides, second_match).sum(1)).mean()
         low, high = (middle, high) if mean < share else (low, middle)
     return (low + high) / 2
 
@@ -227,7 +228,7 @@ def log_sum(
     second_match: tuple[float, float],
 ) -> float:
     """``log sum_y prod_e odds_e^{y_e} prod_r s^{max(0, n_r - 1)}``, by Bethe's approximation."""
-    messages = _messages(log_odds, sides, second_match)
+    messages = record_messages(log_odds, sides, second_match)
     total = -float(np.logaddexp(0, log_odds + messages.sum(1)).sum())
     for side, s in enumerate(second_match):
         others = np.clip(log_odds + messages[:, 1 - side], -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
@@ -243,7 +244,7 @@ def _log_record(log_product: np.ndarray, s: float) -> np.ndarray:
     return np.logaddexp(0, rest - np.log(s))
 
 
-def _messages(
+def record_messages(
     log_odds: Float[np.ndarray, " pair"],
     sides: Int[np.ndarray, "pair side"],
     second_match: tuple[float, float],

@@ -11,15 +11,7 @@ from which trait, share and sharpness are taken. Curves are pooled, in units of 
 judge's log odds: (b_j, h_j) ~ N(m, S) and v_j around v_0, all learned from the judges and a prior
 with the weight of a few judges.
 
-In EM q(t_i) is exact; the curves, the noise and their common parameters are at their modes. The cut
-c is likely where judges' odds are even, h_j / b_j, with judges weighted by the information in their
-answers; where the share of items above it is as expected; and where the trait is most informative
-about the class, R(c), as for binary answers:
-
-    w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
-                  [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
-
-with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 30, m = 3 L and L = min(M, 20).
+How they are fitted, and where the cut c is, is in ``judge_curves``.
 """
 
 from __future__ import annotations
@@ -31,45 +23,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 from torch import Tensor
 
-from pyro_crowdclust.annotators.cuts import log_weight_of_items
-from pyro_crowdclust.annotators.trait_grid import (
-    ABOVE,
-    CUTS,
-    MOST_ANNOTATORS,
-    PER_ANNOTATOR,
-    POINTS,
-    SHARE_ITEMS,
-    side,
-)
+from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.data.tables import show, to_index
 from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
+from pyro_crowdclust.pooling.judge_curves import deviations_of_judges, fit_curves
 from pyro_crowdclust.results.agreement import Agreement
 
-# The grid of the trait and the positions of the classes on it, as for binary answers.
-_POINTS, _CUTS = POINTS.numpy(), CUTS.numpy()
-_DESIGN = np.stack([_POINTS, -np.ones_like(_POINTS)], 1)
-_SIDES = {sign: side(sign).numpy() for sign in (-1, 1)}
-_ABOVE = ABOVE.numpy()
 # Log odds are clipped here: probabilities that are rounded to 0 or 1 have infinite ones.
 _MAX_LOG_ODDS = 12.0
-# Prior of the common parameters of the curves, in units of the deviation of a judge's log odds,
-# with the weight of _PRIOR_JUDGES judges.
-_MEAN, _COVARIANCE, _VARIANCE = np.array([0.3, 0.0]), np.diag([0.02, 0.1]), 0.5
-_PRIOR_JUDGES, _FEW_ANSWERS = 2.0, 5.0
 # If no share is given, the estimate includes this many items that are positive with probability
 # one half, which keeps the share of few items away from 0 and 1.
 _EVEN_ITEMS = 10.0
-# Prior mean square of log odds.
-_SPREAD_OF_ODDS = 2.0**2
-_ROUNDS, _TOLERANCE = 500, 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,17 +63,6 @@ class SoftAnswers:
         judges = counted(len(self.judges), "judge")
         likely = int((self.probabilities > 0.5).sum())
         return f"SoftAnswers({items} by {judges}, {likely} probably of the kind)"
-
-
-@dataclass(eq=False)
-class _Curves:
-    """Modes of the judges' curves and of their common parameters."""
-
-    line: Float[np.ndarray, "judge coefficient"]
-    variance: Float[np.ndarray, " judge"]
-    mean: Float[np.ndarray, " coefficient"]
-    covariance: Float[np.ndarray, "coefficient coefficient"]
-    common_variance: float
 
 
 def combine_soft_answers(
@@ -150,17 +110,17 @@ def combine_soft_answers(
     given = ~np.isnan(answers)
     probability = np.where(given, expit(answers), 0.0)
     answers = np.where(given, answers, 0.0)
-    unit = _deviations(answers, given)
+    unit = deviations_of_judges(answers, given)
     answers = answers / unit
     _warn_of_guesses(answers, given)
     if share is None:
         # Judges who give all items the same probability would add a vote to every item, so weights
         # are needed.
         share = _share_of_means(probability, given, np.ones(len(unit)))
-        curves = _fitted(answers, given, share)[0]
-        share = _share_of_means(probability, given, _information(curves))
-    curves, trait, rho = _fitted(answers, given, share)
-    probabilities = trait @ (_ABOVE @ _cut(curves, rho, share))
+        curves = fit_curves(answers, given, share)[0]
+        share = _share_of_means(probability, given, curves.information)
+    curves, trait, rho = fit_curves(answers, given, share)
+    probabilities = trait @ (ABOVE.numpy() @ curves.cut(rho, share))
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
     judges = pd.DataFrame(columns, table.columns, ["scale", "shift", "deviation"])
     return SoftAnswers(pd.Series(probabilities, table.index), judges)
@@ -234,35 +194,6 @@ def _at_once(ids: Iterable[Hashable]) -> Any:
     return ids if isinstance(ids, (Tensor, pd.Index, pd.Series)) else list(ids)
 
 
-def _fitted(
-    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"], share: float
-) -> tuple[_Curves, Float[np.ndarray, "item point"], Float[np.ndarray, " point"]]:
-    """EM: the curves, q(t_i), and rho of the trait, given the expected share of class 1."""
-    strength = max(10.0, len(answers) / 10)
-    centre = (1 - share) * _SIDES[-1] + share * _SIDES[1]
-    trait = _start(answers, given)
-    curves = _Curves(
-        np.tile(_MEAN, (answers.shape[1], 1)),
-        np.full(answers.shape[1], _VARIANCE),
-        *(_MEAN, _COVARIANCE, _VARIANCE),
-    )
-    for _ in range(_ROUNDS):
-        rho = strength * centre + trait.sum(0)
-        rho /= rho.sum()
-        curves = _learned(curves, answers, given, trait)
-        new = _posterior(answers, given, curves, rho)
-        change = np.abs(new - trait).max()
-        trait = new
-        if change < _TOLERANCE:
-            break
-    return curves, trait, rho
-
-
-def _information(curves: _Curves) -> Float[np.ndarray, " judge"]:
-    """``b_j^2 / v_j``: the information about the trait in an answer of each judge."""
-    return curves.line[:, 0] ** 2 / curves.variance
-
-
 def _share_of_means(
     probability: Float[np.ndarray, "item judge"],
     given: Bool[np.ndarray, "item judge"],
@@ -282,83 +213,3 @@ def vote_share(votes: Float[np.ndarray, " item"], even_items: float) -> float:
     0.5833333333333334
     """
     return float(((1 + votes).sum() + even_items) / 2 / (len(votes) + even_items))
-
-
-def _deviations(
-    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
-) -> Float[np.ndarray, " judge"]:
-    """Standard deviation of every judge's log odds, shrunk to that of all judges."""
-    count = given.sum(0)
-    squares = (given * (answers - answers.sum(0) / count) ** 2).sum(0)
-    # A priori, judges give about .9 and .1 (_SPREAD_OF_ODDS). The 0.01 keeps the deviation of
-    # judges who always give the same probability above zero.
-    common = (squares.sum() + _FEW_ANSWERS * _SPREAD_OF_ODDS) / (count.sum() + _FEW_ANSWERS) + 0.01
-    return np.sqrt((squares + _FEW_ANSWERS * common) / (count + _FEW_ANSWERS))
-
-
-def _start(
-    answers: Float[np.ndarray, "item judge"], given: Bool[np.ndarray, "item judge"]
-) -> Float[np.ndarray, "item point"]:
-    """Start of q(t_i): a mixture of the positions of the classes, by the item's mean log odds."""
-    upper = expit(answers.sum(1) / given.sum(1))[:, None]
-    return upper * _SIDES[1] + (1 - upper) * _SIDES[-1]
-
-
-def _learned(
-    curves: _Curves,
-    answers: Float[np.ndarray, "item judge"],
-    given: Bool[np.ndarray, "item judge"],
-    trait: Float[np.ndarray, "item point"],
-) -> _Curves:
-    """A round of modes: each judge's ridge regression, its noise, then the common parameters."""
-    count = given.T @ trait
-    squares = np.einsum("jg,gf,gh->jfh", count, _DESIGN, _DESIGN)
-    products = (answers.T @ trait) @ _DESIGN
-    precision = np.linalg.inv(curves.covariance)
-    line = np.linalg.solve(
-        squares / curves.variance[:, None, None] + precision,
-        (products / curves.variance[:, None] + precision @ curves.mean)[..., None],
-    )[..., 0]
-    residual = (answers**2).sum(0) - 2 * (line * products).sum(1)
-    residual = residual + np.einsum("jf,jfh,jh->j", line, squares, line)
-    # The prior of the noise counts as many answers as there are items: otherwise the trait could
-    # become the answers of judges who copy each other.
-    weight = max(10.0, float(len(answers)))
-    variance = (weight * curves.common_variance + residual) / (weight + given.sum(0))
-    judges, prior = len(line), _PRIOR_JUDGES
-    mean = (line.sum(0) + prior * _MEAN) / (judges + prior)
-    away = line - mean
-    covariance = (away.T @ away + prior * _COVARIANCE) / (judges + prior)
-    common = float(variance.sum() + prior * _VARIANCE) / (judges + prior)
-    return _Curves(line, variance, mean, covariance, common)
-
-
-def _posterior(
-    answers: Float[np.ndarray, "item judge"],
-    given: Bool[np.ndarray, "item judge"],
-    curves: _Curves,
-    rho: Float[np.ndarray, " point"],
-) -> Float[np.ndarray, "item point"]:
-    """``q(t_i)  propto  rho_t prod_j N(l_ij | b_j t - h_j, v_j)``."""
-    at_points = curves.line @ _DESIGN.T
-    weighted = at_points / curves.variance[:, None]
-    logits = answers @ weighted - given @ (at_points * weighted) / 2 + np.log(rho)
-    weight = np.exp(logits - logits.max(1, keepdims=True))
-    return weight / weight.sum(1, keepdims=True)
-
-
-def _cut(
-    curves: _Curves, rho: Float[np.ndarray, " point"], share: float
-) -> Float[np.ndarray, " cut"]:
-    """w: the probabilities of the possible cuts."""
-    slope, shift = curves.line.T
-    weight = _information(curves)
-    weight = min(len(weight), MOST_ANNOTATORS) * weight / weight.sum()
-    even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
-    by_judges = -(weight * (_CUTS[:, None] - even) ** 2).sum(1) / 2
-    by_items = log_weight_of_items(
-        torch.from_numpy(rho), ABOVE, share, SHARE_ITEMS, len(slope)
-    ).numpy()
-    log_w = PER_ANNOTATOR * by_judges - _CUTS**2 / 2 + by_items
-    w = np.exp(log_w - log_w.max())
-    return w / w.sum()

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import HalvedGrades
+from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions import ConjugatePosterior
+from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.models import AnsweredPartition
+from pyro_crowdclust.partitions import FewClusters
 
 
 def drawn_rates(annotators: HalvedGrades) -> dict[str, torch.Tensor]:
@@ -62,6 +66,20 @@ def test_shares_of_grades_are_those_of_draws():
     np.testing.assert_allclose(
         [same.mean[0, 3], same.sd[0, 3]], [np.mean(drawn), np.std(drawn)], rtol=0.05
     )
+
+
+def test_an_export_names_the_grades_of_a_half():
+    pairs = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [5, 1, None]}
+    data = CrowdData(None, pairs=pairs, grades=[1, 2, 3, 4, 5])
+    model = AnsweredPartition(HalvedGrades(1, 5), FewClusters())
+    guide = PartitionGuide(model, data.num_items, num_draws=2)
+    result = fit(model, guide, data, epochs=1, progress=False)
+    posterior = to_arviz(result, num_draws=2, log_likelihood=False)["posterior"]
+    assert posterior["halves_2"].dims[2:] == ("worker", "half")
+    assert posterior["half"].values.tolist() == ["lower", "upper", "neither"]
+    axes = "grade_lower", "grade_upper", "grade_neither"
+    named = [posterior[axis].values.tolist() for axis in axes]
+    assert named == [["1", "2"], ["4", "5"], ["3", "unsure"]]
 
 
 def test_what_does_not_fit():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import ConfusionMatrices, OneCoin
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
@@ -72,13 +74,13 @@ def test_answers_that_cannot_be_held_out():
         hold_out_answers(CrowdData(None, labels=single))
 
 
-def fit_each(data: CrowdData) -> list:
-    models = [
-        DawidSkene(annotators(data.num_workers, data.num_classes))
-        for annotators in (ConfusionMatrices, OneCoin)
-    ]
+def fitted(annotators: type, data: CrowdData) -> Fitted:
+    model = DawidSkene(annotators(data.num_workers, data.num_classes))
     settings = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
-    return [fit(model, ClassLabelGuide(model), data, **settings) for model in models]
+    return fit(model, ClassLabelGuide(model), data, **settings)
+
+
+FITS = [partial(fitted, annotators) for annotators in (ConfusionMatrices, OneCoin)]
 
 
 def correlated() -> pd.DataFrame:
@@ -97,11 +99,12 @@ def correlated() -> pd.DataFrame:
 @pytest.mark.parametrize("labels", [answers(3), correlated()], ids=["alone", "correlated"])
 def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
     data = CrowdData(None, labels=labels)
-    average = average_classes(data, fit_each, share=0.3, seed=4)
+    average = average_classes(data, FITS, share=0.3, seed=4)
     assert repr(average).startswith("AveragedClasses(2 members, ")
     rest, held = hold_out_answers(data, 0.3, seed=4)
     likelihoods = []
-    for number, member in enumerate(fit_each(rest)):
+    for number, fit_to in enumerate(FITS):
+        member = fit_to(rest)
         mean, q = member.guide.confusion().mean, member.probabilities
 
         def likely(temperature: float, q=q, mean=mean) -> np.ndarray:
@@ -128,7 +131,7 @@ def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
 
 
 def test_the_tables_of_an_average_are_read_again_from_csv(tmp_path):
-    average = average_classes(CrowdData(None, labels=answers(3)), fit_each, share=0.3)
+    average = average_classes(CrowdData(None, labels=answers(3)), FITS, share=0.3)
     for table, index in (
         (average.class_probabilities, "item"),
         (average.confusion, ["worker", "class", "label"]),
@@ -177,7 +180,8 @@ def test_others_are_held_to_a_standard(share, is_clear):
     data = CrowdData(None, labels=answers(3))
     rest, held = hold_out_answers(data, share, seed=4)
     logs = []
-    for member in fit_each(rest):
+    for fit_to in FITS:
+        member = fit_to(rest)
         codes = (part.numpy() for part in (held.item, held.worker, held.label))
         named = member.answer_probabilities(*codes)
         likely = [(temper(member.probabilities[held.item], t) * named).sum(1) for t in TEMPERATURES]
@@ -187,7 +191,7 @@ def test_others_are_held_to_a_standard(share, is_clear):
     assert (gain.mean() > 2 * gain.std() / np.sqrt(len(held))) == is_clear
 
     def kept(standard: int, doubted: tuple[int, ...] = ()) -> list[str]:
-        average = average_classes(data, fit_each, share, 4, standard, doubted)
+        average = average_classes(data, FITS, share, 4, standard, doubted)
         assert average.weights.sum() == pytest.approx(1)
         return [type(member.model.annotators).__name__ for member in average.members]
 

@@ -11,11 +11,11 @@ from sklearn.metrics import log_loss
 
 from pyro_crowdclust.pooling import match_records
 from pyro_crowdclust.pooling.matches import (
-    _lost_to_factors,
-    _messages,
-    _standardized,
     log_evidence,
     log_sum,
+    lost_to_factors,
+    record_messages,
+    standard_features,
 )
 
 # A path of six records: no cycle, so that messages are exact.
@@ -45,7 +45,7 @@ def enumerated(q: np.ndarray, second_match: tuple[float, float]) -> tuple[np.nda
 def test_messages_are_exact_without_cycles(second_match):
     q = np.random.default_rng(0).uniform(0.05, 0.95, 5)
     expected, log_total = enumerated(q, second_match)
-    messages = _messages(logit(q), CODES, second_match).sum(1)
+    messages = record_messages(logit(q), CODES, second_match).sum(1)
     np.testing.assert_allclose(expit(logit(q) + messages), expected, atol=1e-6)
     found = match_records(q, LEFT, RIGHT, second_match=second_match)
     np.testing.assert_allclose(found.probabilities, expected, atol=1e-6)
@@ -53,7 +53,7 @@ def test_messages_are_exact_without_cycles(second_match):
 
 
 def test_candidates_are_compared_at_one_share_of_matches():
-    constant = _lost_to_factors(CODES, SECOND, 0.3)
+    constant = lost_to_factors(CODES, SECOND, 0.3)
     prior, _ = enumerated(np.full(5, expit(logit(0.3) + constant)), SECOND)
     assert prior.mean() == pytest.approx(0.3, abs=1e-3)
 
@@ -107,7 +107,7 @@ def test_features_that_tell_matches_apart_help():
 def test_features_are_standardized():
     features = np.random.default_rng(0).normal(3.0, 2.0, size=(60, 2))
     expected = (features - features.mean(0)) / features.std(0)
-    np.testing.assert_allclose(_standardized(features, 60), expected)
+    np.testing.assert_allclose(standard_features(features, 60), expected)
 
 
 def test_independent_pairs_keep_their_probabilities():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,8 @@ from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.inference import MIN_WORKERS, few_workers_vary
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, latent_trait
+from pyro_crowdclust.interface.class_labels.options import OF_LABELS
+from pyro_crowdclust.interface.class_labels.trait import latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import (
@@ -106,39 +107,25 @@ def average_annotator_models(
     warn_of_guesses(data)
 
     learns_prior = data.num_workers >= MIN_WORKERS and not few_workers_vary(data)
-    models = [*map(DawidSkene, _annotator_models(data.num_workers, data.num_classes, learns_prior))]
+    models = [*map(DawidSkene, annotator_models(data.num_workers, data.num_classes, learns_prior))]
     has_trait = data.num_classes == 2
 
-    def fit_each(part: CrowdData) -> _FittedWhenAsked:
-        trait = [latent_trait(part, share)] if has_trait else []
-        return _FittedWhenAsked(
-            [partial(_fit_and_draw, model, part, num_draws, options) for model in [*models, *trait]]
-        )
-
+    fits: list[Callable[[CrowdData], InferredClasses]] = [
+        partial(_fit_and_draw, model, num_draws=num_draws, options=options) for model in models
+    ]
+    if has_trait:
+        fits.append(lambda part: _fit_and_draw(latent_trait(part, share), part, num_draws, options))
     # Where a trait predicts clearly better than models of workers who err independently, these are
     # certain of classes that mean something else: which family of workers answered, or whether an
     # item is hard. States of a class may turn into classes, but the two sides of a trait cannot.
     trait, states = len(models), len(models) - 1
     average = average_classes(
         data,
-        fit_each,
+        fits,
         standard=trait if has_trait else None,
         doubted=[states] if has_trait else [],
     )
     return _with_copies_discounted(data, _with_shared_errors(data, average))
-
-
-@dataclass(frozen=True)
-class _FittedWhenAsked(Sequence[InferredClasses]):
-    """Members that are fitted whenever they are asked for: those left out need no fit."""
-
-    fits: Sequence[Callable[[], InferredClasses]]
-
-    def __len__(self) -> int:
-        return len(self.fits)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self.fits[number]()
 
 
 def _with_shared_errors(data: CrowdData, average: AveragedClasses) -> AveragedClasses:
@@ -181,12 +168,12 @@ def _fit_and_draw(
 ) -> Fitted | DrawnClasses:
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
-    options = DEFAULTS | (_TO_DRAW if drawn else {}) | options
+    options = OF_LABELS | (_TO_DRAW if drawn else {}) | options
     result = completed(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 
-def _annotator_models(
+def annotator_models(
     num_workers: int, num_classes: int, learns_prior: bool = True
 ) -> list[ClassAnnotators]:
     """The models that are averaged; the last one has states of classes."""

@@ -76,7 +76,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
     }
     found = [ClassCandidate("none", "labels alone", _alone, uses_features=False)]
     for name, emission in coordinates.items():
-        for kind, make in _KINDS.items():
+        for kind, make in CLASS_MODELS.items():
             # A regression needs complete rows.
             own = whole[name] if kind in _DEVIATIONS else emission
             found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
@@ -215,7 +215,7 @@ def _fitted(
 # Fits a model in these coordinates to data, with options of fit, and these workers.
 _Model = Callable[[Identity, CrowdData, dict[str, Any], Workers], Fitted]
 # Models of labels and features, by their names in the table.
-_KINDS: dict[str, _Model] = {
+CLASS_MODELS: dict[str, _Model] = {
     "Gaussians of one covariance": partial(_gaussians, least_degrees=_SHARED),
     "full Gaussians": _gaussians,
     **{

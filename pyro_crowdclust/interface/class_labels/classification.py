@@ -35,6 +35,7 @@ from pyro_crowdclust.interface.class_labels.inference import (
     shows_workers,
 )
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
+from pyro_crowdclust.interface.class_labels.options import OF_FEATURES, shared_options
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
@@ -48,20 +49,9 @@ from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_o
 from pyro_crowdclust.results import Chosen, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 from pyro_crowdclust.training.option_checks import check_values
-
-_OPTIONS: dict[str, Any] = {
-    "batch_size": None,
-    "step_size": 0.7,
-    "epochs": 60,
-    "optim": partial(torch.optim.Adam, lr=0.05),
-    "stopping": Stopping(1e-4),
-    "dtype": torch.float64,
-}
-# Those that a trait shares with the candidates.
-_OF_TRAIT = "seed", "device", "dtype", "progress"
 
 
 def classify(
@@ -165,12 +155,12 @@ def classify(
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
     folds = _folds(data, folds)
-    options = _OPTIONS | {"seed": seed, "progress": False} | options
+    options = OF_FEATURES | {"seed": seed, "progress": False} | options
     check_values(data, options)
     check_no_checkpoint(options)
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)
-    search = ClassSearch(_some_items(data, seed), class_candidates(data), options, folds, given)
+    search = ClassSearch(items_to_try(data, seed), class_candidates(data), options, folds, given)
     weights, reason = search.run(progress)
 
     last = options | {"progress": progress}
@@ -178,7 +168,7 @@ def classify(
     result = fitted(given)
     trait = None
     if data.num_classes == 2 and not (given.trusted or is_interrupted(result)):
-        of_trait = {name: last[name] for name in _OF_TRAIT if name in last}
+        of_trait = shared_options(last)
         trait = fit_trait(data, **of_trait)
     worker_weights = None if is_interrupted(result) else copy_discounts(result, trait)
     if worker_weights is not None:
@@ -271,7 +261,7 @@ def _are_rows(labels: list[Any]) -> bool:
     return all(hasattr(row, "__len__") and not isinstance(row, str) for row in labels)
 
 
-def _some_items(data: CrowdData, seed: int) -> CrowdData:
+def items_to_try(data: CrowdData, seed: int) -> CrowdData:
     """At most ``MAX_ITEMS`` random items, those with labels first."""
     if data.num_items <= MAX_ITEMS:
         return data

@@ -1,4 +1,9 @@
-"""Workers who always give the same class label: they say nothing about the items."""
+"""Workers who always give the same class label: they say nothing about the items.
+
+The rule is stricter than that for pairs (``informative_workers``), by which nearly always is
+enough: one other label in many may be right about a rare class, and confusion matrices weigh it,
+while the rates for pairs cannot tell such a worker from clusters that are few or many.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.constant_workers import always_say_the_same
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, AverageWithTrait
+from pyro_crowdclust.interface.class_labels.options import OF_LABELS
+from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -161,7 +162,7 @@ def infer_independent(
             raise ValueError("num_communities is empty: pass one number or more")
         for number in num_communities:
             check_whole("num_communities", number, least=0)
-    attempt = partial(_fit_workers, data, DEFAULTS | options)
+    attempt = partial(_fit_workers, data, OF_LABELS | options)
     return calibrated(best_of_workers(data, attempt, given, num_communities))
 
 

@@ -21,7 +21,7 @@ from pyro_crowdclust.annotators import OneCoin
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.trait import DEFAULTS, options_beside
+from pyro_crowdclust.interface.class_labels.options import OF_LABELS, options_beside
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -45,7 +45,7 @@ def averaged_with_one_rate(result: Fitted, **options: Any) -> Fitted:
         return result
     model = DawidSkene(Workers(one_rate=True).annotators(result.data))
     guide = ClassLabelGuide(model, moderated=True)
-    other = fit(model, guide, result.data, **DEFAULTS | options)
+    other = fit(model, guide, result.data, **OF_LABELS | options)
     if is_interrupted(other):
         return replace(result, stop_reason=other.stop_reason)
     weight = 1 - _LARGEST_OF_OWN / result.guide.reading.temperature**0.5

@@ -75,14 +75,15 @@ class ClassSearch:
             bar = tqdm(self._candidates, disable=not progress, unit="candidate")
             for candidate in bar:
                 bar.set_description(f"{candidate.kind} on {candidate.features}")
-                self.trials.append(self._tried(candidate, starts))
+                self.trials.append(self.tried(candidate, starts))
         except KeyboardInterrupt:
             if not self.trials:
                 raise
             self.interrupted = True
         return self._weights()
 
-    def _tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
+    def tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
+        """The scores of a candidate, fitted without each part, from the start for that part."""
         begun = time.perf_counter()
         own, of_others = [], []
         for (seen, held), start in zip(self._parts, starts, strict=True):
@@ -91,7 +92,7 @@ class ClassSearch:
             read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
-            of_others.append(_of_others(found))
+            of_others.append(mean_of_others(found))
         seconds = time.perf_counter() - begun
         return ClassTrial(candidate, np.concatenate(own, 1), np.concatenate(of_others, 1), seconds)
 
@@ -160,7 +161,7 @@ def parts_of_seen_classes(
     return kept if any(len(held) for _, held in kept) else parts
 
 
-def _of_others(
+def mean_of_others(
     found: Float[np.ndarray, "sharpness item other"],
 ) -> Float[np.ndarray, "sharpness item"]:
     """Means over all other items; for a single item in its part, its own value."""

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
@@ -24,26 +22,16 @@ from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide, GivenFeatures
 from pyro_crowdclust.interface.class_labels.expected_share import expected_share
+from pyro_crowdclust.interface.class_labels.options import OF_TRAIT, options_beside
 from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
 from pyro_crowdclust.results import UpdateStep, with_step
 from pyro_crowdclust.results.agreement import warn_of_guesses
-from pyro_crowdclust.training import Stopping, is_interrupted
+from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
-DEFAULTS: dict[str, Any] = {
-    "batch_size": None,
-    "epochs": 200,
-    "step_size": 0.5,
-    "stopping": Stopping(1e-5),
-    # Few priors are learned, by exact gradients, so that large steps converge in about 100.
-    "optim": partial(torch.optim.Adam, lr=0.1),
-    "progress": False,
-}
-# The cut of a trait depends on a few hundredths of it, which still move in its slow last steps.
-_OF_TRAIT: dict[str, Any] = {"epochs": 500, "stopping": Stopping(1e-6)}
 # Features tell in part what the labels have told: they learn classes from them, shared errors
 # included.
 _POWER_OF_FEATURES = 0.25
@@ -109,7 +97,7 @@ def fit_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fi
     """A fit of ``LatentTrait``, with options of ``fit`` that differ from the defaults."""
     labelled = _labelled_items(data)
     model = latent_trait(labelled, share)
-    result = fit(model, ClassLabelGuide(model), labelled, **DEFAULTS | _OF_TRAIT | options)
+    result = fit(model, ClassLabelGuide(model), labelled, **OF_TRAIT | options)
     return replace(result, data=data)
 
 
@@ -165,11 +153,6 @@ class AverageWithTrait(UpdateStep):
             return with_step(result, self)
         trait = fit_trait(result.data, **options_beside(result, self.options))
         return with_step(averaged_with_trait(result, trait), self)
-
-
-def options_beside(result: Fitted, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for the fit of another model beside a result: with its seed, device and precision."""
-    return {**options, "seed": result.seed, "device": result.device, "dtype": result.dtype}
 
 
 def _labelled_items(data: CrowdData) -> CrowdData:

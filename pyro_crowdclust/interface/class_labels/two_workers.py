@@ -30,7 +30,12 @@ def at_one_rate(fitted: Fitted) -> Fitted:
     """A copy of a fit of ``OneCoin``, whose workers are given q(y) at one rate for all of them."""
     classes = torch.from_numpy(_classes_at_one_rate(fitted.data))
     found = with_own_parts(fitted)
+    # Starts run on the CPU, where the data are.
+    for part in (found.model, found.guide):
+        part.to("cpu")
     found.guide.start(found.data, torch.Generator(), classes)
+    for part in (found.model, found.guide):
+        part.to(found.device)
     return found
 
 

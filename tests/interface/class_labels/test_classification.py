@@ -18,6 +18,7 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.interface.class_labels import candidates, classification, search
 from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_independent
+from pyro_crowdclust.interface.class_labels.options import OF_FEATURES
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
@@ -27,7 +28,7 @@ from ..small_choices import two_rings
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
 QUICK = {"folds": 2, "epochs": 12, "progress": False}
-OF_TRIALS = classification._OPTIONS | {"epochs": 12}
+OF_TRIALS = OF_FEATURES | {"epochs": 12}
 
 
 def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
@@ -43,7 +44,7 @@ def crowd(kind: np.ndarray, seed: int, share: float = 0.4) -> pd.DataFrame:
 
 def only(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Try this kind of model alone, where which one is chosen is not the question."""
-    monkeypatch.setattr(candidates, "_KINDS", {kind: candidates._KINDS[kind]})
+    monkeypatch.setattr(candidates, "CLASS_MODELS", {kind: candidates.CLASS_MODELS[kind]})
     monkeypatch.setattr(candidates, "PROCESSES", {})
 
 
@@ -248,14 +249,14 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
 @pytest.mark.long
 def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
     features, _, labels, _ = iris
-    tried = ClassSearch._tried
+    tried = ClassSearch.tried
 
     def press_control_c(self, *arguments):
         if len(self.trials) == 2:
             raise KeyboardInterrupt
         return tried(self, *arguments)
 
-    monkeypatch.setattr(ClassSearch, "_tried", press_control_c)
+    monkeypatch.setattr(ClassSearch, "tried", press_control_c)
     result = classify(features, labels, **QUICK)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert len(result.chosen.table) == 2
@@ -373,14 +374,14 @@ def test_candidates_are_tried_on_some_items_with_labels_first(monkeypatch):
     labels = crowd(kind[:30], 10)
     labels["item"] = "item " + labels["item"].astype(str)
     monkeypatch.setattr(classification, "MAX_ITEMS", 50)
-    some = classification._some_items(CrowdData(features, labels=labels), 0)
+    some = classification.items_to_try(CrowdData(features, labels=labels), 0)
     assert some.num_items == 50
     assert {*labels["item"]} <= {*some.item_ids}
     assert len(some.labels) == len(labels)
     rows = [features.index.get_loc(name) for name in some.item_ids]
     assert np.asarray(some.features) == pytest.approx(features.to_numpy()[rows])
     monkeypatch.setattr(classification, "MAX_ITEMS", 20)
-    fewer = classification._some_items(CrowdData(features, labels=labels), 0)
+    fewer = classification.items_to_try(CrowdData(features, labels=labels), 0)
     assert fewer.num_items == 20
     assert {*fewer.item_ids} == {*fewer.labels["item"]} <= {*labels["item"]}
 

@@ -26,7 +26,7 @@ from pyro_crowdclust.interface import (
     infer_classes,
     infer_trait,
 )
-from pyro_crowdclust.interface.class_labels.averaging import _annotator_models
+from pyro_crowdclust.interface.class_labels.averaging import annotator_models
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import AveragedClasses, calibrated_guide, draw_classes
@@ -373,4 +373,4 @@ def test_few_workers_do_not_tell_what_workers_have_in_common():
     average = average_annotator_models(CrowdData(None, labels=said), num_draws=0, epochs=2)
     names = [type(member.model.annotators).__name__ for member in average.members]
     assert names == ["ConfusionMatrices", "ClassStates"]
-    assert [type(one) for one in _annotator_models(5, 3)].count(CommunityConfusion) == 1
+    assert [type(one) for one in annotator_models(5, 3)].count(CommunityConfusion) == 1

@@ -3,14 +3,14 @@
 import numpy as np
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.class_labels.search import _of_others, parts_of_seen_classes
+from pyro_crowdclust.interface.class_labels.search import mean_of_others, parts_of_seen_classes
 
 
 def test_labels_of_others_are_those_of_all_others_in_the_part():
     found = np.arange(18.0).reshape(2, 3, 3)
     expected = [[(1 + 2) / 2, (3 + 5) / 2, (6 + 7) / 2], [(10 + 11) / 2, (12 + 14) / 2, 15.5]]
-    np.testing.assert_allclose(_of_others(found), expected)
-    np.testing.assert_allclose(_of_others(found[:, :1, :1]), [[0], [9]])
+    np.testing.assert_allclose(mean_of_others(found), expected)
+    np.testing.assert_allclose(mean_of_others(found[:, :1, :1]), [[0], [9]])
 
 
 def test_a_class_that_is_held_out_as_a_whole_says_nothing():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.metrics import log_loss
 
 from pyro_crowdclust import CrowdData, fit
@@ -63,6 +64,20 @@ def test_one_rate_for_both_is_of_a_copy():
     before = fitted.probabilities
     assert np.abs(at_one_rate(fitted).probabilities - before).max() > 0.01
     np.testing.assert_array_equal(replace(fitted).probabilities, before)
+
+
+def test_after_a_fit_on_a_gpu_the_guide_starts_where_the_data_are(monkeypatch):
+    _, data = two_workers(0, (0.9, 0.65), 3, 60)
+    model = DawidSkene(OneCoin(2, 3))
+    fitted = fit(model, ClassLabelGuide(model), data, epochs=1, progress=False)
+    calls = []
+    for part in (DawidSkene, ClassLabelGuide):
+        monkeypatch.setattr(part, "to", lambda part, where: calls.append((type(part), where)))
+    monkeypatch.setattr(ClassLabelGuide, "start", lambda *_: calls.append("start"))
+    found = at_one_rate(replace(fitted, device=torch.device("cuda")))
+    parts = [type(found.model), type(found.guide)]
+    there, back = ([(part, where) for part in parts] for where in ("cpu", torch.device("cuda")))
+    assert calls == [*there, "start", *back]
 
 
 def test_two_workers_of_whom_one_always_says_the_same_have_matrices():
