@@ -36,6 +36,7 @@ from .crowds import (
     plain_pair,
     quiet_fit,
 )
+from .interface.small_choices import answered, misleading, small
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd
 from .striped_photos import SIZE, guide_with, stripes
 
@@ -138,6 +139,16 @@ def test_answers_are_added_to_a_fit_where_it_is(device):
         assert {one.device.type for one in read.guide.state_dict().values()} == {device}
         assert np.isfinite(read.workers["sensitivity"]).all()
         assert np.isfinite(with_workers_refitted(read).elbo)
+
+
+@needs_gpu
+@pytest.mark.long
+def test_a_choice_is_corrected_on_a_gpu():
+    """Where the answers are about other clusters than the features show."""
+    choice = small(answered(*misleading(160), 60, range(60)), 2, 4)
+    result = choice.fit(progress=False, device="cuda")
+    assert "explain the answers worse than partitions" in result.chosen.reason
+    assert np.isfinite(result.workers["sensitivity"]).all()
 
 
 def test_parts_that_a_model_gains_are_where_the_guide_is():
