@@ -100,6 +100,10 @@ class PriorTrial(NamedTuple):
         return float(np.exp(entropy(self.sizes)))
 
 
+# Tries a prior on answers.
+Attempt = Callable[[str, KindOfAnswers], PriorTrial]
+
+
 def trial_of(
     answers: KindOfAnswers,
     parts: list[Bool[Tensor, " unit"]],
@@ -124,9 +128,7 @@ def trial_of(
     return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found, halves)
 
 
-def varied(
-    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial], errors: float
-) -> tuple[PriorTrial, str]:
+def varied(chosen: PriorTrial, attempt: Attempt, errors: float) -> tuple[PriorTrial, str]:
     """The best variant of a trial, with variants added one by one as long as they improve it.
 
     Parameters
@@ -163,9 +165,7 @@ def varied(
     return chosen, reason
 
 
-def by_halves(
-    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial]
-) -> tuple[PriorTrial, str]:
+def by_halves(chosen: PriorTrial, attempt: Attempt) -> tuple[PriorTrial, str]:
     """The trial, or one in which only the halves of grades count, if that predicts these better.
 
     What several steps of a scale say is more than whether two items are the same, and clusters
