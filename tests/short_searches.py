@@ -24,7 +24,7 @@ LITTLE = {
     "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MAX_RIVALS": 1,
     "pyro_crowdclust.interface.candidates.weights.WEIGHTS": (1.0, 0.5, 0.1),
-    "pyro_crowdclust.interface.answers_only.kinds._PAGE_CHAINS": 4,
+    "pyro_crowdclust.interface.answers_only.pages_only._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
     "pyro_crowdclust.inference.pair_evidence._FIRST_ROUNDS": 10,

@@ -13,7 +13,6 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.kinds import (
-    EPOCHS,
     KindOfAnswers,
     items_with_answers,
     kind_of_answers,
@@ -22,6 +21,7 @@ from pyro_crowdclust.interface.answers_only.records import (
     lists_candidates,
     takes_likeness_of_features,
 )
+from pyro_crowdclust.interface.answers_only.shared import EPOCHS
 from pyro_crowdclust.interface.answers_only.trials import (
     CLEAR,
     Attempt,
@@ -116,7 +116,7 @@ class _Comparison(NamedTuple):
             trial
             for trial in self.tried
             if trial.is_informative
-            and trial.answers.halves == self.chosen.answers.halves
+            and trial.counts_halves == self.chosen.counts_halves
             and self.chosen.agrees_as_well(trial.agreement)
             and trial is not self.chosen
         ]

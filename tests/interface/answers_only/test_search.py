@@ -12,7 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
 from pyro_crowdclust.interface.answers_only.trials import PriorTrial, trial_of
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
