@@ -15,8 +15,8 @@ from pyro_crowdclust.training import Stopping
 
 # Where the library says how much is tried and drawn, and what is enough here.
 LITTLE = {
-    "pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS": 8,
-    "pyro_crowdclust.interface.answers_only.search._MAX_PARTS": 1,
+    "pyro_crowdclust.interface.answers_only.partition_search.TRIAL_EPOCHS": 8,
+    "pyro_crowdclust.interface.answers_only.partition_search._MAX_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
     "pyro_crowdclust.interface.choosing.trying.NUM_SPLITS": 1,
     "pyro_crowdclust.interface.choosing.shared_mistakes._MAX_ANSWERS": 0,

@@ -10,8 +10,8 @@ from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.interface import choice_for, classify, cluster
 from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.choosing import deciding
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.training import is_interrupted

@@ -19,11 +19,12 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
+from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone
 from pyro_crowdclust.interface.answers_only.records import may_be_records
-from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.deciding import decide
@@ -36,7 +37,6 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,

@@ -11,6 +11,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.about_data import is_supervised, labels_alone
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
@@ -21,7 +22,6 @@ from pyro_crowdclust.interface.choosing.rereading import (
     with_components_joined,
     with_feature_weight,
 )
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial

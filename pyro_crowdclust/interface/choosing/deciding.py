@@ -17,10 +17,10 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     clusters_supported_by_answers,
     partition_predicts_best,
 )
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
 from pyro_crowdclust.interface.choosing.fixed_components import fits_at_fixed_components
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 

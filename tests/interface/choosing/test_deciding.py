@@ -9,9 +9,9 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.choosing import deciding
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.deciding import decide
 from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
-from pyro_crowdclust.interface.choosing.search import Search
 
 from ..small_choices import small, two_groups
 

@@ -10,9 +10,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import corrections
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
 from pyro_crowdclust.interface.choosing.decisions import Decision
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.simulation import simulate_pairs

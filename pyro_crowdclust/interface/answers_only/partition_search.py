@@ -17,12 +17,7 @@ from pyro_crowdclust.interface.answers_only.kinds import (
     items_with_answers,
     kind_of_answers,
 )
-from pyro_crowdclust.interface.answers_only.records import (
-    lists_candidates,
-    takes_likeness_of_features,
-)
-from pyro_crowdclust.interface.answers_only.shared import EPOCHS
-from pyro_crowdclust.interface.answers_only.trials import (
+from pyro_crowdclust.interface.answers_only.prior_trials import (
     CLEAR,
     Attempt,
     PriorTrial,
@@ -32,6 +27,11 @@ from pyro_crowdclust.interface.answers_only.trials import (
     trial_of,
     varied,
 )
+from pyro_crowdclust.interface.answers_only.records import (
+    lists_candidates,
+    takes_likeness_of_features,
+)
+from pyro_crowdclust.interface.answers_only.shared import EPOCHS
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results import Chosen, FurtherTraining

@@ -10,7 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 

@@ -12,7 +12,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
-from pyro_crowdclust.interface.answers_only.trials import (
+from pyro_crowdclust.interface.answers_only.prior_trials import (
     PriorTrial,
     agreement_and_joins,
     by_halves,
