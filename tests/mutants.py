@@ -214,18 +214,22 @@ CORE = {
     "pyro_crowdclust/interface/choosing/ranking.py": ["tests/interface/choosing/test_climbing.py"],
     "pyro_crowdclust/interface/choosing/climbing.py": ["tests/interface/choosing/test_climbing.py"],
     "pyro_crowdclust/interface/choosing/deciding.py": [
-        *("tests/interface/choosing/test_deciding.py", "tests/interface/choosing/test_search.py"),
+        "tests/interface/choosing/test_deciding.py",
+        "tests/interface/choosing/test_clustering_search.py",
         "tests/interface/choosing/test_answer_predictiveness.py",
     ],
     "pyro_crowdclust/interface/choosing/trying.py": [
-        *("tests/interface/choosing/test_trying.py", "tests/interface/choosing/test_search.py"),
+        "tests/interface/choosing/test_trying.py",
+        "tests/interface/choosing/test_clustering_search.py",
     ],
     "pyro_crowdclust/interface/choosing/fixed_components.py": [
-        *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
+        "tests/interface/choosing/test_clustering_search.py",
+        "tests/interface/choosing/test_choice.py",
         "tests/interface/holding_out/test_pages.py",
     ],
-    "pyro_crowdclust/interface/choosing/search.py": [
-        *("tests/interface/choosing/test_search.py", "tests/interface/choosing/test_choice.py"),
+    "pyro_crowdclust/interface/choosing/clustering_search.py": [
+        "tests/interface/choosing/test_clustering_search.py",
+        "tests/interface/choosing/test_choice.py",
     ],
     "pyro_crowdclust/interface/choosing/explaining.py": [
         "tests/interface/choosing/test_explaining.py",

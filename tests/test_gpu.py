@@ -37,6 +37,7 @@ from .crowds import (
     plain_pair,
     quiet_fit,
 )
+from .interface.small_choices import answered, misleading, small
 from .ranks_fit import crowd_of_pages, dawid_skene_pair, labelled_crowd
 from .striped_photos import SIZE, guide_with, stripes
 
@@ -148,6 +149,16 @@ def test_two_workers_have_one_rate_on_a_gpu():
     result = infer_classes(CrowdData(None, labels=said), device="cuda", progress=False)
     assert next(result.guide.parameters()).device.type == "cuda"
     assert np.isfinite(result.confusion.to_numpy()).all()
+
+
+@needs_gpu
+@pytest.mark.long
+def test_a_choice_is_corrected_on_a_gpu():
+    """Where the answers are about other clusters than the features show."""
+    choice = small(answered(*misleading(160), 60, range(60)), 2, 4)
+    result = choice.fit(progress=False, device="cuda")
+    assert "explain the answers worse than partitions" in result.chosen.reason
+    assert np.isfinite(result.workers["sensitivity"]).all()
 
 
 def test_parts_that_a_model_gains_are_where_the_guide_is():

@@ -94,7 +94,8 @@ def expected_counts(
 ) -> dict[str, Float[Tensor, "worker size"]]:
     """What answers add to the sites' natural parameters, given P(same) of their pairs.
 
-    The likelihood is linear in the statistics of the rates: its slopes are expected counts.
+    The likelihood is linear in the statistics of the rates: its slopes are expected counts. These
+    are where the annotators are, also if the answers are on another device.
 
     Examples
     --------
@@ -107,6 +108,8 @@ def expected_counts(
         name: torch.zeros_like(prior.natural_parameters).requires_grad_()
         for name, prior in annotators.priors().items()
     }
+    device = next(iter(statistics.values())).device
+    same, worker, label = (one.to(device) for one in (same, worker, label))
     with torch.enable_grad():
         likelihood = annotators.answer(same, statistics, worker).log_prob(label).sum()
         counts = torch.autograd.grad(likelihood, list(statistics.values()))

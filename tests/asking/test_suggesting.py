@@ -26,7 +26,7 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor

@@ -35,3 +35,9 @@ def test_the_likelihood_is_an_integral_over_the_rates():
         expected += math.log(scipy.integrate.quad(density, 0, 1)[0])
     found = log_marginal_likelihood(torch.as_tensor(z), annotators, answers)
     assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_answers_come_to_workers_on_another_device():
+    answers = Answers(*torch.tensor([[0, 0], [1, 2], [0, 0]]), torch.tensor([1.0, 0.0]))
+    found = log_marginal_likelihood(torch.tensor([0, 0, 1]), TwoCoin(1).to("meta"), answers)
+    assert found.device.type == "meta"

@@ -10,8 +10,8 @@ from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.interface import choice_for, classify, cluster
 from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.choosing import deciding
-from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.trials import Decision
+from pyro_crowdclust.interface.choosing.clustering_search import Search
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.training import is_interrupted
@@ -64,7 +64,8 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     def without_answers(search: Search) -> Decision | None:
         if search.plan.by_features is None:
             return None
-        return Decision(search.without_answers[0], "nothing is heard")
+        without = search.without_answers
+        return Decision(without.best, "nothing is heard", without=without)
 
     monkeypatch.setattr(deciding, "RULES", (without_answers, *deciding.RULES))
     result = quick(cloud, answers, 2)

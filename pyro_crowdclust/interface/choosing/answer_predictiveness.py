@@ -12,8 +12,8 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
-from pyro_crowdclust.interface.answers_only.search import TRIAL_EPOCHS
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
+from pyro_crowdclust.interface.answers_only.partition_search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of, splits_of_pairs
 from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
 from pyro_crowdclust.training import completed

@@ -19,14 +19,16 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
+from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone
 from pyro_crowdclust.interface.answers_only.records import may_be_records
-from pyro_crowdclust.interface.answers_only.search import AnswersAlone
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.deciding import decide
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
@@ -35,13 +37,12 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
 )
 from pyro_crowdclust.interface.choosing.subsets import distinct_items
-from pyro_crowdclust.interface.choosing.trials import Decision, Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import seeds_of
 from pyro_crowdclust.protocols import Model
@@ -143,7 +144,7 @@ class Choice(Plan):
         data = distinct_items(self.of(best.uses_answers).data)
         recipe = best.form.recipe(data, best.num_components)
         chosen = _with_columns(chosen, recipe.model, self.data)
-        found = corrected(fit_completely(search, best, recipe, chosen, seeds, options))
+        found = corrected(fit_completely(search, decision, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted) or not found.has_one_cluster:
             return found.fitted
         alternative = self._alternative_to_one_cluster(
@@ -173,10 +174,11 @@ class Choice(Plan):
 
 def _chosen_by(search: Search, decision: Decision) -> Chosen:
     """How a search has chosen."""
-    candidates, best, reason = search.candidates, decision.trial, decision.reason
-    if candidates.num_near_copies:
-        reason += f"; {candidates.num_near_copies} near-copies of items were left out"
-    table, chance = table_of(candidates.trials, best), search.chance_of(best)
+    reason, num_near_copies = decision.reason, search.candidates.num_near_copies
+    if num_near_copies:
+        reason += f"; {num_near_copies} near-copies of items were left out"
+    table = table_of(search.tried(decision.without), decision.trial)
+    chance = search.chance_of(decision)
     return Chosen(table, reason, chance, most_components=search.plan.max_clusters)
 
 

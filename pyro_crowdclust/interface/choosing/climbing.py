@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.trials import (
-    Decision,
     Trial,
     elbo_error,
     worth_another_split,

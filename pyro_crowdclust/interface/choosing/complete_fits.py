@@ -11,7 +11,9 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.about_data import is_supervised, labels_alone
-from pyro_crowdclust.interface.choosing.label_check import LabelCheck, checked
+from pyro_crowdclust.interface.choosing.clustering_search import Search
+from pyro_crowdclust.interface.choosing.decisions import Decision
+from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.reasons import with_reason
 from pyro_crowdclust.interface.choosing.rereading import (
@@ -20,7 +22,6 @@ from pyro_crowdclust.interface.choosing.rereading import (
     with_components_joined,
     with_feature_weight,
 )
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts
 from pyro_crowdclust.interface.choosing.subsets import connected_items
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -44,10 +45,10 @@ class CompleteFit:
 
     Attributes
     ----------
-    search
-        The search that the candidate won.
-    best, recipe
-        The candidate, and its recipe for distinct rows of the data.
+    search, decision
+        The search that the candidate won, and what it decided.
+    recipe
+        Of the candidate, for distinct rows of the data.
     seeds, options
         Seeds of the starts, and options of the fits.
     of_components
@@ -61,7 +62,7 @@ class CompleteFit:
     """
 
     search: Search
-    best: Trial
+    decision: Decision
     recipe: Recipe
     seeds: range
     options: dict[str, Any]
@@ -69,6 +70,11 @@ class CompleteFit:
     of_candidate: Fitted
     fitted: Fitted
     is_doubtful: bool = False
+
+    @property
+    def best(self) -> Trial:
+        """The candidate."""
+        return self.decision.trial
 
     @property
     def has_one_cluster(self) -> bool:
@@ -84,7 +90,7 @@ class CompleteFit:
 
 def fit_completely(
     search: Search,
-    best: Trial,
+    decision: Decision,
     recipe: Recipe,
     chosen: Chosen,
     seeds: range,
@@ -94,8 +100,8 @@ def fit_completely(
 
     Parameters
     ----------
-    search, best
-        The search, and the candidate that it found.
+    search, decision
+        The search, and what it decided.
     recipe
         Of the candidate, for the distinct rows of its data.
     chosen
@@ -103,23 +109,26 @@ def fit_completely(
     seeds, options
         Seeds of the starts, and options of the fits.
     """
-    source, data = search.plan.of(best.uses_answers), recipe.data
-    if search.interrupted:
+    best, data = decision.trial, recipe.data
+    source = search.plan.of(best.uses_answers)
+    if decision.interrupted:
         fitted = recipe.fit(seed=seeds[0], **options)
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
         check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
-        fitted = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
+        kept = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
+        fitted = kept.fitted
         if check is not None:
             best, fitted, chosen = checked(
-                check, search.candidates.trials, best, fitted, chosen, data, options
+                check, search.candidates.trials, best, kept, chosen, data, options
             )
+            decision = replace(decision, trial=best)
     with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
         of_candidate = read = as_chosen(best, fitted, source.data)
         if not best.uses_answers:
-            read, chosen = _with_answers_read(search, best, of_candidate, chosen)
+            read, chosen = _with_answers_read(search.plan.data, decision, of_candidate, chosen)
     read = replace(read, chosen=chosen)
-    return CompleteFit(search, best, recipe, seeds, options, fitted, of_candidate, read)
+    return CompleteFit(search, decision, recipe, seeds, options, fitted, of_candidate, read)
 
 
 def _best_fit(
@@ -129,7 +138,7 @@ def _best_fit(
     options: dict[str, Any],
     check: LabelCheck | None,
     tried: Fitted | None,
-) -> Fitted:
+) -> KeptFit:
     """The best of several fits, or, in minibatches, one that starts at a fit to a part.
 
     A check of known labels, if it is given, compares the starts by these. A brief fit, if there is
@@ -148,11 +157,12 @@ def _best_fit(
             check,
             tried,
         )
-        start = FittedStart(of_part.model, of_part.guide, of_part.data.num_items)
+        first = of_part.fitted
+        start = FittedStart(first.model, first.guide, first.data.num_items)
         options = _AFTER_PART | {"initialize": start} | options
         fitted = recipe.fit(seed=seeds[0], **options)
-        reason = (of_part if is_interrupted(of_part) else fitted).stop_reason
-        return replace(fitted, stop_reason=reason)
+        reason = (first if is_interrupted(first) else fitted).stop_reason
+        return replace(of_part, fitted=replace(fitted, stop_reason=reason))
     if recipe.options["batch_size"] is None:
         # Components may stay on a plateau for as long as they did in the trial.
         options = {"epochs": max(best.form.epochs, recipe.options["epochs"])} | options
@@ -180,11 +190,11 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
 
 
 def _with_answers_read(
-    search: Search, best: Trial, fitted: Fitted, chosen: Chosen
+    data: CrowdData, decision: Decision, fitted: Fitted, chosen: Chosen
 ) -> tuple[Fitted, Chosen]:
     """A fit of the features alone with the answers added, and how it was chosen."""
-    data = search.plan.data
-    reading = None if search.unseen is None else search.unseen.nearest(fitted)
+    best, unseen = decision.trial, decision.unseen
+    reading = None if unseen is None else unseen.nearest(fitted)
     if reading is None:
         add = with_components_joined if best.joins else with_answers_added
         return add(fitted, data, best.feature_weight), chosen

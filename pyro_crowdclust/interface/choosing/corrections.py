@@ -14,6 +14,7 @@ from pyro_crowdclust.interface.choosing.complete_fits import (
     fit_completely,
     has_one_cluster,
 )
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.explaining import (
     drawn_explanation,
     is_doubtful,
@@ -131,17 +132,19 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     """
     search, source = found.search, found.search.plan.by_features
     # With readings of unseen answers, the fit is one of the features alone already.
-    if not found.is_doubtful or search.unseen is not None or source is None:
+    if not found.is_doubtful or found.decision.unseen is not None or source is None:
         return found
-    trial = search.read_by_answers()
-    if trial is None or search.unseen is None:
+    without = search.read_by_answers()
+    if without is None or without.unseen is None:
         return found
-    recipe = trial.form.recipe(distinct_items(source.data), trial.num_components)
-    table = table_of(search.candidates.trials, trial)
+    best = without.best
+    recipe = best.form.recipe(distinct_items(source.data), best.num_components)
+    table = table_of(search.tried(without), best)
     chosen = Chosen(table, "", most_components=source.max_clusters)
-    instead = fit_completely(search, trial, recipe, chosen, found.seeds, found.options)
+    decision = Decision(best, "", without=without)
+    instead = fit_completely(search, decision, recipe, chosen, found.seeds, found.options)
     completed(instead.fitted)
-    evidence = search.unseen.log_evidence_of
+    evidence = without.unseen.log_evidence_of
     gain = evidence(instead.fitted) - evidence(found.fitted)
     if gain <= SMALLEST_EVIDENCE:
         return found

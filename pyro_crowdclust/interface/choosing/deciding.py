@@ -17,10 +17,10 @@ from pyro_crowdclust.interface.choosing.answer_predictiveness import (
     clusters_supported_by_answers,
     partition_predicts_best,
 )
+from pyro_crowdclust.interface.choosing.clustering_search import Search
+from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
 from pyro_crowdclust.interface.choosing.fixed_components import fits_at_fixed_components
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
-from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.trials import Decision
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 
@@ -52,10 +52,10 @@ def too_few_answers(search: Search) -> Decision | None:
     """Without answers, if these are too few to hold some out."""
     if search.plan.by_features is None or search.candidates.splits:
         return None
-    trial, why = search.joined, "there are too few answers to hold some out"
+    without, why = search.joined, "there are too few answers to hold some out"
     # Placements that are too few for every candidate may be enough for the best.
-    why += " for every candidate" if search.parts else ""
-    return Decision(trial, f"{why}: {_JOINED if trial.joins else _ALONE}")
+    why += " for every candidate" if without.parts else ""
+    return _decide_without(without, f"{why}: {_JOINED if without.best.joins else _ALONE}")
 
 
 def as_records(search: Search) -> Decision | None:
@@ -107,29 +107,33 @@ def predicted(search: Search) -> Decision | None:
 
 def answers_alone(search: Search) -> Decision | None:
     """Clusters from answers alone, if they predict answers better than those of features."""
-    trial, fitted = search.without_answers
-    if fitted is None:
+    without = search.without_answers
+    if without.fitted is None:
         return None
-    return _from_answers(search, fits_at_fixed_components(trial, fitted))
+    found = _from_answers(search, fits_at_fixed_components(without.best, without.fitted))
+    return found and replace(found, without=without)
 
 
 def one_cluster(search: Search) -> Decision | None:
     """The best candidate, if features show a single cluster, which answers cannot make worse."""
-    return search.best if search.without_answers[0].clusters == 1 else None
+    without = search.without_answers
+    if without.best.clusters != 1:
+        return None
+    return replace(search.best, without=without, interrupted=without.interrupted)
 
 
 def features_joined_by_pages(search: Search) -> Decision | None:
     """Clusters of the features, if pages show which of these are one."""
-    if not search.joined.joins:
+    if not search.joined.best.joins:
         return None
     why = f"no candidate predicts held-out placements clearly: {_JOINED}"
-    return Decision(search.joined, why)
+    return _decide_without(search.joined, why)
 
 
 def features_alone(search: Search) -> Decision:
     """Clusters of the features, as nothing predicts answers."""
     why = f"nothing predicts held-out answers clearly better than chance: {_ALONE}"
-    return Decision(search.joined, why)
+    return _decide_without(search.joined, why)
 
 
 RULES: tuple[Callable[[Search], Decision | None], ...] = (
@@ -143,6 +147,11 @@ RULES: tuple[Callable[[Search], Decision | None], ...] = (
     features_joined_by_pages,
     features_alone,
 )
+
+
+def _decide_without(without: WithoutAnswers, why: str) -> Decision:
+    """For the best candidate without answers."""
+    return Decision(without.best, why, without=without, interrupted=without.interrupted)
 
 
 def _from_answers(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -44,30 +44,41 @@ _ERRORS = 1.0
 _MAX_NEW = 0.05
 
 
+@dataclass(frozen=True)
+class KeptFit:
+    """The fit that is kept of several to the same data.
+
+    Attributes
+    ----------
+    fitted
+        The fit.
+    held
+        Log-probabilities of the known labels by it, each held out once; None if none are held out.
+    is_other
+        Whether another has a larger ELBO.
+    """
+
+    fitted: Fitted
+    held: Float[np.ndarray, " label"] | None = None
+    is_other: bool = False
+
+
+@dataclass(frozen=True)
 class LabelCheck:
     """Compares fits to data with known labels by these labels.
 
-    Parameters
+    Attributes
     ----------
     feature_weight
         The weight of the features at which the chosen candidate is read.
     seed
         Of the folds.
-
-    Attributes
-    ----------
-    held
-        Log-probabilities of the known labels by the fit that was kept; None if none are held out.
-    prefers_other
-        Whether another fit than that with the largest ELBO was kept.
     """
 
-    def __init__(self, feature_weight: float, seed: int) -> None:
-        self.feature_weight, self.seed = feature_weight, seed
-        self.held: Float[np.ndarray, " label"] | None = None
-        self.prefers_other = False
+    feature_weight: float
+    seed: int
 
-    def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> Fitted:
+    def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> KeptFit:
         """The fit with the largest ELBO, or the one that predicts held-out labels clearly better.
 
         Parameters
@@ -86,21 +97,20 @@ class LabelCheck:
         usual = best_first(partial(noted, attempt) for attempt in attempts)[0]
         folds = self._folds(data)
         if is_interrupted(usual) or not folds:
-            return usual
+            return KeptFit(usual)
         weights = (self.feature_weight,)
         try:
             held = [_held_out(attempt, folds, weights)[0] for attempt in attempts]
         except KeyboardInterrupt:  # the fits are there, though nothing has compared them
-            return replace(usual, stop_reason=INTERRUPTED)
+            return KeptFit(replace(usual, stop_reason=INTERRUPTED))
         place = next(number for number, one in enumerate(fits) if one is usual)
         best = int(np.argmax([one.mean() for one in held]))
-        self.prefers_other = is_clearly_better(held[best], held[place], _ERRORS)
-        kept = best if self.prefers_other else place
-        self.held = held[kept]
-        return fits[kept]
+        is_other = is_clearly_better(held[best], held[place], _ERRORS)
+        kept = best if is_other else place
+        return KeptFit(fits[kept], held[kept], is_other)
 
     def regression_instead(
-        self, fitted: Fitted, data: CrowdData, options: dict[str, Any]
+        self, mixture: KeptFit, data: CrowdData, options: dict[str, Any]
     ) -> tuple[Trial, Fitted] | None:
         """A regression of the classes on the features, if it predicts held-out labels better.
 
@@ -109,8 +119,8 @@ class LabelCheck:
 
         Parameters
         ----------
-        fitted
-            The mixture.
+        mixture
+            The best mixture.
         data
             The data, with known labels.
         options
@@ -125,16 +135,16 @@ class LabelCheck:
         KeyboardInterrupt
             On Ctrl-C.
         """
-        folds = self._folds(data)
+        folds, held = self._folds(data), mixture.held
         # The mixture was checked on a part of very many items only.
-        is_same = self.held is not None and len(self.held) == sum(map(_size, folds))
-        if self.held is None or not is_same or "initialize" in options:
+        is_same = held is not None and len(held) == sum(map(_size, folds))
+        if held is None or not is_same or "initialize" in options:
             return None
-        if _share_of_new_kinds(fitted) > _MAX_NEW:
+        if _share_of_new_kinds(mixture.fitted) > _MAX_NEW:
             return None
         trials = [self._trial(form, data, folds, options) for form in regressions_for(data)]
         best = max(trials, key=lambda trial: trial.score)
-        if not is_clearly_better(best.answers, self.held, _ERRORS):
+        if not is_clearly_better(best.answers, held, _ERRORS):
             return None
         recipe = best.form.recipe(data, best.num_components)
         return best, completed(recipe.fit(seed=self.seed, **options))
@@ -167,23 +177,23 @@ def checked(
     check: LabelCheck,
     trials: Sequence[Trial],
     best: Trial,
-    fitted: Fitted,
+    kept: KeptFit,
     chosen: Chosen,
     data: CrowdData,
     options: dict[str, Any],
 ) -> tuple[Trial, Fitted, Chosen]:
     """The fit, or a regression that predicts the known labels better, and how it was chosen."""
-    if check.prefers_other:
+    if kept.is_other:
         chosen = with_reason(chosen, FROM_OTHER_START)
     try:
-        found = check.regression_instead(fitted, data, options)
+        found = check.regression_instead(kept, data, options)
     except KeyboardInterrupt:
-        return best, replace(fitted, stop_reason=INTERRUPTED), chosen
+        return best, replace(kept.fitted, stop_reason=INTERRUPTED), chosen
     if found is None:
-        return best, fitted, chosen
+        return best, kept.fitted, chosen
     trial, regression = found
-    assert check.held is not None  # as a regression was compared with these
-    why = FROM_REGRESSION.format(trial.score, check.held.mean())
+    assert kept.held is not None  # as a regression was compared with these
+    why = FROM_REGRESSION.format(trial.score, kept.held.mean())
     table = table_of([*trials, trial], trial)
     instead = Chosen(table, chosen.reason, check.chance(data))
     return trial, regression, with_reason(instead, why)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
-    Decision,
     Trial,
     fewest_components,
     is_within_error,

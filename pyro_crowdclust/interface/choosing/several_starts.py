@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.guides import drawn_groups
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.starts import other_starts
-from pyro_crowdclust.interface.choosing.label_check import LabelCheck
+from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
@@ -33,7 +33,7 @@ def best_of_starts(
     changes: dict[str, Any],
     check: LabelCheck | None = None,
     tried: Fitted | None = None,
-) -> Fitted:
+) -> KeptFit:
     """The fit with the largest ELBO among several starts from features, and one from answers.
 
     There may be one more from known labels, or from columns of numbers only (``other_starts``). One
@@ -42,7 +42,7 @@ def best_of_starts(
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own
-        return recipe.fit(seed=seeds[0], **changes)
+        return KeptFit(recipe.fit(seed=seeds[0], **changes))
     attempt = partial(fit, recipe.model, recipe.guide, **options)
     others: list[Callable[..., None]] = []
     if "initialize" not in changes:
@@ -57,7 +57,7 @@ def best_of_starts(
     attempts += [partial(attempt, seed=seeds[0], initialize=other) for other in others]
     if check is not None:
         return check.best(attempts, recipe.data)
-    return best_first(partial(one, recipe.data) for one in attempts)[0]
+    return KeptFit(best_first(partial(one, recipe.data) for one in attempts)[0])
 
 
 def _start_from_answers(*arguments: Any) -> None:

@@ -84,25 +84,6 @@ class Trial:
         return self.elbo if self.held_out is None else float(self.held_out.mean())
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The trial that was decided for.
-
-    Attributes
-    ----------
-    trial
-        The best one.
-    reason
-        Why, in words.
-    are_records
-        Whether clusters of any number and size predict answers better than those of the trial.
-    """
-
-    trial: Trial
-    reason: str
-    are_records: bool = False
-
-
 def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
     """A table of the trials, with a column that marks the chosen one."""
     return pd.DataFrame(

@@ -12,7 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
 from pyro_crowdclust.interface.answers_only.records import (
     are_records,
     lists_candidates,

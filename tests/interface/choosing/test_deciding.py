@@ -9,9 +9,9 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.choosing import deciding
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.deciding import decide
-from pyro_crowdclust.interface.choosing.search import Search
-from pyro_crowdclust.interface.choosing.trials import Decision
+from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
 
 from ..small_choices import small, two_groups
 
@@ -25,15 +25,15 @@ BEST = Decision(trial(), "it predicts them")
 
 def searched(**found: object) -> SimpleNamespace:
     """A search in which nothing predicts answers, with these changes."""
-    of_features = found.get("joined", trial())
+    best = found.pop("of_features", trial())
+    without = WithoutAnswers(best, [best], parts=found.pop("parts", ()))
     search = {
         "plan": SimpleNamespace(by_features="a plan", may_be_records=False),
         "candidates": SimpleNamespace(splits=["pages"]),
         "best": BEST,
         "predicts_answers": False,
-        "without_answers": (of_features, None),
-        "joined": of_features,
-        "parts": [],
+        "without_answers": without,
+        "joined": without,
         "unless_interrupted": lambda rules: rules(),
     }
     return SimpleNamespace(**search | found)
@@ -49,11 +49,11 @@ NO_ANSWERS = SimpleNamespace(by_features=None, may_be_records=False)
         ({}, "nothing predicts held-out answers clearly better than chance: clusters are learned"),
         ({"plan": NO_ANSWERS}, BEST.reason),
         ({"predicts_answers": True}, BEST.reason),
-        ({"joined": trial(clusters=1)}, BEST.reason),
-        ({"joined": trial(joins=True)}, "no candidate predicts held-out placements clearly: "),
+        ({"of_features": trial(clusters=1)}, BEST.reason),
+        ({"of_features": trial(joins=True)}, "no candidate predicts held-out placements clearly: "),
         ({"candidates": NO_SPLITS}, "there are too few answers to hold some out: clusters are"),
         (
-            {"candidates": NO_SPLITS, "parts": ["a quarter"], "joined": trial(joins=True)},
+            {"candidates": NO_SPLITS, "parts": ["a quarter"], "of_features": trial(joins=True)},
             "there are too few answers to hold some out for every candidate: clusters are learned "
             "from the features alone, and pages say which",
         ),
@@ -64,7 +64,7 @@ def test_the_first_rule_that_applies_decides(found, reason):
     search = searched(**found)
     decision = decide(search)
     assert decision.reason.startswith(reason)
-    assert decision.trial is (BEST.trial if reason == BEST.reason else search.joined)
+    assert decision.trial is (BEST.trial if reason == BEST.reason else search.joined.best)
 
 
 def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
@@ -79,4 +79,4 @@ def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
     decision = decide(search)
     assert decision.trial is tried
     assert decision.reason == "best of 1 candidates when the search was interrupted"
-    assert search.interrupted
+    assert decision.interrupted

@@ -65,10 +65,10 @@ def test_the_start_that_predicts_labels_is_kept(attempts):
     _, classes = sliced()
     check = LabelCheck(1.0, 0)
     kept = check.best(both, data)
-    assert check.prefers_other
-    assert right(kept, classes) > right(both[0](data), classes) + 0.2
-    assert len(check.held) == 60
-    assert check.held.mean() > check.chance(data) + 0.2
+    assert kept.is_other
+    assert right(kept.fitted, classes) > right(both[0](data), classes) + 0.2
+    assert len(kept.held) == 60
+    assert kept.held.mean() > check.chance(data) + 0.2
 
 
 @pytest.mark.long
@@ -77,12 +77,12 @@ def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     check = LabelCheck(1.0, 0)
     usual = both[1]
     kept = check.best([usual, usual, both[0]], data)
-    assert not check.prefers_other
-    np.testing.assert_allclose(kept.probabilities, usual(data).probabilities)
-    check = LabelCheck(1.0, 0)
-    check.best(both, data.with_parts(known=data.known.index_fill(0, torch.arange(9, 60), -1)))
-    assert not check.prefers_other
-    assert check.held is None
+    assert not kept.is_other
+    np.testing.assert_allclose(kept.fitted.probabilities, usual(data).probabilities)
+    few = data.with_parts(known=data.known.index_fill(0, torch.arange(9, 60), -1))
+    kept = check.best(both, few)
+    assert not kept.is_other
+    assert kept.held is None
     assert check.regression_instead(kept, data, {}) is None
 
 
@@ -96,11 +96,10 @@ def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monke
             raise KeyboardInterrupt
         return both[0](part)
 
-    check = LabelCheck(1.0, 0)
-    kept = check.best([then_interrupted, both[1]], data)
-    assert is_interrupted(kept)
-    assert check.held is None
-    assert not check.prefers_other
+    kept = LabelCheck(1.0, 0).best([then_interrupted, both[1]], data)
+    assert is_interrupted(kept.fitted)
+    assert kept.held is None
+    assert not kept.is_other
 
 
 def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
@@ -146,7 +145,8 @@ def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts, monkey
     data, both = attempts
     check = LabelCheck(1.0, 0)
     kept = check.best(both[:1], data)
-    check.held = np.full_like(check.held, -9.0)  # any regression is better
+    # Any regression is better.
+    kept = dataclasses.replace(kept, held=np.full_like(kept.held, -9.0))
     for share, is_replaced in {0.04: True, 0.06: False}.items():
         monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda _, share=share: share)
         found = check.regression_instead(kept, data, {"epochs": 2, "batch_size": None})

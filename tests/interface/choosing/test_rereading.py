@@ -10,6 +10,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import ChooseAgain, ReadAtWeight, choice_for
+from pyro_crowdclust.interface.choosing import rereading
 from pyro_crowdclust.interface.choosing.rereading import (
     with_answers_added,
     with_feature_weight,
@@ -17,7 +18,7 @@ from pyro_crowdclust.interface.choosing.rereading import (
     with_workers_refitted,
 )
 from pyro_crowdclust.metrics import clustering_accuracy
-from pyro_crowdclust.results import step_of
+from pyro_crowdclust.results import step_of, with_own_parts
 from pyro_crowdclust.simulation import simulate_pairs
 
 from ..small_choices import small
@@ -94,6 +95,18 @@ def test_workers_are_judged_anew_in_a_copy(silent):
     for judged in (with_workers_refitted(heard), with_workers_rated_by(heard, data, [0])):
         assert abs(judged.workers["sensitivity"] - before["sensitivity"])[0] > 1e-3
         pd.testing.assert_frame_equal(replace(heard).workers, before)
+
+
+def test_workers_are_rated_on_the_device_of_the_fit(silent, monkeypatch):
+    """On ``meta``, where rates have no values that could be checked."""
+    said = simulate_pairs(KINDS, [0.9, 0.5], [0.8, 0.5], pairs_per_worker=20, seed=0)
+    heard = with_own_parts(with_answers_added(silent, CrowdData(FEATURES, said)))
+    heard.same_cluster_by_position(*np.array([[0], [1]]))  # kept, as there are no values later
+    for part in (heard.model, heard.guide):
+        part.to("meta")
+    monkeypatch.setattr(rereading, "with_rates", lambda _, rates: rates)
+    rates = with_workers_rated_by(heard, heard.data, [0])
+    assert {one.device.type for one in rates.values()} == {"meta"}
 
 
 @pytest.mark.long

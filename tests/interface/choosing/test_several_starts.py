@@ -10,8 +10,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import recipe
 from pyro_crowdclust.interface.choosing import corrections
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.simulation import simulate_pairs
@@ -130,7 +131,7 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     form, fitted = coarse
     best = Trial(form, 3, 0.0, AtWeights(np.zeros((1, 1))), 3, 0.0)
     search, own = Search(small(data, 3, forms=1), 0, False), form.recipe(data, 3)
-    complete = CompleteFit(search, best, own, range(1), {}, fitted, fitted, fitted)
+    complete = CompleteFit(search, Decision(best, ""), own, range(1), {}, fitted, fitted, fitted)
     found = corrections.explained_by_draws(complete)
     assert found.fitted is fitted
     assert len(called) == calls

@@ -15,10 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
 from pyro_crowdclust.interface.choosing.corrections import explained_by_features
+from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.rereading import grouped, with_answers_added
-from pyro_crowdclust.interface.choosing.search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.choosing.unseen_answers import Reading, UnseenAnswers, average
 from pyro_crowdclust.results import Chosen
@@ -157,7 +158,8 @@ def _doubtful(search, fitted):
     best = Trial(form, 6, 0.0, AtWeights(np.zeros((1, 1))), 6, 0.0)
     recipe = form.recipe(search.plan.data, 6)
     options = {"progress": False}
-    return CompleteFit(search, best, recipe, range(1), options, fitted, fitted, fitted, True)
+    decision = Decision(best, "")
+    return CompleteFit(search, decision, recipe, range(1), options, *[fitted] * 3, True)
 
 
 def _clusters_of(fitted, kinds):

@@ -13,17 +13,13 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_only.kinds import (
-    EPOCHS,
     KindOfAnswers,
     items_with_answers,
     kind_of_answers,
 )
-from pyro_crowdclust.interface.answers_only.records import (
-    lists_candidates,
-    takes_likeness_of_features,
-)
-from pyro_crowdclust.interface.answers_only.trials import (
+from pyro_crowdclust.interface.answers_only.prior_trials import (
     CLEAR,
+    Attempt,
     PriorTrial,
     by_halves,
     most_agreeing,
@@ -31,6 +27,11 @@ from pyro_crowdclust.interface.answers_only.trials import (
     trial_of,
     varied,
 )
+from pyro_crowdclust.interface.answers_only.records import (
+    lists_candidates,
+    takes_likeness_of_features,
+)
+from pyro_crowdclust.interface.answers_only.shared import EPOCHS
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results import Chosen, FurtherTraining
@@ -79,8 +80,8 @@ class _Comparison(NamedTuple):
     tried: list[PriorTrial]
     chosen: PriorTrial
     why: str
-    chance: float | None
     is_clear: bool
+    chance: float | None = None
     is_tested: bool = True
     interrupted: bool = False
 
@@ -115,7 +116,7 @@ class _Comparison(NamedTuple):
             trial
             for trial in self.tried
             if trial.is_informative
-            and trial.answers.halves == self.chosen.answers.halves
+            and trial.counts_halves == self.chosen.counts_halves
             and self.chosen.agrees_as_well(trial.agreement)
             and trial is not self.chosen
         ]
@@ -189,27 +190,19 @@ class AnswersAlone:
             )
         tried: list[PriorTrial] = []
         try:
-            return _Comparison(
-                self.data, tried, *self._try_priors(tried, seed, min(epochs, TRIAL_EPOCHS))
-            )
+            return self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
             if not tried:
                 raise
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
             _warn_of_untried(self.data, tried, chosen)
-            return _Comparison(self.data, tried, chosen, why, None, is_clear=True, interrupted=True)
+            return _Comparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
 
-    def _try_priors(
-        self, tried: list[PriorTrial], seed: int, epochs: int
-    ) -> tuple[PriorTrial, str, float, bool, bool]:
-        """The best prior, and the next fields of ``_Comparison``.
-
-        Trials are appended to ``tried``.
-        """
+    def _compare(self, tried: list[PriorTrial], seed: int, epochs: int) -> _Comparison:
+        """Compare the priors; trials are appended to ``tried``."""
         answers = kind_of_answers(items_with_answers(self.data))
-        generator = generator_of(seed)
-        parts = answers.parts(self.share, _MAX_PARTS, generator)
+        parts = answers.parts(self.share, _MAX_PARTS, generator_of(seed))
         options = {"seed": seed, "epochs": epochs, "progress": False}
 
         def attempt(prior: str, answers: KindOfAnswers) -> PriorTrial:
@@ -221,35 +214,27 @@ class AnswersAlone:
                 raise KeyboardInterrupt
             return trial
 
-        # Where people were asked about similar pairs, as for records, there are mostly many small
-        # clusters: that prior is tried first, for the case of Ctrl-C.
-        first = _OF_RECORDS if answers.look_alike else next(iter(answers.priors))
-        for prior in sorted(answers.priors, key=lambda prior: prior != first):
-            attempt(prior, answers)
+        _try_all(answers, attempt)
         tried.sort(key=lambda trial: [*answers.priors].index(trial.prior))
-        # If likeness does not depend on the cluster, it may predict answers though no items are
-        # joined: such a prior finds no clusters.
-        informative = [trial for trial in tried if trial.is_informative] or tried
-        likeliest = max(informative, key=lambda trial: trial.held_out)
+        likeliest = max(_informative(tried), key=lambda trial: trial.held_out)
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
-            are_chosen = lists_candidates(answers.data)
-            chosen = simplest(informative, likeliest, max_loss, are_chosen)
-            reason = _reason(chosen, likeliest, tried)
-            chosen, as_halves = by_halves(chosen, attempt)
-            # Variants are tried under the chosen prior only. Hard items include the model without
-            # them, so that they need no clear advantage, except where features measure similarity.
-            errors = 1.0 if takes_likeness_of_features(self.data) else 0.0
-            chosen, likelier_if = varied(chosen, attempt, errors)
-            reason += as_halves + likelier_if
+            chosen, why = _best_predicting(answers, tried, likeliest, attempt)
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
             chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
-            reason = _UNCLEAR
-        return chosen, reason, float(chance.mean()), is_clear, answers.tested
+            why = _UNCLEAR
+        return _Comparison(
+            self.data,
+            tried,
+            chosen,
+            why,
+            is_clear=is_clear,
+            chance=float(chance.mean()),
+            is_tested=answers.tested,
+        )
 
     def fit(self, *, num_starts: int = 1, seed: int = 0, **changes: Any) -> Fitted:
         """Choose, then fit to all answers.
@@ -290,6 +275,48 @@ class AnswersAlone:
         kept = {name: value for name, value in changes.items() if name != "checkpoint"}
         again = SearchTraining(self.share, num_starts, kept)
         return replace(fitted, train_on=again)
+
+
+def _try_all(answers: KindOfAnswers, attempt: Attempt) -> None:
+    """Try all priors.
+
+    Where people were asked about similar pairs, as for records, there are mostly many small
+    clusters: that prior is tried first, for the case of Ctrl-C.
+    """
+    first = _OF_RECORDS if answers.look_alike else next(iter(answers.priors))
+    for prior in sorted(answers.priors, key=lambda prior: prior != first):
+        attempt(prior, answers)
+
+
+def _informative(tried: list[PriorTrial]) -> list[PriorTrial]:
+    """The trials that join items; all, if there are none.
+
+    If likeness does not depend on the cluster, it may predict answers though no items are joined:
+    such a prior finds no clusters.
+    """
+    return [trial for trial in tried if trial.is_informative] or tried
+
+
+def _best_predicting(
+    answers: KindOfAnswers,
+    tried: list[PriorTrial],
+    likeliest: PriorTrial,
+    attempt: Attempt,
+) -> tuple[PriorTrial, str]:
+    """The best trial, and why, where held-out answers are predicted clearly better than by chance.
+
+    Variants are tried under the chosen prior only.
+    """
+    max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
+    are_chosen = lists_candidates(answers.data)
+    simple = simplest(_informative(tried), likeliest, max_loss, are_chosen)
+    reason = _reason(simple, likeliest, tried)
+    chosen, as_halves = by_halves(simple, attempt)
+    # Hard items include the model without them, so that they need no clear advantage, except where
+    # features measure similarity.
+    errors = 1.0 if takes_likeness_of_features(answers.data) else 0.0
+    chosen, likelier_if = varied(chosen, attempt, errors)
+    return chosen, reason + as_halves + likelier_if
 
 
 def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTrial) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import Answers
-from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers
+from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers, SupportsHalves
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.training import completed, is_interrupted
@@ -32,14 +32,6 @@ _LEAST_KEPT = 0.95
 _CHOSEN_PAIRS = 2.0
 # The share of answers that a fit to all answers may agree with less than the fits on trial.
 _MAX_MISSED = 0.1
-
-_VARIANTS: tuple[tuple[Callable[[KindOfAnswers], KindOfAnswers | None], str], ...] = (
-    (
-        lambda answers: answers.with_near_items(),
-        "nearest neighbours that nobody was asked about may share a cluster",
-    ),
-    (lambda answers: answers.with_hard_items(), "some items are hard to recognize"),
-)
 
 
 class PriorTrial(NamedTuple):
@@ -62,8 +54,12 @@ class PriorTrial(NamedTuple):
 
     @property
     def name(self) -> str:
-        hard = ", halves of grades" * self.answers.halves + ", hard items" * self.answers.hard_items
-        return self.prior + hard + ", near items" * self.answers.near_items
+        return self.prior + self.answers.variant
+
+    @property
+    def counts_halves(self) -> bool:
+        """Whether grades say no more than in which half of their scale they are."""
+        return isinstance(self.answers, SupportsHalves) and self.answers.halves
 
     @property
     def held_out(self) -> float:
@@ -100,6 +96,10 @@ class PriorTrial(NamedTuple):
         return float(np.exp(entropy(self.sizes)))
 
 
+# Tries a prior on answers.
+Attempt = Callable[[str, KindOfAnswers], PriorTrial]
+
+
 def trial_of(
     answers: KindOfAnswers,
     parts: list[Bool[Tensor, " unit"]],
@@ -112,7 +112,7 @@ def trial_of(
         kept = answers.without(out).for_trials()
         result = kept.recipe(answers.priors[prior]()).fit(**options)
         log_probabilities.append(answers.log_probability(result, out))
-        log_half = answers.log_half(result, out)
+        log_half = answers.log_half(result, out) if isinstance(answers, SupportsHalves) else None
         of_halves += [] if log_half is None else [log_half]
         if is_interrupted(result):
             is_whole = False
@@ -124,9 +124,7 @@ def trial_of(
     return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found, halves)
 
 
-def varied(
-    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial], errors: float
-) -> tuple[PriorTrial, str]:
+def varied(chosen: PriorTrial, attempt: Attempt, errors: float) -> tuple[PriorTrial, str]:
     """The best variant of a trial, with variants added one by one as long as they improve it.
 
     Parameters
@@ -142,30 +140,25 @@ def varied(
     -------
     The trial, and the end of a sentence with the reasons.
     """
-    reason, left = "", list(_VARIANTS)
-    while left:
+    reason = ""
+    while True:
         trials = [
-            (attempt(chosen.prior, answers), variant)
-            for variant in left
-            if (answers := variant[0](chosen.answers)) is not None
+            (attempt(chosen.prior, answers), assumption)
+            for answers, assumption in chosen.answers.variants()
         ]
         better = [
-            (trial, variant)
-            for trial, variant in trials
+            (trial, assumption)
+            for trial, assumption in trials
             if (trial.is_informative or not chosen.is_informative)
             and is_clearly_better(trial.log_probabilities, chosen.log_probabilities, errors)
         ]
         if not better:
-            break
-        chosen, taken = max(better, key=lambda one: one[0].held_out)
-        reason += f"; they are likelier if {taken[1]}"
-        left = [variant for _, variant in trials if variant is not taken]
-    return chosen, reason
+            return chosen, reason
+        chosen, assumption = max(better, key=lambda one: one[0].held_out)
+        reason += f"; they are likelier if {assumption}"
 
 
-def by_halves(
-    chosen: PriorTrial, attempt: Callable[[str, KindOfAnswers], PriorTrial]
-) -> tuple[PriorTrial, str]:
+def by_halves(chosen: PriorTrial, attempt: Attempt) -> tuple[PriorTrial, str]:
     """The trial, or one in which only the halves of grades count, if that predicts these better.
 
     What several steps of a scale say is more than whether two items are the same, and clusters
@@ -185,7 +178,8 @@ def by_halves(
     -------
     The trial, and the end of a sentence with the reasons.
     """
-    answers = chosen.answers.with_halves()
+    of_grades = chosen.answers
+    answers = of_grades.with_halves() if isinstance(of_grades, SupportsHalves) else None
     if answers is None or chosen.of_halves is None:
         return chosen, ""
     priors = dict.fromkeys([next(iter(answers.priors)), chosen.prior])

@@ -12,8 +12,8 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
-from pyro_crowdclust.interface.answers_only.trials import PriorTrial, trial_of
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
+from pyro_crowdclust.interface.answers_only.prior_trials import PriorTrial, trial_of
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -23,6 +23,7 @@ from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from ...control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
+SEARCH = "pyro_crowdclust.interface.answers_only.partition_search"
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
@@ -55,7 +56,7 @@ def test_few_answers_are_enough_and_too_few_are_named(monkeypatch):
     assert adjusted_rand_index(truth, found.assignments) > 0.7
     few = some.groupby("worker").head(60)
     ids = np.unique(few[["left", "right"]])
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 5)
+    monkeypatch.setattr(f"{SEARCH}._MAX_PARTS", 5)
     result = cluster(None, pairs=few, item_ids=ids, epochs=20, progress=False)
     assert "too few answers" in result.chosen.reason
     left, right = (ids[end] for end in np.triu_indices(len(ids), 1))
@@ -99,7 +100,7 @@ def test_a_prior_under_which_nothing_is_the_same_is_taken_only_if_all_are(silent
         share_joined, size = (0.8, sizes[prior]) if tells else (0.01, silent)
         return PriorTrial(prior, answers, numbers, size, 0.0, share_joined=share_joined)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", trial)
+    monkeypatch.setattr(f"{SEARCH}.trial_of", trial)
     data = CrowdData(None, answers())
     chosen = AnswersAlone(data).run()[1]
     assert chosen.winner == "many small clusters"
@@ -118,14 +119,13 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_
         sizes = np.ones(3, dtype=int) if prior == "few clusters" else np.array([2, 1])
         return PriorTrial(prior, answers, numbers, sizes, 0.0, share_joined=0.8)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", trial)
+    monkeypatch.setattr(f"{SEARCH}.trial_of", trial)
     others = {ManySmall}
     holds_in = lambda _, result: type(result.model.prior) not in others  # noqa: E731
     monkeypatch.setattr(PriorTrial, "holds_in", holds_in)
-    where = "pyro_crowdclust.interface.answers_only.search"
     best = lambda tried: max(tried, key=lambda trial: trial.held_out)  # noqa: E731
-    monkeypatch.setattr(f"{where}.is_clearly_better", lambda *_: is_clear)
-    monkeypatch.setattr(f"{where}.most_agreeing", lambda _, tried, __: best(tried))
+    monkeypatch.setattr(f"{SEARCH}.is_clearly_better", lambda *_: is_clear)
+    monkeypatch.setattr(f"{SEARCH}.most_agreeing", lambda _, tried, __: best(tried))
     monkeypatch.setattr(PairsOnly, "tested", False)
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
@@ -178,8 +178,8 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
 @pytest.mark.long
 def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(monkeypatch):
     # Priors that are nearly as good are told apart by trials that are nearly whole.
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 30)
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search._MAX_PARTS", 2)
+    monkeypatch.setattr(f"{SEARCH}.TRIAL_EPOCHS", 30)
+    monkeypatch.setattr(f"{SEARCH}._MAX_PARTS", 2)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(40), rng.choice([1, 2], 40))
     left, right = np.triu_indices(len(truth), 1)
@@ -195,9 +195,7 @@ def test_records_that_people_were_asked_about_since_they_look_alike_are_matched(
 @pytest.mark.long
 def test_what_nothing_tests_is_of_the_prior_whose_clusters_say_what_answers_say(monkeypatch):
     """Here of another than the first, as of records whose pairs have one answer each."""
-    monkeypatch.setattr(
-        "pyro_crowdclust.interface.answers_only.search.most_agreeing", lambda _, tried, __: tried[1]
-    )
+    monkeypatch.setattr(f"{SEARCH}.most_agreeing", lambda _, tried, __: tried[1])
     rng = np.random.default_rng(0)
     said = {"left": rng.integers(20, size=30), "right": 20 + rng.integers(20, size=30)}
     said |= {"worker": rng.integers(3, size=30), "label": rng.integers(2, size=30)}
@@ -210,7 +208,7 @@ def test_what_nothing_tests_is_of_the_prior_whose_clusters_say_what_answers_say(
 @pytest.mark.long
 def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch, tmp_path):
     """Nobody compares clusters that do not look alike, so no answer says that they differ."""
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.TRIAL_EPOCHS", 12)
+    monkeypatch.setattr(f"{SEARCH}.TRIAL_EPOCHS", 12)
     rng = np.random.default_rng(0)
     truth = np.repeat(np.arange(16), [30, 25, 20, 15, 10, 8, 6, 5, 4, 3, 3, 2, 2, 1, 1, 1])
     left, right = np.triu_indices(len(truth), 1)
@@ -232,7 +230,7 @@ def test_large_and_small_clusters_of_what_looks_alike_are_told_apart(monkeypatch
 
 @pytest.mark.long
 def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.EPOCHS", 7)
+    monkeypatch.setattr(f"{SEARCH}.EPOCHS", 7)
     result = cluster(None, answers(), epochs=None, progress=False)
     assert len(result.history) == 7
 
@@ -363,7 +361,7 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return trial_of(answers, parts, prior, *others)
 
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.search.trial_of", press_control_c)
+    monkeypatch.setattr(f"{SEARCH}.trial_of", press_control_c)
     with pytest.warns(
         UserWarning, match="before these priors were tried: 'clusters of all sizes'. "
     ):

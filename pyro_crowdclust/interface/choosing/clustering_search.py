@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -11,13 +11,14 @@ from jaxtyping import Float, Int
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.choosing.climbing import best_of
+from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
 from pyro_crowdclust.interface.choosing.fixed_components import (
     joined_by_pages,
     scores_at_fixed_components,
 )
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.interface.choosing.plan import Plan
-from pyro_crowdclust.interface.choosing.trials import Decision, Trial
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
@@ -41,34 +42,25 @@ class Search:
     ----------
     candidates
         The candidates, and what was tried of them.
-    interrupted
-        Whether Ctrl-C ended the search.
-    unseen
-        The answers by which fits of the features alone are read, if they are.
-    parts
-        Parts of the placements that decide at components of the features alone, if not the splits.
     """
 
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed, self.progress = plan, seed, progress
         self.candidates = Candidates(plan, seed, progress)
-        self.interrupted = False
-        self.unseen: UnseenAnswers | None = None
-        self.parts: list[PlacementSplit] = []
 
     def unless_interrupted(self, decide: Callable[[], Decision]) -> Decision:
         """A decision; on Ctrl-C, the best candidate so far, if there is any."""
         try:
             return decide()
         except KeyboardInterrupt:
-            trials = self.candidates.trials
+            without = self._without_answers_so_far
+            trials = self.tried(without)
             if not trials:
                 raise
-            self.interrupted = True
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
             best = max(trials, key=lambda trial: (trial.held_out is not None, trial.score))
             why = f"best of {len(trials)} candidates when the search was interrupted"
-            return Decision(best, why)
+            return Decision(best, why, without=without, interrupted=True)
 
     @cached_property
     def best(self) -> Decision:
@@ -104,46 +96,38 @@ class Search:
         return chance[:number], ends_of(splits)[:, :number]
 
     @cached_property
-    def without_answers(self) -> tuple[Trial, Fitted | None]:
-        """The best candidate without answers, whose components depend on the features alone.
-
-        Its fit, too, if there are held-out answers, or placements.
-        """
-        search, best = self._of_features
-        candidates = self.candidates
-        self.interrupted = search.interrupted
-        trial = None if candidates.splits or search.interrupted else self.read_by_answers()
-        if trial is None:
-            trial = self._add_without_answers(search.candidates.trials, best)
-        is_scored = candidates.splits or candidates.data.placements is not None
-        if search.interrupted or not is_scored:
-            return trial, None
-        some = search.candidates.data
-        fitted = with_overlaps_joined(search.candidates.complete_fit_of(trial, some))
-        if candidates.splits:
-            fits = [fitted] * len(candidates.splits)
-            scores = scores_at_fixed_components(fits, candidates.data, candidates.splits)
-            scored = replace(trial, by_weight=scores)
-            candidates.exchange(trial, scored)
-            trial = scored
-        return trial, fitted
+    def without_answers(self) -> WithoutAnswers:
+        """The candidates without answers, the best of them scored by held-out answers, if any."""
+        found, candidates = self._by_elbo, self.candidates
+        if found.interrupted:
+            return found
+        if not candidates.splits:
+            found = self.read_by_answers() or found
+            if candidates.data.placements is None:
+                return found
+        some = self._of_features.candidates
+        fitted = with_overlaps_joined(some.complete_fit_of(found.best, some.data))
+        found = replace(found, fitted=fitted)
+        if not candidates.splits:
+            return found
+        fits = [fitted] * len(candidates.splits)
+        scores = scores_at_fixed_components(fits, candidates.data, candidates.splits)
+        return found.with_best(replace(found.best, by_weight=scores))
 
     @cached_property
-    def joined(self) -> Trial:
-        """The same candidate, with components that pages show to be one cluster joined."""
-        trial, fitted = self.without_answers
-        if fitted is None:
-            return trial
-        candidates = self.candidates
+    def joined(self) -> WithoutAnswers:
+        """The same, with components of the best that pages show to be one cluster joined."""
+        found, candidates = self.without_answers, self.candidates
+        if found.fitted is None:
+            return found
         is_weighed = bool(candidates.splits)
-        found, parts = joined_by_pages(trial, fitted, candidates.data, self.seed, is_weighed)
-        if parts:
-            candidates.exchange(trial, found)
-            self.parts = parts
-        return found
+        best, parts = joined_by_pages(
+            found.best, found.fitted, candidates.data, self.seed, is_weighed
+        )
+        return replace(found.with_best(best), parts=parts)
 
-    def read_by_answers(self) -> Trial | None:
-        """What comes nearest to how all answers read the candidates without them (``unseen``).
+    def read_by_answers(self) -> WithoutAnswers | None:
+        """The same, with what comes nearest to how all answers read them as the best (``unseen``).
 
         None if the answers cannot read them.
 
@@ -152,30 +136,41 @@ class Search:
         KeyboardInterrupt
             If the search without answers was interrupted.
         """
-        search, best = self._of_features
-        if search.interrupted:
+        found = self._by_elbo
+        if found.interrupted:
             raise KeyboardInterrupt
-        trials = search.candidates.trials
-        self.unseen = UnseenAnswers.of(self.plan.data, search.candidates.fits, self.seed)
-        if self.unseen is None:
+        fits = self._of_features.candidates.fits
+        unseen = UnseenAnswers.of(self.plan.data, fits, self.seed)
+        if unseen is None:
             return None
-        place = self.unseen.better_than(trials.index(best))
-        return self._add_without_answers(trials, trials[place])
+        place = unseen.better_than(found.trials.index(found.best))
+        return replace(found, best=found.trials[place], unseen=unseen)
 
     @cached_property
-    def _of_features(self) -> tuple[Search, Trial]:
-        """A search without answers, and its winner."""
+    def _by_elbo(self) -> WithoutAnswers:
+        """The candidates without answers, and the best of them by the ELBO."""
+        search = self._of_features
+        decision, trials = search.unless_interrupted(lambda: search.best), search.candidates.trials
+        rows = [replace(one, by_item=None, uses_answers=False) for one in trials]
+        best = rows[trials.index(decision.trial)]
+        return WithoutAnswers(best, rows, interrupted=decision.interrupted)
+
+    @cached_property
+    def _of_features(self) -> Search:
+        """A search without answers."""
         plan = self.plan.by_features
         assert plan is not None  # as the callers have seen
-        search = Search(plan, self.seed, self.progress)
-        return search, search.unless_interrupted(lambda: search.best).trial
+        return Search(plan, self.seed, self.progress)
 
-    def _add_without_answers(self, trials: Sequence[Trial], best: Trial) -> Trial:
-        """Let these trials be those without answers; returns the best as it is among them."""
-        added = [replace(one, by_item=None, uses_answers=False) for one in trials]
-        with_answers = [one for one in self.candidates.trials if one.uses_answers]
-        self.candidates.trials = [*with_answers, *added]
-        return added[trials.index(best)]
+    @property
+    def _without_answers_so_far(self) -> WithoutAnswers | None:
+        """What was found without answers until Ctrl-C; None if nothing."""
+        found, stages = vars(self), ("joined", "without_answers", "_by_elbo")
+        return next((found[one] for one in stages if one in found), None)
+
+    def tried(self, without: WithoutAnswers | None) -> list[Trial]:
+        """All trials, those without answers last."""
+        return [*self.candidates.trials, *(without.trials if without else ())]
 
     def fit_tried(self, best: Trial) -> Fitted | None:
         """The brief fit of a candidate of the features alone; None if it is not one of these."""
@@ -184,16 +179,17 @@ class Search:
         elif best.uses_answers:
             return None
         else:
-            candidates = self._of_features[0].candidates
+            candidates = self._of_features.candidates
         place = candidates.place_of(best.form, best.num_components)
         return None if place is None else candidates.fits[place]
 
-    def chance_of(self, best: Trial) -> float | None:
+    def chance_of(self, decision: Decision) -> float | None:
         """Mean log-probability by chance of all that a trial was scored by; None if of nothing."""
-        splits = self.parts or self.candidates.splits
+        parts = decision.without.parts if decision.without else ()
+        splits = parts or self.candidates.splits
         if not splits:
             return None
         sizes = [len(one.block) for one in splits]
-        used = int(np.searchsorted(np.cumsum(sizes), len(best.answers))) + 1
+        used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.answers))) + 1
         chances = [one.chance for one in splits[:used]]
         return float(np.average(chances, weights=sizes[:used]))

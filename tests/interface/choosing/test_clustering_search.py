@@ -10,7 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
-from pyro_crowdclust.interface.choosing.search import Search
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
 
@@ -85,8 +85,9 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
         len(WEIGHTS),
         len(search.candidates.splits[0].held_out.label),
     )
-    trial, fitted = search.without_answers
-    assert fitted is not None
+    without = search.without_answers
+    trial = without.best
+    assert without.fitted is not None
     assert trial.by_weight is not None
     assert trial.by_weight.answers.shape == (
         len(WEIGHTS),
@@ -101,5 +102,5 @@ def test_answers_that_are_all_the_same_leave_features_their_weight(label):
     data = answered(*two_rings(60), 40)
     answers = dataclasses.replace(data.answers, label=torch.full_like(data.answers.label, label))
     search = Search(small(data.with_answers(answers), 2, forms=1), 0, False)
-    trial, _ = search.without_answers
+    trial = search.without_answers.best
     assert (trial.feature_weight, len(trial.by_weight.answers)) == (1, 1)

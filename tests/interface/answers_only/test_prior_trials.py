@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.answers_only.kinds import PairsOnly
-from pyro_crowdclust.interface.answers_only.trials import (
+from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
+from pyro_crowdclust.interface.answers_only.prior_trials import (
     PriorTrial,
     agreement_and_joins,
     by_halves,
@@ -58,11 +58,10 @@ def test_the_likelier_variant_is_taken_and_then_the_other_beside_it(
     around = torch.tensor([-0.1, 0.1], dtype=torch.float64).repeat(25)
 
     def said(near_items: bool, hard_items: bool) -> SimpleNamespace:
+        near = [] if near_items else [(said(True, hard_items), "nearest neighbours")]
+        hard = [] if hard_items else [(said(near_items, True), "hard to recognize")]
         return SimpleNamespace(
-            near_items=near_items,
-            hard_items=hard_items,
-            with_near_items=lambda: said(True, hard_items),
-            with_hard_items=lambda: said(near_items, True),
+            near_items=near_items, hard_items=hard_items, variants=lambda: near + hard
         )
 
     def attempt(prior, of):

@@ -1,0 +1,83 @@
+"""Sorted pages without features: priors that are compared, fits, and what is held out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust.annotators import PageUrns
+from pyro_crowdclust.data import Placements
+from pyro_crowdclust.guides import SortedPartitionGuide
+from pyro_crowdclust.interface.answers_only.shared import random_parts, recipe_of_draws
+from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.models import SortedPartition
+from pyro_crowdclust.partitions import FewClusters, PitmanYor
+
+# The largest number of chains, which is reduced to at least two if all chains have more placements
+# than this.
+_PAGE_CHAINS, _PLACEMENTS = 24, 300_000
+# So many held-out pages are needed to distinguish priors.
+_MIN_PAGES = 30
+
+
+@dataclass(frozen=True)
+class PagesOnly:
+    """Sorted pages; whole pages are held out.
+
+    Attributes
+    ----------
+    data
+        Items and pages.
+    """
+
+    data: CrowdData
+
+    priors: ClassVar[dict[str, Any]] = {
+        "few clusters": FewClusters,
+        "clusters of all sizes": PitmanYor,
+    }
+    look_alike: ClassVar[bool] = False
+    tested: ClassVar[bool] = True
+    variant: ClassVar[str] = ""
+
+    def variants(self) -> list[tuple[PagesOnly, str]]:
+        return []
+
+    def about(self, data: CrowdData) -> PagesOnly:
+        return PagesOnly(data)
+
+    def for_trials(self) -> PagesOnly:
+        return self
+
+    def recipe(self, prior: FewClusters | PitmanYor) -> Recipe:
+        model = SortedPartition(PageUrns(self.data.num_workers), prior)
+        chains = min(max(_PLACEMENTS // len(self._placements), 2), _PAGE_CHAINS)
+        guide = SortedPartitionGuide(model, self.data.num_items, num_chains=chains)
+        return recipe_of_draws(model, guide, self.data)
+
+    @property
+    def _placements(self) -> Placements:
+        assert self.data.placements is not None  # as the caller has checked
+        return self.data.placements
+
+    def parts(
+        self, share: float, max_parts: int, generator: torch.Generator
+    ) -> list[Bool[Tensor, " unit"]]:
+        return random_parts(self._placements.num_pages, _MIN_PAGES, share, max_parts, generator)
+
+    def without(self, out: Bool[Tensor, " unit"]) -> PagesOnly:
+        return PagesOnly(self.data.with_parts(placements=self._placements.of_pages(~out)))
+
+    def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
+        """``log p`` of each page, divided by the number of its placements."""
+        held_out = result.guide.log_page_probabilities(self._placements.of_pages(out))
+        return held_out[out] / self._placements.page_sizes[out]
+
+    def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
+        """By the number of groups."""
+        return torch.cat([-self._placements.num_groups[out].double().log() for out in parts])
