@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -113,10 +114,17 @@ def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers
     Raises
     ------
     ValueError
-        If a file is malformed; the message names the file, the record and the field.
+        If a file is malformed; the message names the file, the record and the field. If files are
+        in a list.
 
     The index of tables that were read from a table says in which file, and on which line, a row is.
     """
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(
+                f"a {type(path).__name__} is not the path of a file: pass several files one by "
+                "one, read_answers(*paths)"
+            )
     return CrowdAnswers.joined(_read(Path(path), form) for path in paths)
 
 

@@ -246,6 +246,11 @@ def test_a_file_of_another_tool_is_told_of_formats(tmp_path):
     assert len(read_answers(path, form=Dedupe()).pairs) == 0
 
 
+def test_files_in_a_list():
+    with pytest.raises(ValueError, match=r"a list is not the path .* read_answers\(\*paths\)$"):
+        read_answers(["one.csv", "other.csv"])
+
+
 @pytest.mark.parametrize("name", ["nothing.csv", "answers.txt"])
 def test_files_that_cannot_be_read(name, tmp_path):
     message = "there is no file" if name == "nothing.csv" else "does not end in .csv, .tsv, .json"
