@@ -260,7 +260,18 @@ def _as_real(given: Columns, known: Columns) -> Columns:
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:
     if not isinstance(data, CrowdData):
-        raise ValueError(f"data is a {type(data).__name__}, but must be the CrowdData of the fit")
+        of_fit = {
+            "pairs": known.answers,
+            "placements": known.placements,
+            "labels": known.class_labels,
+            "known": known.known,
+        }
+        tables = [f"{name}={name}" for name, part in of_fit.items() if part is not None]
+        made = ", ".join(["None" if shape is None else "features", *tables])
+        raise ValueError(
+            f"data is a {type(data).__name__}, but must be the CrowdData of the fit: pass "
+            f"data=CrowdData({made}), made of the same tables as for the fit"
+        )
     given = None if data.features is None else tuple(data.features.shape[1:])
     if given != shape or digest(data_fields(data)) != digest(data_fields(known)):
         raise ValueError(
