@@ -19,7 +19,7 @@ from pyro_crowdclust.exchange.label_studio import LabelStudio
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.prodigy import Prodigy
 from pyro_crowdclust.exchange.questions import Questions
-from pyro_crowdclust.files.opening import opened
+from pyro_crowdclust.files.opening import encoding_of, opened
 
 
 @runtime_checkable
@@ -143,7 +143,7 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
                 f"; it is read as {type(form).__name__}, since it ends in {suffix}: if another "
                 "tool wrote it, give the format (form=)"
             )
-    text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))
+    text = opened(path, lambda: path.read_text(encoding=encoding_of(path)))
     try:
         return form.answers(form.parse(text)).in_file(path.name)
     except ValueError as error:

@@ -268,6 +268,13 @@ def test_a_table_that_a_spreadsheet_wrote_in_another_encoding(tmp_path):
         read_answers(path)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_table_whose_mark_states_the_encoding(encoding, tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("left\tright\tworker\tlabel\nbär\tross\tann\t1\n", encoding=encoding)
+    assert read_answers(path).pairs.iloc[0].tolist() == ["bär", "ross", "ann", "1"]
+
+
 @pytest.mark.parametrize(
     ("form", "questions", "message"),
     [
