@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,12 @@ from jaxtyping import Float
 _PACKAGE = __name__.partition(".")[0]
 # Folders of installed packages, which are not the user's own code.
 _LIBRARIES = {"site-packages", "dist-packages"}
+
+# What is said of texts that ``differ_in_encoding``.
+DIFFERENT_ENCODING = (
+    "encodes its accents differently: bring all names into one form, such as "
+    "column.str.normalize('NFC')"
+)
 
 # Our arguments by the names that other libraries give them. Not every call has all of them.
 _OTHER_NAMES = {
@@ -54,6 +61,22 @@ def place_in_users_code(frames: Iterable[tuple[FrameType, int]]) -> str | None:
     return None
 
 
+def differ_in_encoding(one: str, other: str) -> bool:
+    """Whether two texts differ, but only in how their accents are encoded, so that they look alike.
+
+    macOS writes the "ä" in names of files as an "a" and a combining accent, other programs as one
+    character.
+
+    Examples
+    --------
+    >>> differ_in_encoding("a" + chr(0x308), chr(0xE4)), differ_in_encoding("a", chr(0xE4))
+    (True, False)
+    """
+    if one == other or (one.isascii() and other.isascii()):
+        return False
+    return unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+
+
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     """The known name that is closest to an unknown one, as the end of a sentence; or no text.
 
@@ -65,7 +88,14 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     ''
     >>> did_you_mean("7", np.arange(9)), did_you_mean(70, np.arange(9))
     ('; did you mean 7?', '')
+    >>> did_you_mean("a" + chr(0x308), [chr(0xE4)]).startswith("; the known 'ä' looks the same")
+    True
     """
+    if isinstance(name, str):
+        known = list(known)
+        for one in known:
+            if isinstance(one, str) and differ_in_encoding(one, name):
+                return f"; the known {one!r} looks the same, but {DIFFERENT_ENCODING}"
     # A number is not a misspelling of another number.
     others = (one for one in known if not (isinstance(name, Number) and isinstance(one, Number)))
     names = {str(one): one.item() if isinstance(one, np.generic) else one for one in others}

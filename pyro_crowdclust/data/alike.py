@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 
 import pandas as pd
 
 from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import differ_in_encoding
 
 # Texts that are nearly the same are looked for among the first so many.
 _MAX_COMPARED = 10_000
@@ -55,7 +57,7 @@ def refuse_two_types(values: pd.Index, what: str) -> None:
 
 
 def warn_of_alike_texts(values: pd.Index, what: str) -> None:
-    """Warn of texts that differ only in case, spaces or zeros after a decimal point."""
+    """Warn of texts that differ only in case, spaces, encoding or zeros after a decimal point."""
     first_of: dict[str, str] = {}
     alike: list[tuple[str, str]] = []
     for value in values[:_MAX_COMPARED]:
@@ -63,17 +65,22 @@ def warn_of_alike_texts(values: pd.Index, what: str) -> None:
             first = first_of.setdefault(_bare(value), value)
             alike += [(first, value)] if first != value else []
     if alike:
+        how = "differ only in case, spaces or a final .0"
+        if differ_in_encoding(*alike[0]):
+            how = (
+                "look the same, but encode their accents differently (column.str.normalize('NFC'))"
+            )
         first, second = map(show, alike[0])
         others = f", and {count(len(alike) - 1, 'more pair')}," if len(alike) > 1 else ""
         warnings.warn(
-            f"{what} {first} and {second}{others} differ only in case, spaces or a final .0, and "
-            "count as two: write them in the same way if they are one",
+            f"{what} {first} and {second}{others} {how}, and count as two: write them in the same "
+            "way if they are one",
             stacklevel=3,
         )
 
 
 def _bare(text: str) -> str:
     """A text without what is easily written in several ways."""
-    bare = " ".join(text.split()).casefold()
+    bare = " ".join(unicodedata.normalize("NFC", text).split()).casefold()
     whole = _WHOLE.fullmatch(bare)
     return whole[1] if whole else bare

@@ -232,7 +232,7 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
             raise ValueError(f"classes row {row} is {show(ids[row])}, {reason}; name each one once")
     if len(ids) == 0:
         raise ValueError("classes are empty; name every class an item can have, or pass None")
-    return ids
+    return ids.copy(deep=True)  # as of item ids
 
 
 def repeated_labels(labels: ClassLabels) -> Bool[np.ndarray, " answer"]:

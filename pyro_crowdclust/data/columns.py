@@ -175,7 +175,7 @@ class Columns:
                 f"{len(self)}: pass the same columns"
             )
         if all(kind == "real" for kind in self.kinds) and _is_plain(frame):
-            return frame.to_numpy()  # in its own precision
+            return frame.to_numpy(copy=True)  # in its own precision, and not the user's memory
         encoded = np.empty(frame.shape, dtype=np.float64)
         for place, levels in enumerate(self.levels):
             column = frame.iloc[:, place]

@@ -41,8 +41,8 @@ from pyro_crowdclust.data.written_tables import labels_table, pairs_table, place
 class CrowdData:
     """Items with features, pairwise answers about them, or both; validated, not to be changed.
 
-    Its tensors are not copied when they are read: do not write into them, or into arrays and
-    tensors of features that it was made of.
+    Tables, arrays and tensors are copied, so that you may change yours afterwards; files, memory
+    maps and datasets are not. Do not write into the tensors of this object.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class CrowdData:
     Attributes
     ----------
     features
-        The features in their own dtype, not copied: do not write into them afterwards.
+        The features in their own dtype: do not write into them.
     columns
         What the columns of a table hold; None for other features, which are real numbers.
     num_missing

@@ -94,16 +94,23 @@ def read_features(
 
 
 def _opened(features: Any) -> Any:
-    """Lists and masked arrays as arrays, and what is on disk as features that stay there."""
+    """Arrays and tensors in memory of their own, and what is on disk as features that stay there.
+
+    What a user later writes into an array must change neither data nor fits.
+    """
     if isinstance(features, (list, tuple)):
-        features = _rows(features)
+        return _rows(features)
     if isinstance(features, np.ma.MaskedArray):
         return unmasked(features)
+    if isinstance(features, Tensor):
+        return features.detach().clone()
     if isinstance(features, Dataset):
         # A dataset that cannot be indexed is refused there.
         return DatasetFeatures(cast(IndexedDataset, features))
     if isinstance(features, np.memmap) and features.nbytes > _IN_MEMORY_BYTES:
         return MemmapFeatures(features) if MemmapFeatures.reads(features) else features
+    if isinstance(features, np.ndarray) and not isinstance(features, np.memmap):
+        return features.copy()
     return features
 
 
@@ -122,7 +129,7 @@ def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
                 f"features are a tensor that is {what_it_is(features)}, and not dense real "
                 "numbers: convert it, for instance with .to_dense() or .dequantize()"
             )
-        features, is_numeric = features.detach(), True
+        is_numeric = True
     elif isinstance(features, np.ndarray):
         is_numeric = features.dtype.kind in "biuf"
     else:

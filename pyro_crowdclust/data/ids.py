@@ -32,7 +32,7 @@ def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
                 "an id of its own"
             )
     refuse_two_types(index, "item ids")
-    return index
+    return index.copy(deep=True)  # older pandas makes an index in the memory of the user's array
 
 
 def ids_in_tables(

@@ -165,7 +165,10 @@ def yes_or_no(
         remedy += "; if 1 is same and -1 different, pass label.replace(-1, 0)"
     neither = (labels != 0) & (labels != 1)
     if any(map(says_cannot_tell, column[neither])):
-        remedy += f"; leave such rows out, or, {GRADES_REMEDY}"
+        remedy += (
+            "; leave such rows out, or read the file by exchange.read_answers, which does; or, "
+            f"{GRADES_REMEDY}"
+        )
     reject("pairs", column, neither, remedy)
     return labels
 

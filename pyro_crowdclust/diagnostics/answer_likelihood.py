@@ -31,7 +31,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -94,39 +94,26 @@ def answer_log_likelihoods(
     if result.data.num_items < 2:
         return None
     two_items, own_items = (_batch_with(result, answers, label, two) for two in (True, False))
-    without = sites_with_density(run(result.model, batch_of_items(result, torch.arange(2)), {}))
-    of_answers = {
-        name: site
-        for name, site in sites_with_density(run(result.model, two_items, {})).items()
-        if name not in without
-    }
-    names = [name for name, site in of_answers.items() if site["is_observed"]]
-    same = [name for name, site in of_answers.items() if isinstance(site["fn"], SameCluster)]
-    discrete = discrete_sites(result, two_items, local_plates(result))
-    if not names or (not same and len(discrete) != 1):
+    sites = _sites_of_answers(result, draws, two_items)
+    if sites is None:
         return None
-    _check_plates(draws, of_answers, names)
-    one = torch.ones_like(two_items.pair_weight)
-    together, apart = dict.fromkeys(same, one), dict.fromkeys(same, 0 * one)
-    if not same:
-        ((z, support),) = discrete.items()
-        together, apart = {z: support[[0, 0]]}, {z: support[[0, -1]]}
 
     def log_likelihoods(
         batch: Batch, draw: int, latents: Mapping[str, Tensor] = MappingProxyType({})
     ) -> Float[Tensor, "2 answer"]:
         values = {**draws.at(draw), **latents}
-        traces = [run(result.model, batch, values | end) for end in (together, apart)]
-        return torch.stack([_log_density(trace, names) for trace in traces]).cpu()
+        traces = [run(result.model, batch, values | end) for end in (sites.same, sites.different)]
+        return torch.stack([_log_density(trace, sites.observed) for trace in traces]).cpu()
 
     batch, latents = two_items, None
-    if same and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
+    takes_own = sites.has_same_cluster
+    if takes_own and not torch.allclose(log_likelihoods(own_items, 0), log_likelihoods(batch, 0)):
         batch = own_items
     if _differ(partial(log_likelihoods, batch, 0)):
         batch, latents = own_items, LatentsOfItems.of(result, draws, own_items.items, answers)
         values = latents.at(0)
-        if not same or _differ(partial(log_likelihoods, batch, 0, values)):
-            _refuse(result, batch, [*draws.sites, *together, *values])
+        if not takes_own or _differ(partial(log_likelihoods, batch, 0, values)):
+            _refuse(result, batch, [*draws.sites, *sites.same, *values])
     found = torch.stack(
         [
             log_likelihoods(batch, draw, {} if latents is None else latents.at(draw))
@@ -135,6 +122,50 @@ def answer_log_likelihoods(
         1,
     )
     return found[0], found[1]
+
+
+class _SitesOfAnswers(NamedTuple):
+    """The sites on which answers depend.
+
+    Attributes
+    ----------
+    observed
+        Names of the sites of the answers.
+    same, different
+        Values of sites by which the two items of every pair are in one cluster, or in two.
+    has_same_cluster
+        Whether these are sites of ``SameCluster``, which any items may have, not clusters of two.
+    """
+
+    observed: list[str]
+    same: dict[str, Tensor]
+    different: dict[str, Tensor]
+    has_same_cluster: bool
+
+
+def _sites_of_answers(
+    result: FittedModel, draws: GlobalDraws, two_items: Batch
+) -> _SitesOfAnswers | None:
+    """The sites of answers; None if the model observes none, or no site says what is the same."""
+    without = sites_with_density(run(result.model, batch_of_items(result, torch.arange(2)), {}))
+    of_answers = {
+        name: site
+        for name, site in sites_with_density(run(result.model, two_items, {})).items()
+        if name not in without
+    }
+    observed = [name for name, site in of_answers.items() if site["is_observed"]]
+    same = [name for name, site in of_answers.items() if isinstance(site["fn"], SameCluster)]
+    discrete = discrete_sites(result, two_items, local_plates(result))
+    if not observed or (not same and len(discrete) != 1):
+        return None
+    _check_plates(draws, of_answers, observed)
+    if same:
+        one = torch.ones_like(two_items.pair_weight)
+        ends = dict.fromkeys(same, one), dict.fromkeys(same, 0 * one)
+    else:
+        ((z, support),) = discrete.items()
+        ends = {z: support[[0, 0]]}, {z: support[[0, -1]]}
+    return _SitesOfAnswers(observed, *ends, bool(same))
 
 
 def _check_plates(

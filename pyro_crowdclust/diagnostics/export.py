@@ -108,8 +108,8 @@ def to_arviz(
     Raises
     ------
     ValueError
-        If there is no fit, or fits are not of the same items, answers and number of clusters, or
-        ``coords`` and ``dims`` do not suit the variables.
+        If there is no fit, or fits are not of the same items, answers, model and number of
+        clusters, or ``coords`` and ``dims`` do not suit the variables.
 
     Examples
     --------
@@ -126,6 +126,7 @@ def to_arviz(
     _check(fits, num_draws)
     rows = ExportedRows.of(fits[0], num_draws, max_items, max_answers)
     chains = [chain_of(fit, num_draws, rows, latent_draws, log_likelihood, seed) for fit in fits]
+    _check_alike(chains)
     _align(fits, chains)
     groups = _joined(chains) | data_groups(fits, rows)
     rename_axes(groups, dims)
@@ -159,6 +160,26 @@ def _said(data: CrowdData) -> list[Any]:
     """Who said what about which items; features are left out, since loaded fits may lack them."""
     ids = data.item_ids, data.worker_ids, data.page_ids, data.grade_ids, data.class_ids
     return [*ids, data.answers, data.placements, data.class_labels]
+
+
+def _check_alike(chains: list[Groups]) -> None:
+    """Raise a ``ValueError`` if a fit has other parameters than the first, or other shapes."""
+    first, *others = (
+        {name: values.shape[1:] for name, (_, values) in chain["posterior"].items()}
+        for chain in chains
+    )
+    for number, shapes in enumerate(others, 1):
+        for name in dict.fromkeys([*first, *shapes]):
+            if shapes.get(name) != first.get(name):
+                raise ValueError(
+                    f"fit {number} has {_in_words(name, shapes)}, but the first fit has "
+                    f"{_in_words(name, first)}: pass fits of one model, with the same number of "
+                    "clusters"
+                )
+
+
+def _in_words(name: str, shapes: dict[str, tuple[int, ...]]) -> str:
+    return f"{name} of the shape {[*shapes[name]]}" if name in shapes else f"no {name}"
 
 
 def _align(fits: list[FittedModel], chains: list[Groups]) -> None:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pyro_crowdclust.data.pair_answers import Sessions
+from pyro_crowdclust.data.pair_answers import Answers, Sessions
 from pyro_crowdclust.diagnostics.answer_likelihood import answer_log_likelihoods
 from pyro_crowdclust.diagnostics.draws import (
     GlobalDraws,
@@ -232,48 +232,81 @@ def check_workers(
             "there are no answers about pairs to check: for sorted pages see result.pages, for "
             "class labels result.confusion"
         )
-    every = torch.arange(data.num_pairs)
     with result.inside(seed):
-        draws = global_draws(result, num_draws)
-        of_outcomes = outcome_log_likelihoods(result, draws, every)
-        if of_outcomes is None:
-            raise ValueError(
-                "the model has no discrete site of the items with which answers could be compared, "
-                "for example because its clusters are draws of partitions by answers alone: see "
-                "result.workers, whose intervals are over these draws"
-            )
-        drawn = same_cluster_draws(result, every, num_draws)
-        lapsing = part_of(result.model, "annotators", SupportsLapses)
-        if lapsing is not None and answers.page is not None:
-            sessions = Sessions.of(answers.page, answers.worker)
-            replicated = _replicated_on_pages(lapsing, sessions, draws, drawn).numpy()
-        else:
-            replicated = possible_labels(result)[replicated_answers(drawn, *of_outcomes)].numpy()
-    same, worker, number = drawn.numpy(), answers.worker.numpy(), data.num_workers
-    both = np.broadcast_to(answers.label.numpy(), same.shape), replicated
-    agrees = [1 - np.abs(labels - same) for labels in both]
-    statistics = {"agreement": [_means(one, worker, number) for one in agrees]}
-    statistics["said_same"] = [_means(labels, worker, number) for labels in both]
-    if any(np.isnan(labels).any() for labels in both):
-        unsure = (np.isnan(labels) for labels in both)
-        statistics["unsure"] = [_means(one, worker, number) for one in unsure]
-    if answers.page is not None:
-        page = answers.page.numpy()
-        statistics["worst_page"] = [_worst(one, worker, number, page) for one in agrees]
+        same, replicated = _replicated(result, answers, num_draws)
+    given = np.broadcast_to(answers.label.numpy(), same.shape)
+    both = [_statistics(labels, same, answers, data.num_workers) for labels in (given, replicated)]
     columns: dict[str, np.ndarray] = {}
-    for name, (observed, predicted) in statistics.items():
-        lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
-        below = (predicted < observed) + 0.5 * (predicted == observed)
-        columns |= {
-            name: observed.mean(0),
-            f"{name}_replicated": predicted.mean(0),
-            f"{name}_lower": lower,
-            f"{name}_upper": upper,
-            f"{name}_p": below.mean(0),
-        }
+    for name, observed in both[0].items():
+        if name != "unsure" or any(statistics[name].any() for statistics in both):
+            columns |= _compared(name, observed, both[1][name])
     table = pd.DataFrame(columns, index=data.worker_ids.rename("worker"))
-    table[np.bincount(worker, minlength=number) == 0] = np.nan
+    table[np.bincount(answers.worker.numpy(), minlength=data.num_workers) == 0] = np.nan
     return table
+
+
+def _replicated(
+    result: FittedModel, answers: Answers, num_draws: int
+) -> tuple[Float[np.ndarray, "draw answer"], Float[np.ndarray, "draw answer"]]:
+    """Whether both items share a cluster, and replicated labels, for draws of clusters and rates.
+
+    Raises
+    ------
+    ValueError
+        If the model's answers do not depend on clusters of the items.
+    """
+    every = torch.arange(answers.num_pairs)
+    draws = global_draws(result, num_draws)
+    of_outcomes = outcome_log_likelihoods(result, draws, every)
+    if of_outcomes is None:
+        raise ValueError(
+            "the model has no discrete site of the items with which answers could be compared, "
+            "for example because its clusters are draws of partitions by answers alone: see "
+            "result.workers, whose intervals are over these draws"
+        )
+    same = same_cluster_draws(result, every, num_draws)
+    lapsing = part_of(result.model, "annotators", SupportsLapses)
+    if lapsing is not None and answers.page is not None:
+        sessions = Sessions.of(answers.page, answers.worker)
+        labels = _replicated_on_pages(lapsing, sessions, draws, same)
+    else:
+        labels = possible_labels(result)[replicated_answers(same, *of_outcomes)]
+    return same.numpy(), labels.numpy()
+
+
+def _statistics(
+    labels: Float[np.ndarray, "draw answer"],
+    same: Float[np.ndarray, "draw answer"],
+    answers: Answers,
+    number: int,
+) -> dict[str, Float[np.ndarray, "draw worker"]]:
+    """What ``check_workers`` compares, of these labels of the answers."""
+    worker, agrees = answers.worker.numpy(), 1 - np.abs(labels - same)
+    found = {
+        "agreement": _means(agrees, worker, number),
+        "said_same": _means(labels, worker, number),
+        "unsure": _means(np.isnan(labels), worker, number),
+    }
+    if answers.page is not None:
+        found["worst_page"] = _worst(agrees, worker, number, answers.page.numpy())
+    return found
+
+
+def _compared(
+    name: str,
+    observed: Float[np.ndarray, "draw worker"],
+    predicted: Float[np.ndarray, "draw worker"],
+) -> dict[str, Float[np.ndarray, " worker"]]:
+    """The columns of ``check_workers`` about a statistic of given and replicated answers."""
+    lower, upper = np.quantile(predicted, [0.05, 0.95], axis=0)
+    below = (predicted < observed) + 0.5 * (predicted == observed)
+    return {
+        name: observed.mean(0),
+        f"{name}_replicated": predicted.mean(0),
+        f"{name}_lower": lower,
+        f"{name}_upper": upper,
+        f"{name}_p": below.mean(0),
+    }
 
 
 def _means(

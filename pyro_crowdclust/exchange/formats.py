@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from pyro_crowdclust.exchange.label_studio import LabelStudio
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.prodigy import Prodigy
 from pyro_crowdclust.exchange.questions import Questions
-from pyro_crowdclust.files.opening import opened
+from pyro_crowdclust.files.opening import encoding_of, opened
 
 
 @runtime_checkable
@@ -113,10 +114,17 @@ def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers
     Raises
     ------
     ValueError
-        If a file is malformed; the message names the file, the record and the field.
+        If a file is malformed; the message names the file, the record and the field. If files are
+        in a list.
 
     The index of tables that were read from a table says in which file, and on which line, a row is.
     """
+    for path in paths:
+        if not isinstance(path, str | os.PathLike):
+            raise ValueError(
+                f"a {type(path).__name__} is not the path of a file: pass several files one by "
+                "one, read_answers(*paths)"
+            )
     return CrowdAnswers.joined(_read(Path(path), form) for path in paths)
 
 
@@ -135,7 +143,7 @@ def _read(path: Path, form: Format | None) -> CrowdAnswers:
                 f"; it is read as {type(form).__name__}, since it ends in {suffix}: if another "
                 "tool wrote it, give the format (form=)"
             )
-    text = opened(path, lambda: path.read_text(encoding="utf-8-sig"))
+    text = opened(path, lambda: path.read_text(encoding=encoding_of(path)))
     try:
         return form.answers(form.parse(text)).in_file(path.name)
     except ValueError as error:

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+# The marks at the beginning of a text that is not UTF-8, such as Excel's "Unicode Text"; that of
+# UTF-32 begins like that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+def encoding_of(path: Path) -> str:
+    """The encoding of a text: what the mark at its beginning states, or else UTF-8.
+
+    Other encodings have no mark, and are not guessed: a wrong guess would change names in silence.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "x.csv"
+    ...     for encoding in ("utf-16", "utf-8-sig", "utf-8"):
+    ...         _ = path.write_text("item,a", encoding=encoding)
+    ...         print(encoding_of(path))
+    utf-16
+    utf-8-sig
+    utf-8-sig
+    """
+    with path.open("rb") as file:
+        start = file.read(4)
+    return next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8-sig")
 
 
 def opened(path: Path, read: Callable[[], T]) -> T:

@@ -201,16 +201,8 @@ def fit(
     _check_minibatches(model, data, options)
     seed = int(seed)  # files cannot hold NumPy's integers
     started = time.perf_counter()
-    keeper = _keeper(
-        checkpoint,
-        data,
-        options,
-        seed=seed,
-        initialize=initialize,
-        device=device,
-        model=model,
-        guide=guide,
-    )
+    of_call = {"seed": seed, "initialize": initialize, "model": model, "guide": guide}
+    keeper = _keeper(checkpoint, data, options, of_call | {"device": str(device)})
     with isolated(seed) as (generator, store), threads_for(data):
         with WaitingInterrupt() as interrupt:
             callbacks = _own(callbacks)
@@ -333,12 +325,7 @@ def _keeper(
     checkpoint: Checkpoint | str | os.PathLike | None,
     data: CrowdData,
     options: FitOptions,
-    *,
-    seed: int,
-    initialize: Start | None,
-    device: str | torch.device | None,
-    model: Model,
-    guide: Guide,
+    of_call: Mapping[str, Any],
 ) -> CheckpointKeeper | None:
     """The writer of the checkpoint, with a fingerprint of data and settings, or None."""
     if checkpoint is None:
@@ -346,11 +333,7 @@ def _keeper(
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
     settings = {
-        "seed": seed,
-        "initialize": initialize,
-        "device": str(device),
-        "model": model,
-        "guide": guide,
+        **of_call,
         "batch_size": options.batch_size,
         "answer_sampling": options.answer_sampling,
         **options.of_steps,

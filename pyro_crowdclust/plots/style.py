@@ -65,11 +65,12 @@ def quiet(axes: Axes, grid: Literal["x", "y", "both"] | None = None) -> None:
         axes.set_axisbelow(True)
 
 
-def pale(color: str) -> tuple[float, ...]:
+def pale(color: str) -> tuple[float, float, float]:
     """The mean of a colour and white."""
     from matplotlib.colors import to_rgb
 
-    return tuple(0.5 + 0.5 * channel for channel in to_rgb(color))
+    red, green, blue = (0.5 + 0.5 * channel for channel in to_rgb(color))
+    return red, green, blue
 
 
 def plain(name: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float, Int
 
 from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, new_figure, pale, plain, quiet
 from pyro_crowdclust.protocols import FittedModel
@@ -65,15 +66,21 @@ def plot_worker_weights(
     panels[0].axvline(0, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
     panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
     panels[0].set_ylabel("worker")
-    if truth is None:
-        return figure
+    if truth is not None:
+        true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
+        known = np.isfinite(true_weight)
+        _mark_true(panels[0], true_weight[known], np.flatnonzero(known))
+        _against_true(panels[1], true_weight[known], workers["weight"][known], width[known])
+    return figure
 
-    true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
-    known = np.isfinite(true_weight)
-    rows = np.arange(len(workers))
-    panels[0].scatter(
-        true_weight[known],
-        rows[known],
+
+def _mark_true(
+    axes: Axes, weight: Float[np.ndarray, " known"], row: Int[np.ndarray, " known"]
+) -> None:
+    """Draw true weights in the rows of their workers."""
+    axes.scatter(
+        weight,
+        row,
         marker="D",
         s=26,
         facecolors="none",
@@ -82,22 +89,27 @@ def plot_worker_weights(
         zorder=3,
         label="true",
     )
-    panels[0].legend(loc="best", fontsize="small")
-    panels[1].axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
-    panels[1].errorbar(
-        true_weight[known],
-        workers["weight"][known],
-        width[known],
+    axes.legend(loc="best", fontsize="small")
+
+
+def _against_true(
+    axes: Axes, weight: Float[np.ndarray, " known"], estimate: pd.Series, width: pd.Series
+) -> None:
+    """Draw estimates and their intervals against true weights."""
+    axes.axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--", zorder=0)
+    axes.errorbar(
+        weight,
+        estimate,
+        width,
         fmt="o",
         color=COLORS[0],
         ecolor=pale(COLORS[0]),
         markersize=5,
     )
-    panels[1].set_xlabel("true weight")
-    panels[1].set_ylabel("estimated weight")
-    panels[1].set_aspect("equal", adjustable="datalim")
-    quiet(panels[1], grid="both")
-    return figure
+    axes.set_xlabel("true weight")
+    axes.set_ylabel("estimated weight")
+    axes.set_aspect("equal", adjustable="datalim")
+    quiet(axes, grid="both")
 
 
 def plot_workers(

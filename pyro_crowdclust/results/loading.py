@@ -157,16 +157,7 @@ def _result(
         data = _as_in_fit(data, known)
         _check_data(data, known, content["feature_shape"])
     with isolated(content["seed"]) as (_, store):
-        if model is None and guide is None:
-            model, guide = _built(path, content)
-        elif model is None or guide is None:
-            raise ValueError("only one of model and guide is given: give load both, or neither")
-        else:
-            check_callable(model, guide)
-            model, guide = copied(model, guide)
-            if data is not None:
-                # Autoguides create their parameters at the first call.
-                check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
+        model, guide = _model_and_guide(path, content, model, guide, data)
         _set_parameters(path, model, guide, content, device)
         elbo = elbo_of_fields(content["elbo_objective"])
         options: Any = train_on
@@ -260,13 +251,44 @@ def _as_real(given: Columns, known: Columns) -> Columns:
 
 def _check_data(data: CrowdData, known: CrowdData, shape: tuple[int, ...] | None) -> None:
     if not isinstance(data, CrowdData):
-        raise ValueError(f"data is a {type(data).__name__}, but must be the CrowdData of the fit")
+        of_fit = {
+            "pairs": known.answers,
+            "placements": known.placements,
+            "labels": known.class_labels,
+            "known": known.known,
+        }
+        tables = [f"{name}={name}" for name, part in of_fit.items() if part is not None]
+        made = ", ".join(["None" if shape is None else "features", *tables])
+        raise ValueError(
+            f"data is a {type(data).__name__}, but must be the CrowdData of the fit: pass "
+            f"data=CrowdData({made}), made of the same tables as for the fit"
+        )
     given = None if data.features is None else tuple(data.features.shape[1:])
     if given != shape or digest(data_fields(data)) != digest(data_fields(known)):
         raise ValueError(
             "the data are not those of the fit: items, answers or the shape of the features "
             "differ; pass the same CrowdData as for the fit"
         )
+
+
+def _model_and_guide(
+    path: str | os.PathLike,
+    content: dict[str, Any],
+    model: Callable[..., Any] | None,
+    guide: Callable[..., Any] | None,
+    data: CrowdData | None,
+) -> tuple[Callable, Callable]:
+    """Copies of model and guide if they are given; otherwise those that the file describes."""
+    if model is None and guide is None:
+        return _built(path, content)
+    if model is None or guide is None:
+        raise ValueError("only one of model and guide is given: give load both, or neither")
+    check_callable(model, guide)
+    model, guide = copied(model, guide)
+    if data is not None:
+        # Autoguides create their parameters at the first call.
+        check_sites(model, guide, full_batch(data).to(None, content["dtype"]))
+    return model, guide
 
 
 def _built(path: str | os.PathLike, content: dict[str, Any]) -> tuple[Callable, Callable]:

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 import pyro
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import more_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.ids import read_item_ids
 from pyro_crowdclust.data.tables import are_among, count, show
-from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
 from pyro_crowdclust.errors import check_arguments
 from pyro_crowdclust.files.parts import arguments_of, rebuilt
 from pyro_crowdclust.protocols import (
@@ -94,16 +95,7 @@ def updated(
     ValueError
         As ``Fitted.update`` does.
     """
-    if result.feature_shape is not None and result.data.features is None:
-        raise ValueError(
-            "this result was loaded, and a file has no features: pass the data of the fit, "
-            "load(path, data=data), or update the result of fit() itself"
-        )
-    if result.train_on is None:
-        raise ValueError(
-            "this result was loaded, and its file does not have all options of the fit, which had "
-            "user-defined parts: update the result of fit() itself, or fit again to all answers"
-        )
+    train_on = _further_training(result)
     check_new_answers(result.data, **answers)
     items = identified_items(
         result.data, features, item_ids, lambda features: new_items(result, features)
@@ -111,8 +103,6 @@ def updated(
     if items is not None:
         check_new_items(result, items)
     data = extended(result.data, items=items, likeness=likeness, **answers)
-    train_on = result.train_on
-    kept = {"progress": False, "seed": result.seed, "device": result.device}
     chosen = _chosen_again(result, data, options)
     if chosen is not None:
         return chosen
@@ -123,12 +113,33 @@ def updated(
         workers = result.data.worker_ids, data.worker_ids
         model, guide = with_new_workers(result.model, result.guide, *workers)
     make_room(model, guide, data.num_items)
-    annotators = part_of(model, "annotators", SupportsTrustedWorkers)
-    before = result.data.class_labels
-    if annotators is not None and before is not None:
-        trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
-        warn_of_contradictions(trusted, data, first_label=len(before.item), stacklevel=3)
+    _warn_of_new_contradictions(model, result.data, data)
+    kept = {"progress": False, "seed": result.seed, "device": result.device}
     return train_on(model, guide, data, **kept | options)
+
+
+def _further_training(result: TrainedResult) -> Callable[..., Any]:
+    """What continues the fit; a ``ValueError`` if a file lacks what that takes."""
+    if result.feature_shape is not None and result.data.features is None:
+        raise ValueError(
+            "this result was loaded, and a file has no features: pass the data of the fit, "
+            "load(path, data=data), or update the result of fit() itself"
+        )
+    if result.train_on is None:
+        raise ValueError(
+            "this result was loaded, and its file does not have all options of the fit, which had "
+            "user-defined parts: update the result of fit() itself, or fit again to all answers"
+        )
+    return result.train_on
+
+
+def _warn_of_new_contradictions(model: Any, before: CrowdData, after: CrowdData) -> None:
+    """Warn where new labels of workers who are always right contradict others of them."""
+    annotators = part_of(model, "annotators", SupportsTrustedWorkers)
+    if annotators is not None and before.class_labels is not None:
+        trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
+        first_label = len(before.class_labels)
+        warn_of_contradictions(trusted, after, first_label=first_label, stacklevel=4)
 
 
 def _chosen_again(
@@ -241,10 +252,9 @@ def with_new_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) 
     rows = torch.from_numpy(after.get_indexer(before))
     grown: Any = more_workers.with_workers(annotators, rows, len(after))
     posteriors: Any = posteriors_of(guide)
-    names = list(annotators.priors())
     is_conjugate = posteriors is not None and all(
-        isinstance(posteriors[name], ConjugatePosterior) if name in posteriors else False
-        for name in names
+        name in posteriors and isinstance(posteriors[name], ConjugatePosterior)
+        for name in annotators.priors()
     )
     if grown is None or not is_conjugate:
         raise ValueError(
@@ -252,19 +262,28 @@ def with_new_workers(model: Any, guide: Any, before: pd.Index, after: pd.Index) 
             "workers: make a model for all workers, and fit it to all answers"
         )
     for name, prior in grown.priors().items():
-        posterior = ConjugatePosterior(prior)
-        old = posteriors[name].natural_parameters.detach()
-        new = posterior.natural_parameters.detach()
-        if prior.plate_size is None or prior.plate_size % len(after):
-            new.copy_(old)
-        else:  # a row, or several, for every worker
-            by_worker = new.view(len(after), -1, new.shape[-1])
-            by_worker[rows] = old.to(new).view(len(before), -1, new.shape[-1])
-        freeze_like(posterior, posteriors[name])
-        posteriors[name] = posterior
+        posteriors[name] = _with_rows(posteriors[name], prior, rows, len(after))
     freeze_like(grown, annotators)
     _exchange(model, "annotators", grown)
     return model, guide
+
+
+def _with_rows(
+    old: ConjugatePosterior,
+    prior: ConjugatePrior,
+    rows: Int[Tensor, " old_worker"],
+    num_workers: int,
+) -> ConjugatePosterior:
+    """The posterior of a site under the prior of more workers, with the old ones in these rows."""
+    posterior = ConjugatePosterior(prior)
+    before, after = (one.natural_parameters.detach() for one in (old, posterior))
+    if prior.plate_size is None or prior.plate_size % num_workers:
+        after.copy_(before)
+    else:  # a row, or several, for every worker
+        by_worker = after.view(num_workers, -1, after.shape[-1])
+        by_worker[rows] = before.to(after).view(len(rows), -1, after.shape[-1])
+    freeze_like(posterior, old)
+    return posterior
 
 
 def make_room(model: Any, guide: Any, num_items: int) -> None:

@@ -57,6 +57,24 @@ def test_workers_of_two_tables():
         CrowdData(np.eye(4), ANSWERS | {"worker": [1, 2]}, labels=labels)
 
 
+COMPOSED = "K\u00e4se"
+DECOMPOSED = "Ka\u0308se"
+
+
+@pytest.mark.parametrize("what", ["workers", "labels", "known labels", "item"])
+def test_texts_that_encode_their_accents_differently(what):
+    message = rf"^{what}s? 'K.*se' and 'K.*se' look the same, but encode their accents differently"
+    with pytest.warns(UserWarning, match=message):
+        TABLES[what]((COMPOSED, DECOMPOSED))
+
+
+def test_an_unknown_id_that_looks_like_a_known_one():
+    said = {"left": [DECOMPOSED], "right": ["x"], "worker": ["ann"], "label": [1]}
+    message = f"left is '{DECOMPOSED}', not among .*; the known '{COMPOSED}' looks the same, but "
+    with pytest.raises(ValueError, match=f"{message}encodes its accents differently: .*NFC"):
+        CrowdData(np.eye(3), said, item_ids=["x", "y", COMPOSED])
+
+
 @pytest.mark.parametrize("pair", [("Ann", "ann "), ("a  b", "a b"), ("1", "1.0")], ids=repr)
 @pytest.mark.parametrize("what", ["workers", "labels", "known labels", "item"])
 def test_texts_that_are_nearly_the_same_are_told_of(what, pair):

@@ -1,4 +1,4 @@
-"""Features are read as they are: not copied, finite, and their gaps counted."""
+"""Features are read as they are: finite, and their gaps counted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import torch
 
 from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.data import features as features_module
-
-from .animals import features
 
 
 def test_features_of_a_tensor_carry_no_gradient():
@@ -24,12 +22,6 @@ def test_a_memory_map_is_not_copied(tmp_path):
     data = CrowdData(array)
     assert data.features is array
     assert data.rows(torch.tensor([4])).tolist() == [[12.0, 13.0, 14.0]]
-
-
-def test_arrays_and_tensors_are_not_copied():
-    array, tensor = features(), torch.ones(3, 2)
-    assert CrowdData(array).features is array
-    assert CrowdData(tensor).features.data_ptr() == tensor.data_ptr()
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 2**20])

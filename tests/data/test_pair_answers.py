@@ -114,7 +114,8 @@ def test_an_answer_without_a_page_beside_others_gets_one_of_its_own():
 
 @pytest.mark.parametrize("words", ["can't tell", "Can\u2019t  tell ", "cannot tell", "Unsure"])
 def test_a_label_that_says_so_may_be_left_out_or_be_a_grade(words):
-    advice = """different; leave such rows out, or, if "can't tell" is .* "same" as grades=$"""
+    read = "leave such rows out, or read the file by exchange.read_answers, which does"
+    advice = f"""different; {read}; or, if "can't tell" is .* "same" as grades=$"""
     with pytest.raises(ValueError, match=f"row 1 .*: label is .*, neither 1 nor 0; .*{advice}"):
         crowd(label=["same", words, "different"])
     pairs = crowd(label=[1, 1, 0]).pairs.assign(label=["same", words, "different"])

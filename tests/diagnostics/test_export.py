@@ -11,7 +11,14 @@ import torch
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.diagnostics import aligned_order, arviz, pareto_k, to_arviz
+from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.minibatches import full_batch
+from pyro_crowdclust.mixture import (
+    DiagonalGaussianComponents,
+    DirichletWeights,
+    GaussianComponents,
+)
+from pyro_crowdclust.models import SemiCrowdsourcedMixture
 
 from ..crowds import quiet_fit
 from ..refusals import refuses
@@ -100,6 +107,23 @@ def test_fits_of_other_answers_are_not_joined(kind):
     assert to_arviz([first, again], 2, log_likelihood=False)["posterior"].sizes["chain"] == 2
     with refuses("fit 1 has the data CrowdData.*same data"):
         to_arviz([first, wrong], 2, log_likelihood=False)
+
+
+def test_fits_of_other_models_are_not_joined(plain):
+    parts = {"emission": plain.model.emission, "annotators": plain.model.annotators}
+
+    def fit_of(weights, components):
+        model = SemiCrowdsourcedMixture(weights, components, **parts)
+        return quiet_fit(model, MessagePassingGuide(model), plain.data, epochs=1)
+
+    diagonal = fit_of(DirichletWeights(3), DiagonalGaussianComponents(3, 4))
+    larger = fit_of(DirichletWeights(4), GaussianComponents(4, 4))
+    with refuses("fit 1 has no component_covariance, but .* has component_covariance of the shape"):
+        to_arviz([plain, diagonal], 2, log_likelihood=False)
+    with refuses("fit 1 has no component_precision, but the first fit has component_precision"):
+        to_arviz([diagonal, plain], 2, log_likelihood=False)
+    with refuses(r"weights of the shape \[4\], but the first fit has weights of the shape \[3\]"):
+        to_arviz([plain, larger], 2, log_likelihood=False)
 
 
 def test_a_loaded_fit_says_no_more_than_that_it_has_no_features(plain, tmp_path):

@@ -246,6 +246,11 @@ def test_a_file_of_another_tool_is_told_of_formats(tmp_path):
     assert len(read_answers(path, form=Dedupe()).pairs) == 0
 
 
+def test_files_in_a_list():
+    with pytest.raises(ValueError, match=r"a list is not the path .* read_answers\(\*paths\)$"):
+        read_answers(["one.csv", "other.csv"])
+
+
 @pytest.mark.parametrize("name", ["nothing.csv", "answers.txt"])
 def test_files_that_cannot_be_read(name, tmp_path):
     message = "there is no file" if name == "nothing.csv" else "does not end in .csv, .tsv, .json"
@@ -261,6 +266,13 @@ def test_a_table_that_a_spreadsheet_wrote_in_another_encoding(tmp_path):
         match=r"answers.csv: it is not UTF-8; save it .* 'CSV UTF-8'$",
     ):
         read_answers(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_table_whose_mark_states_the_encoding(encoding, tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("left\tright\tworker\tlabel\nbär\tross\tann\t1\n", encoding=encoding)
+    assert read_answers(path).pairs.iloc[0].tolist() == ["bär", "ross", "ann", "1"]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,10 @@ def test_data_of_another_fit(path):
     ):
         with refuses("the data are not those of the fit"):
             load(path, data=other)
-    with refuses("data is a list, but must be the CrowdData of the fit"):
+    message = (
+        r"must be the CrowdData of the fit: pass data=CrowdData\(features, pairs=pairs\), made"
+    )
+    with refuses(f"data is a list, but {message}"):
         load(path, data=[1])
 
 

@@ -19,7 +19,7 @@ from pyro_crowdclust.data.tables import ID_NAMES, LINE, count, refuse_doubled, s
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
-from pyro_crowdclust.files.opening import opened
+from pyro_crowdclust.files.opening import encoding_of, opened
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
@@ -253,8 +253,9 @@ def _read(
         table = _opened(path, lambda: _read_parquet(path, rows))
         refuse_doubled(f"{path} has", table.columns)
         return table
-    options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True}
-    options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind]))
+    encoding = _opened(path, lambda: encoding_of(path))
+    options: dict[str, Any] = {"nrows": rows, "skipinitialspace": True, "encoding": encoding}
+    options |= _opened(path, lambda: _dialect(path, _SEPARATORS[kind], encoding))
     options |= _opened(path, lambda: _layout(path, options))
     if text:
         # The id "NA" is not a missing value, and "007" is not the number 7.
@@ -269,7 +270,7 @@ def _read(
 def _lines(path: Path, options: Mapping[str, Any], rows: pd.Index) -> pd.Index:
     """The line of the file on which each row begins; ``rows`` if it is not known."""
     first = options.get("skiprows", 0) + 2
-    with path.open("rb") as file:
+    with path.open(encoding=options["encoding"], newline="\n") as file:
         if sum(1 for _ in file) == first - 1 + len(rows):  # no row is empty or has several lines
             return pd.RangeIndex(first, first + len(rows), name=LINE)
     try:
@@ -282,7 +283,7 @@ def _lines(path: Path, options: Mapping[str, Any], rows: pd.Index) -> pd.Index:
 def _cells(path: Path, options: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
     """The rows of a table that are not empty, column names first, and the lines they begin on."""
     skipped = options.get("skiprows", 0)
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding=options["encoding"], newline="") as file:
         lines = itertools.islice(file, skipped, None)
         reader = csv.reader(lines, delimiter=options["sep"], skipinitialspace=True)
         line = skipped + 1
@@ -360,21 +361,21 @@ def _counts_up(names: pd.Index) -> bool:
     return [*map(str, names)] == [*map(str, range(len(names)))]
 
 
-def _dialect(path: Path, separator: str) -> dict[str, Any]:
+def _dialect(path: Path, separator: str, encoding: str) -> dict[str, Any]:
     """Separator and decimal mark of a table: some programs write semicolons or tabs into .csv.
 
     Such files may have decimal commas: of both marks, the one under which more columns are numeric
     is taken. Excel takes a first line such as ``sep=;`` for the separator, and so is it here.
     """
-    with path.open(encoding="utf-8-sig") as file:
+    with path.open(encoding=encoding) as file:
         stated = stated_separator(next(file, ""))
     if stated is not None:
-        return _likeliest(path, [stated], skiprows=1)
-    header = pd.read_csv(path, sep=separator, nrows=0).columns
+        return _likeliest(path, [stated], encoding=encoding, skiprows=1)
+    header = pd.read_csv(path, sep=separator, nrows=0, encoding=encoding).columns
     others = [other for other in ";\t" if other in "".join(header)]
     if len(header) > 1 or not others:
         return {"sep": separator}
-    return _likeliest(path, others)
+    return _likeliest(path, others, encoding=encoding)
 
 
 def _likeliest(path: Path, separators: Sequence[str], **options: Any) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 import warnings
+from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyro_crowdclust.interface.command_line.arguments import PROGRAM, parser
 from pyro_crowdclust.interface.command_line.wording import in_options
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = _show_warning
         try:
+            _check_files(options)
             # Loading takes seconds, during which somebody may press Ctrl-C.
             from pyro_crowdclust.interface.command_line import commands
 
@@ -42,6 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except (ValueError, OSError) as error:
             _print_line("error", in_options(str(error)))
             return 1
+
+
+def _check_files(options: Namespace) -> None:
+    """Raise a ``ValueError`` about the first file to read that does not exist."""
+    for name, value in vars(options).items():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, Path) and name != "out" and not path.exists():
+                raise ValueError(f"there is no {'folder' if name == 'folder' else 'file'} {path}")
 
 
 def _print_line(kind: str, message: str) -> None:

@@ -297,7 +297,7 @@ def test_pictures_are_shown_as_they_are(tmp_path):
             [],
             "export.csv: there is no column 'worker': add it, and fill in who answered",
         ),
-        ("", ["--pairs", "p.csv"], "--answers and --pairs are both given: name all files"),
+        ("", ["--pairs", __file__], "--answers and --pairs are both given: name all files"),
     ],
 )
 def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
@@ -311,7 +311,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere was not written by 'pyro-crowdclust fit --out'"),
+        (["nowhere"], "there is no folder nowhere"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
         (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),

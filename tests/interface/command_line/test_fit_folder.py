@@ -30,7 +30,7 @@ def test_a_failed_command_leaves_no_folder(tmp_path, capsys):
 def test_a_file_where_a_folder_is_written_to(tmp_path, capsys):
     file = tmp_path / "result.csv"
     file.write_text("a\n", encoding="utf-8")
-    assert main(["fit", "--features", "none.csv", "--out", str(file), "--force"]) == 1
+    assert main(["fit", "--features", str(file), "--out", str(file), "--force"]) == 1
     assert f"{file} is a file, but must be a folder" in only_error(capsys)
     assert file.read_text(encoding="utf-8") == "a\n"
 

@@ -224,6 +224,20 @@ def test_a_line_that_states_the_separator_is_no_row(tmp_path, line):
     assert read_answer_file(write(tmp_path / "p.csv", said), PAIRS)["label"].tolist() == [1]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("line", ["", "sep=\t\n"])
+def test_a_mark_that_states_the_encoding(tmp_path, encoding, line):
+    """As Excel writes "Unicode Text", separated by tabs."""
+    path = tmp_path / "x.csv"
+    path.write_text(f"{line}item\ta\nbär\t1,5\nœuf\t2\n", encoding=encoding)
+    table = read_feature_file(path)
+    assert (table.ids.tolist(), table.columns) == (["bär", "œuf"], ["a"])
+    assert table.values["a"].tolist() == [1.5, 2.0]
+    path.write_text(f"{line}left\tright\tworker\tlabel\nbär\tœuf\tw\t1\n", encoding=encoding)
+    pairs = read_answer_file(path, PAIRS)
+    assert pairs.loc[2 + bool(line)].tolist() == ["bär", "œuf", "w", 1]
+
+
 def test_a_line_above_the_table_is_told_of(tmp_path):
     (tmp_path / "x.csv").write_text("# made by hand\nitem,a\nu,1.5\nv,2.0\n")
     with pytest.raises(ValueError, match="names 1 column in its first line, .* hold 2 values"):

@@ -22,9 +22,11 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["predict", "nowhere", "--features", "x.csv"], "nowhere was not written by .*"),
+        (["predict", "nowhere", "--features", "abc.csv"], "there is no folder nowhere"),
+        (["predict", "full", "--features", "none.csv"], "there is no file none.csv"),
         (["report", "full"], "full was not written by .*: it has no readable settings.json"),
         (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
+        (["fit", "--answers", "abc.csv", "none.csv", "--out", "new"], "there is no file none.csv"),
         (["fit", "--features", "full/x.csv", "--out", "full"], "is not empty: name another"),
         (
             ["fit", "--features", "full/x.csv", "--known", "pairs.csv", "--out", "new"],
@@ -39,16 +41,26 @@ ROOT = Path(__file__).resolve().parents[3]
             "nothing to fit: --model choose needs --features or ",
         ),
         (
-            ["fit", "--model", "words", "--features", "x.csv", "--labels", "l.csv", "--out", "new"],
+            [
+                "fit",
+                "--model",
+                "words",
+                "--features",
+                "full/x.csv",
+                "--labels",
+                "page.csv",
+                "--out",
+                "new",
+            ],
             "--model words does not use --labels: leave out --model",
         ),
         (
-            ["fit", "--pairs", "full/x.csv", "--labels", "l.csv", "--out", "new"],
+            ["fit", "--pairs", "full/x.csv", "--labels", "page.csv", "--out", "new"],
             "--model choose does not use --pairs: labels of classes can be combined with "
             "--features",
         ),
         (
-            ["fit", "--labels", "l.csv", "--clusters", "5", "--out", "new"],
+            ["fit", "--labels", "page.csv", "--clusters", "5", "--out", "new"],
             "--clusters limits the number of clusters, but the classes here are those that",
         ),
         (
@@ -149,7 +161,10 @@ def test_warnings_are_one_line_each(tmp_path, capsys):
     assert "repeat" in line
 
 
-def test_interruption_while_a_command_is_loaded(crowd, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def _interrupted_loading(monkeypatch):
+    """Loading the commands, which load torch, is interrupted."""
+
     class Interrupting:
         def find_spec(self, name, *_):
             if name.endswith(".command_line.commands"):
@@ -159,8 +174,18 @@ def test_interruption_while_a_command_is_loaded(crowd, tmp_path, monkeypatch, ca
     monkeypatch.delitem(sys.modules, loaded.__name__)
     monkeypatch.delattr(f"{loaded.__package__}.commands")
     monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+
+
+@pytest.mark.usefixtures("_interrupted_loading")
+def test_interruption_while_a_command_is_loaded(crowd, tmp_path, capsys):
     assert main(fit_words(crowd, tmp_path / "out")) == 130
     assert "interrupted before there was anything to save" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("_interrupted_loading")
+def test_files_are_looked_for_before_a_command_is_loaded(tmp_path, capsys):
+    assert main(["fit", "--features", "none.csv", "--out", str(tmp_path / "out")]) == 1
+    assert only_error(capsys).endswith("there is no file none.csv")
 
 
 @pytest.mark.long
