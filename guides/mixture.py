@@ -66,7 +66,8 @@ class MixtureGuide(ConjugateGuide):
         rates = sample_rates(self.model.annotators, self.posteriors)
         known = mixture | rates
         rest = {name: one for name, one in self.posteriors.items() if name not in known}
-        return Globals(*mixture.values(), rates, sample_sites(rest))
+        others = sample_sites(rest)
+        return Globals(mixture["weights"], mixture["components"], rates, others)
 
     def mean_globals(self) -> Globals:
         """The values of the same sites, outside of Pyro."""
