@@ -13,6 +13,7 @@ from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.asking.whom import Whom, drawn
 from pyro_crowdclust.errors import check_whole
 
 # Avoids division by zero for items with certain clusters.
@@ -59,8 +60,9 @@ class Pages:
         # Items that each worker may still place; None is a single worker without a name.
         unplaced: dict[int | None, Bool[np.ndarray, " item"]] = {}
         loads, rows = crowd.loads.copy(), list[pd.DataFrame]()
+        whom = _WhomToSort(situation, count)
         while len(rows) < count:
-            worker = self._worker(situation, loads)
+            worker = whom.best(loads >= 1)
             if worker is None and len(crowd.ids):
                 break
             if worker not in unplaced:
@@ -99,21 +101,6 @@ class Pages:
             )
         columns = ["page", "item", "worker", "gain"]
         return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
-
-    def _worker(self, situation: Situation, loads: Float[np.ndarray, " worker"]) -> int | None:
-        """The worker whose placements of typical items have the largest score for their price."""
-        crowd = situation.crowd
-        if not len(crowd.ids):
-            return None
-        num_clusters = situation.beliefs.probabilities.shape[1]
-        reliability = crowd.reliability(crowd.drawn_rates(situation.generator), num_clusters)
-        typical = np.full((1, 2), 0.5)
-        scores = np.empty(len(crowd.ids))
-        for worker in range(len(scores)):
-            information = placement_information(typical, reliability[worker])
-            prospects = Prospects(information, typical, crowd.pseudo_counts(worker))
-            scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
-        return situation.best(scores / crowd.prices, loads >= 1)
 
     def _page(
         self,
@@ -171,6 +158,23 @@ class Pages:
             table.place(best)
             teaching.place(best)
         return _Page(table.places, gains, 1 - left[table.places], reliability)
+
+
+class _WhomToSort:
+    """The worker whose placements of typical items have the largest score for their price."""
+
+    def __init__(self, situation: Situation, count: int) -> None:
+        crowd, generator = situation.crowd, situation.generator
+        num_clusters = situation.beliefs.probabilities.shape[1]
+        reliability = crowd.reliability(drawn(lambda: crowd.drawn_rates(generator)), num_clusters)
+        self._typical = np.full((1, 2), 0.5)
+        information = placement_information(self._typical, reliability.reshape(-1, 1))
+        self._information = information.reshape(reliability.shape)
+        self._whom = Whom(situation, count)
+
+    def best(self, able: Bool[np.ndarray, " worker"]) -> int | None:
+        """The worker to ask; None if nobody is able."""
+        return self._whom.best(self._information, self._typical, able)
 
 
 @dataclass(frozen=True)
