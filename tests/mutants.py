@@ -137,6 +137,7 @@ CORE = {
         *("tests/asking/test_pages.py", "tests/asking/test_pairs.py"),
         *("tests/asking/test_partitions.py", "tests/asking/test_situation.py"),
         *("tests/asking/test_suggesting.py", "tests/asking/test_teaching.py"),
+        *("tests/asking/test_whom.py", "tests/asking/test_worker_counts.py"),
     ],
     "pyro_crowdclust/asking/campaign.py": ["tests/asking/test_campaign.py"],
     "pyro_crowdclust/asking/answering.py": ["tests/asking/test_campaign.py"],

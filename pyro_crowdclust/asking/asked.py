@@ -27,28 +27,31 @@ class Asked:
     def __init__(self, data: CrowdData) -> None:
         self.num_items = data.num_items
         nobody = torch.empty(0, dtype=torch.int64)
-        placed, labelled, compared, pairs = (nobody,) * 4
+        placed, labelled, compared = (nobody,) * 3
+        worker, key = (nobody.numpy(),) * 2
         self._answers = np.empty(0, dtype=np.int64), np.empty(0)
         if data.placements is not None:
-            worker = data.placements.worker[data.placements.page]
-            placed = worker * data.num_items + data.placements.item
+            sorter = data.placements.worker[data.placements.page]
+            placed = sorter * data.num_items + data.placements.item
         self._labels = (nobody.numpy(),) * 3
         if (given := data.class_labels) is not None:
             self._labels = given.item.numpy(), given.worker.numpy(), given.label.numpy()
             labelled = given.worker * data.num_items + given.item
         if (answers := data.as_pairs().answers) is not None:
-            key = torch.from_numpy(self.pair_keys(answers.left.numpy(), answers.right.numpy()))
-            pairs = answers.worker * data.num_items**2 + key
+            worker = answers.worker.numpy()
+            key = self.pair_keys(answers.left.numpy(), answers.right.numpy())
             label = answers.label.double().numpy()
             told = ~np.isnan(label)  # somebody may not be able to tell
-            self._answers = key.numpy()[told], label[told]
+            self._answers = key[told], label[told]
         if (answers := data.answers) is not None:
             ends = torch.stack([answers.left, answers.right])
             compared = (answers.worker * data.num_items + ends).flatten()
             if answers.page is not None:  # its pairs come from sorting it
                 placed = compared
         self._placed, self._labelled = _sorted(placed), _sorted(labelled)
-        self._pairs = np.sort(pairs.numpy())  # may be millions, with duplicates
+        # Pairs are numbered: workers times all possible pairs may be more than an integer holds.
+        self._keys, place = np.unique(key, return_inverse=True)
+        self._pairs = np.sort(worker * len(self._keys) + place)  # may be millions, with duplicates
         self._items = _sorted(torch.cat([placed, labelled, compared]))
         self._group, self._has_class, self._apart = _expert_knowledge(data)
 
@@ -105,7 +108,9 @@ class Asked:
         self, worker: Int[np.ndarray, "*question"], key: Int[np.ndarray, "*question"]
     ) -> Bool[np.ndarray, "*question"]:
         """Whether workers were asked about the pairs, one by one or on a page."""
-        return (worker >= 0) & _is_in(self._pairs, worker * self.num_items**2 + key)
+        asked = (worker >= 0) & _is_in(self._keys, key)
+        place = np.searchsorted(self._keys, key)
+        return asked & _is_in(self._pairs, worker * len(self._keys) + place)
 
 
 def _expert_knowledge(

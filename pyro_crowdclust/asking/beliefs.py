@@ -194,6 +194,26 @@ class Beliefs:
         """Entropies of the clusters of these items, in nats, times ``wanted``."""
         return self.wanted[items] * self.entropies[items]
 
+    def expected_moved(self, gain: float) -> float:
+        """Expected number of wanted items whose most probable cluster changes.
+
+            sum_i w_i (1 - max_c q_ic) s ,    s = min(1, gain / sum_i w_i H(q_i))
+
+        Answers that show the cluster of an item with probability s, and otherwise nothing, have
+        information ``s H(q_i)`` about it, and move it with probability ``s (1 - max_c q_ic)``.
+
+        Parameters
+        ----------
+        gain
+            Information of the answers, in nats.
+        """
+        entropies = self.wanted * self.entropies
+        share = min(gain / max(entropies.sum(), SMALLEST_PROBABILITY), 1.0)
+        # Entropy beyond that of q, of listed pairs, is as if of equally probable clusters.
+        beyond = self.entropies - entropy(self.probabilities)
+        wrong = np.maximum(1 - self.probabilities.max(1), 1 - np.exp(-beyond))
+        return float(share * (self.wanted @ wrong))
+
     def others(self, items: Int[np.ndarray, " question"]) -> Float[np.ndarray, " question"]:
         """The information in the cluster of each item about other items, in nats."""
         return self.bound[items] * (self.components[items] ** 2 @ self.taught)

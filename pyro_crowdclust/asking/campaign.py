@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -96,9 +95,9 @@ class Campaign:
     ----------
     rounds
         One row per round: ``round``; ``asked``, the questions so far, and ``spent``, their price;
-        ``expected_gain`` of the round before it was asked, in nats, and ``expected_moved``, the
-        same in bits per item; ``moved``, the share of items that changed their cluster;
-        ``seconds``; and the columns of ``score``.
+        ``expected_gain`` of the round before it was asked, in nats; ``expected_moved`` and
+        ``moved``, the share of items that it was expected to move to another cluster, and that it
+        did move; ``seconds``; and the columns of ``score``.
     questions
         All questions, as in ``Suggestions.frame``, with their ``round``.
     result
@@ -229,10 +228,9 @@ def _has_answers(result: Fitted) -> bool:
 
 def _moves(suggestions: Suggestions, before: Fitted, after: Fitted) -> dict[str, float]:
     """The expected gain of a round, and the share of the items that changed their cluster."""
-    gain, num_items = suggestions.expected_gain, before.data.num_items
     return {
-        "expected_gain": gain,
-        "expected_moved": gain / (math.log(2) * num_items),
+        "expected_gain": suggestions.expected_gain,
+        "expected_moved": suggestions.expected_moved / before.data.num_items,
         "moved": 1 - clustering_accuracy(before.assignments, after.assignments),
     }
 

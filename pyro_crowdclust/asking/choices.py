@@ -11,9 +11,10 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Prospects
-from pyro_crowdclust.asking.information import channel_information
+from pyro_crowdclust.asking.information import channel_information, entropy
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.asking.teaching import Teaching
+from pyro_crowdclust.asking.whom import Whom, drawn
 from pyro_crowdclust.asking.worker_teaching import WorkerTeaching
 
 _TINY = 1e-3
@@ -30,8 +31,8 @@ class CandidateQuestions:
     outcomes
         Probabilities of the possible truths.
     channels
-        Function that returns ``p(answer | outcome)`` of every worker, with rates drawn anew from
-        their posteriors for every question.
+        Function that returns ``p(answer | outcome)`` of every worker, with rates that it draws anew
+        from their posteriors.
     share
         Information of an answer, as a share of the entropy of its items (``information_share``).
     is_asked
@@ -74,6 +75,7 @@ def choose(situation: Situation, questions: CandidateQuestions, count: int) -> l
     share, own = questions.share, beliefs.own(items)
     is_open, is_chosen = np.ones(len(place), dtype=bool), np.zeros(len(place), dtype=bool)
     remaining, loads = np.ones(len(items)), crowd.loads.copy()
+    whom = _WhomToAnswer(situation, questions, count)
     chosen: list[ChosenQuestion] = []
     workers_of: defaultdict[int, list[int]] = defaultdict(list)
     while len(chosen) < count:
@@ -93,7 +95,7 @@ def choose(situation: Situation, questions: CandidateQuestions, count: int) -> l
         able[workers_of[best]] = False
         if questions.allowed is not None:
             able &= questions.allowed[best]
-        worker = _worker(situation, questions, best, able)
+        worker = whom.best(best, able)
         if worker is not None:
             loads[worker] -= 1
             workers_of[best].append(worker)
@@ -122,20 +124,19 @@ def information_share(
     return channel_information(outcomes, channel) / involved
 
 
-def _worker(
-    situation: Situation,
-    questions: CandidateQuestions,
-    best: int,
-    able: Bool[np.ndarray, " worker"],
-) -> int | None:
-    """The worker whose answer to the question has the largest score for its price."""
-    crowd, outcomes = situation.crowd, questions.outcomes[best : best + 1]
-    scores, channels = np.full(len(able), -np.inf), questions.channels()
-    through_rates = np.zeros(len(able))
-    if questions.of_workers is not None:
-        through_rates = questions.of_workers.of_workers(best)
-    for worker in np.flatnonzero(able):
-        information = through_rates[worker] + channel_information(outcomes, channels[worker])
-        prospects = Prospects(information, outcomes, crowd.pseudo_counts(int(worker)))
-        scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
-    return situation.best(scores / crowd.prices, able)
+class _WhomToAnswer:
+    """The worker whose answer to a question has the largest score for its price."""
+
+    def __init__(self, situation: Situation, questions: CandidateQuestions, count: int) -> None:
+        self._questions, self._whom = questions, Whom(situation, count)
+        self._channels = drawn(questions.channels)
+        self._entropies = entropy(self._channels)
+
+    def best(self, question: int, able: Bool[np.ndarray, " worker"]) -> int | None:
+        """The worker to ask; None if nobody is able."""
+        outcomes, of_workers = self._questions.outcomes[[question]], self._questions.of_workers
+        # ``channel_information`` of every draw and worker.
+        information = entropy(outcomes[0] @ self._channels) - self._entropies @ outcomes[0]
+        if of_workers is not None:
+            information = information + of_workers.of_workers(question)
+        return self._whom.best(information, outcomes, able)

@@ -8,18 +8,24 @@ from numbers import Real
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Bool, Float, Int
 
-from pyro_crowdclust.annotators.channels import Channels, channels_of
-from pyro_crowdclust.annotators.confusion import diagonal_concentration
+from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
+from pyro_crowdclust.asking.worker_counts import (
+    LEAST_SHARE,
+    STRANGER,
+    accuracy_counts,
+    best_reading,
+    confusion_counts,
+    grade_counts,
+    limited_by_decisions,
+    normalized,
+    rate_counts,
+)
 from pyro_crowdclust.data.alike import refuse_two_types
-from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.tables import are_blank, show, to_index
-from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
-from pyro_crowdclust.families import beta_of_moments
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,
@@ -28,12 +34,8 @@ from pyro_crowdclust.protocols import (
     part_of,
 )
 
-# Pseudo-counts (right, wrong) of a worker without answers.
-_STRANGER = (3.0, 1.0)
 # Draws of the rates, for the mean and deviation of a worker's reliability.
 _SAMPLES = 256
-# Shares of labels below this are drawn as if they were it, so that no row is empty.
-_LEAST_SHARE = 1e-6
 # Workers with fewer answers are new, so that their rates are still to be measured.
 _FEW_ANSWERS = 10
 
@@ -88,12 +90,12 @@ class Crowd:
         ids = _asked_by_default(result) if workers is None else _named(workers, data.worker_ids)
         codes = np.asarray(data.worker_ids.get_indexer(ids), dtype=np.int64)
         known = codes >= 0
-        counts = np.broadcast_to(_STRANGER, (len(ids), 2, 2)).copy()
+        counts = np.broadcast_to(STRANGER, (len(ids), 2, 2)).copy()
         num_answers = np.zeros(len(ids), dtype=np.int64)
         is_placing = data.placements is not None
         confusion, grades = None, None
         if data.class_labels is not None and isinstance(result.guide, SupportsConfusion):
-            confusion = _confusion_counts(result, codes)
+            confusion = confusion_counts(result, codes, _may_err(result))
             given = np.bincount(data.class_labels.worker.numpy(), minlength=data.num_workers)
             num_answers[known] = given[codes[known]]
         elif data.has_answers:
@@ -103,13 +105,11 @@ class Crowd:
                 assert summary is not None  # since there are answers
                 channels = channels_of(summary)
                 if len(data.grade_ids) and channels is not None:
-                    grades = _grade_counts(channels, codes)
-                    counts = _best_reading(grades)
+                    grades = grade_counts(channels, codes)
+                    counts = best_reading(grades)
                 else:
-                    found = (
-                        _accuracy_counts(summary) if channels is None else _rate_counts(channels)
-                    )
-                    counts[known] = _limited_by_decisions(found, data)[codes[known]]
+                    found = accuracy_counts(summary) if channels is None else rate_counts(channels)
+                    counts[known] = limited_by_decisions(found, data)[codes[known]]
             elif len(data.grade_ids):
                 raise ValueError(
                     f"{type(result.guide).__name__} has no workers(), without which it is not "
@@ -169,13 +169,13 @@ class Crowd:
         if self.confusion is None:
             return self.reliability(self.rates, num_clusters)
         chance = 1 / self.confusion.shape[1]
-        diagonal = np.diagonal(_shares(self.confusion), axis1=1, axis2=2).mean(1)
+        diagonal = np.diagonal(normalized(self.confusion), axis1=1, axis2=2).mean(1)
         return np.clip((diagonal - chance) / (1 - chance), 0.0, 1.0)
 
     def channels(self, num_clusters: int) -> Float[np.ndarray, "worker truth outcome"]:
         """``p(L | different), p(L | same)`` of every worker, at the posterior means."""
         if self.grades is not None:
-            return _shares(self.grades)
+            return normalized(self.grades)
         return self.pair_channels(self.rates, num_clusters)
 
     def drawn_rates(self, generator: np.random.Generator) -> Float[np.ndarray, "worker rate"]:
@@ -193,7 +193,7 @@ class Crowd:
     ) -> Float[np.ndarray, "worker truth outcome"]:
         """``channels`` at a draw of the rates, or of the shares of grades."""
         if self.grades is not None:
-            return _shares(generator.standard_gamma(self.grades))
+            return normalized(generator.standard_gamma(self.grades))
         return self.pair_channels(self.drawn_rates(generator), num_clusters)
 
     def pair_channels(
@@ -231,7 +231,7 @@ class Crowd:
     def label_channels(self, num_clusters: int) -> Float[np.ndarray, "worker class label"]:
         """Confusion matrices; computed from the rates for workers without one."""
         if self.confusion is not None and self.confusion.shape[1] == num_clusters:
-            return _shares(self.confusion)
+            return normalized(self.confusion)
         return self._even_channels(self.rates, num_clusters)
 
     def drawn_label_channels(
@@ -239,7 +239,7 @@ class Crowd:
     ) -> Float[np.ndarray, "worker class label"]:
         """``label_channels`` at a draw of every row, or of the rates."""
         if self.confusion is not None and self.confusion.shape[1] == num_clusters:
-            return _shares(generator.standard_gamma(self.confusion) + _LEAST_SHARE)
+            return normalized(generator.standard_gamma(self.confusion) + LEAST_SHARE)
         return self._even_channels(self.drawn_rates(generator), num_clusters)
 
     def _even_channels(
@@ -248,112 +248,6 @@ class Crowd:
         """Confusion matrices of workers who guess evenly where they do not know."""
         reliability = self.reliability(rates, num_clusters)[:, None, None]
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
-
-
-def _rate_counts(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of every worker's sensitivity and specificity.
-
-    For workers who lapse on some pages, they are those on a new page.
-    """
-    mean, sd = (part[:, [1, 0], [1, 0]] for part in channels)
-    return _counts(mean, sd)
-
-
-def _accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of the accuracy of placements, twice."""
-    if "accuracy" not in summary.rates:
-        raise ValueError(
-            f"the workers have the rates {[*summary.rates]}, from which the information of an "
-            "answer about a pair cannot be computed: build the model with TwoCoin, GradedPairs, "
-            "GradedAnswers or SortedPages"
-        )
-    rate = summary.rates["accuracy"]
-    return np.stack([_counts(rate.mean, rate.sd)] * 2, 1)
-
-
-def _counts(
-    mean: Float[np.ndarray, "*rate"], sd: Float[np.ndarray, "*rate"]
-) -> Float[np.ndarray, "*rate 2"]:
-    """Pseudo-counts (right, wrong) of rates with these means and standard deviations."""
-    return np.stack(_shapes(np.clip(mean, 1e-3, 1 - 1e-3), sd), -1)
-
-
-def _shapes(
-    mean: Float[np.ndarray, "*share"], sd: Float[np.ndarray, "*share"]
-) -> tuple[Float[np.ndarray, "*share"], Float[np.ndarray, "*share"]]:
-    """Shapes of Betas with these moments, from which rates can be drawn."""
-    return beta_of_moments(mean, np.maximum(np.nan_to_num(sd) ** 2, 1e-8), fewest=0.5)
-
-
-def _limited_by_decisions(
-    counts: Float[np.ndarray, "worker rate 2"], data: CrowdData
-) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts reduced to the number of independent decisions behind answers about pairs.
-
-    A sorted page of n items is n - 1 decisions, but n (n - 1) / 2 answers, which are consistent
-    with each other even if they are wrong. So the rates of its worker are less certain than the
-    number of answers suggests. The pseudo-counts of a worker without answers are kept.
-    """
-    answers = data.answers
-    if answers is None or answers.page is None or not data.is_sorted:
-        return counts
-    pages = torch.stack([answers.worker, answers.page]).unique(dim=1)[0]
-    ends = torch.cat([answers.left, answers.right])
-    places = torch.stack([answers.worker.repeat(2), answers.page.repeat(2), ends]).unique(dim=1)[0]
-    number = len(counts)
-    decisions = torch.bincount(places, minlength=number) - torch.bincount(pages, minlength=number)
-    share = decisions.numpy() / np.maximum(data.answers_per_worker, 1)
-    total = counts.sum(-1, keepdims=True)
-    few = sum(_STRANGER)
-    kept = few + np.maximum(total - few, 0.0) * share[:, None, None]
-    return counts * np.minimum(kept / total, 1.0)
-
-
-def _grade_counts(
-    channels: Channels, codes: Int[np.ndarray, " worker"]
-) -> Float[np.ndarray, "worker truth outcome"]:
-    """Pseudo-counts of every share; for a worker without answers, few with the mean shares."""
-    total = np.median(np.add(*_shapes(channels.mean, channels.sd)), axis=-1, keepdims=True)
-    stranger = sum(_STRANGER) * channels.mean.mean(0, keepdims=True)
-    return np.concatenate([channels.mean * total, stranger])[codes]
-
-
-def _best_reading(
-    grades: Float[np.ndarray, "worker truth outcome"],
-) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of sensitivity and specificity if each grade is read as same or different."""
-    different, same = np.moveaxis(_shares(grades), 1, 0)
-    reading = np.stack([different >= same, same > different], 1)
-    # Counts of the readings, for each truth.
-    read = np.einsum("wto,wro->wtr", grades, reading)
-    right = np.stack([read[:, 1, 1], read[:, 0, 0]], 1)
-    wrong = np.stack([read[:, 1, 0], read[:, 0, 1]], 1)
-    return np.maximum(np.stack([right, wrong], -1), 1e-3)
-
-
-def _shares(counts: Float[np.ndarray, "*batch outcome"]) -> Float[np.ndarray, "*batch outcome"]:
-    return counts / counts.sum(-1, keepdims=True)
-
-
-def _confusion_counts(
-    result: FittedModel, codes: Int[np.ndarray, " worker"]
-) -> Float[np.ndarray, "worker class label"]:
-    """Pseudo-counts of every row of the workers' confusion matrices, from their moments.
-
-    The deviations of the table count how uncertain the classes are. Otherwise workers whose labels
-    nobody checked would be rated, with certainty, by classes that follow from these labels. A
-    worker without answers has few counts, with the mean over workers who may err.
-    """
-    number = len(result.data.class_ids)
-    table = result.confusion[["mean", "sd"]].to_numpy().reshape(-1, number, number, 2)
-    mean, sd = np.clip(table[..., 0], _LEAST_SHARE, 1.0), table[..., 1]
-    total = np.median(sum(_shapes(mean, sd)), axis=-1, keepdims=True)
-    may_err = _may_err(result)
-    # If all workers are trusted, a new one gets the prior.
-    stranger = diagonal_concentration(number, *_STRANGER).numpy()
-    if may_err.any():
-        stranger = sum(_STRANGER) * _shares(mean[may_err].mean(0))
-    return np.concatenate([_shares(mean) * total, stranger[None]])[codes]
 
 
 def _asked_by_default(result: FittedModel) -> pd.Index:

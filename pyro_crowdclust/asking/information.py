@@ -47,7 +47,8 @@ def channel_information(
 
 
 def placement_information(
-    outcomes: Float[np.ndarray, "question outcome"], reliability: float
+    outcomes: Float[np.ndarray, "#question outcome"],
+    reliability: float | Float[np.ndarray, "#question 1"],
 ) -> Float[np.ndarray, " question"]:
     """``I(L; o)`` if L is o with probability r, and otherwise a new draw from p(o).
 
@@ -60,7 +61,7 @@ def placement_information(
     outcomes
         Probability of every group of the page, for every item.
     reliability
-        r of the worker, in [0, 1].
+        r of the worker, in [0, 1]; or of the worker of every question.
 
     Examples
     --------

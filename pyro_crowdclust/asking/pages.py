@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
+from pyro_crowdclust.asking.whom import Whom, drawn
 from pyro_crowdclust.errors import check_whole
 
 # Avoids division by zero for items with certain clusters.
@@ -59,8 +61,9 @@ class Pages:
         # Items that each worker may still place; None is a single worker without a name.
         unplaced: dict[int | None, Bool[np.ndarray, " item"]] = {}
         loads, rows = crowd.loads.copy(), list[pd.DataFrame]()
+        whom = _WhomToSort(situation, count)
         while len(rows) < count:
-            worker = self._worker(situation, loads)
+            worker = whom.best(loads >= 1)
             if worker is None and len(crowd.ids):
                 break
             if worker not in unplaced:
@@ -100,21 +103,6 @@ class Pages:
         columns = ["page", "item", "worker", "gain"]
         return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
-    def _worker(self, situation: Situation, loads: Float[np.ndarray, " worker"]) -> int | None:
-        """The worker whose placements of typical items have the largest score for their price."""
-        crowd = situation.crowd
-        if not len(crowd.ids):
-            return None
-        num_clusters = situation.beliefs.probabilities.shape[1]
-        reliability = crowd.reliability(crowd.drawn_rates(situation.generator), num_clusters)
-        typical = np.full((1, 2), 0.5)
-        scores = np.empty(len(crowd.ids))
-        for worker in range(len(scores)):
-            information = placement_information(typical, reliability[worker])
-            prospects = Prospects(information, typical, crowd.pseudo_counts(worker))
-            scores[worker] = situation.criterion.scores(prospects, situation.generator)[0]
-        return situation.best(scores / crowd.prices, loads >= 1)
-
     def _page(
         self,
         situation: Situation,
@@ -125,74 +113,125 @@ class Pages:
     ) -> _Page:
         """A page of items of the pool, each chosen by its additional information."""
         beliefs, crowd = situation.beliefs, situation.crowd
-        probabilities, entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
         reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
         if worker is not None:
-            rates = crowd.rates[worker]
-            reliability = float(crowd.reliability(rates, probabilities.shape[1]))
+            rates, num_clusters = crowd.rates[worker], beliefs.probabilities.shape[1]
+            reliability = float(crowd.reliability(rates, num_clusters))
             counts = crowd.pseudo_counts(worker)
             measured = self.size // 2 if crowd.is_new[worker] else 0
-        known = beliefs.is_known(pool)
-        table = _Table(probabilities, beliefs.components[pool], beliefs.bound[pool])
-        teaching = ItemsTeaching(beliefs, pool, reliability, gained)
-        own = beliefs.own(pool)
-        eligible = eligible.copy()
-        gains: list[float] = []
-        left = np.ones(len(pool))
-        while len(gains) < self.size and eligible.any():
-            outcomes, placed = table.outcomes(), table.places
-            # The first item is compared with no other; it is chosen by its entropy.
-            joins, share, gain = outcomes[:, :-1], np.zeros(len(pool)), own
-            repeated = np.zeros(len(pool))
-            if placed:
-                involved = joins @ entropies[placed] + entropies + _TINY
-                information = placement_information(outcomes, reliability)
-                share = information / involved
-                gain = information * ((joins @ own[placed] + own) / involved)
-                repeated = share * (joins @ ((1 - left) * own)[placed])
-            gain = gain + teaching.values(eligible)
-            prospects = Prospects(gain, outcomes if placed else probabilities, counts)
+        page = _Page(beliefs, pool, reliability, gained)
+        known, eligible = beliefs.is_known(pool), eligible.copy()
+        while len(page.places) < self.size and eligible.any():
+            gain, outcomes = page.gain(eligible)
             criterion: Criterion = situation.criterion
             candidates = eligible
-            if len(gains) < measured and (known & eligible).any():
+            if len(page.places) < measured and (known & eligible).any():
                 criterion, candidates = Random(), known & eligible
-            scores = criterion.scores(prospects, situation.generator)
+            scores = criterion.scores(Prospects(gain, outcomes, counts), situation.generator)
             best = situation.best(scores, candidates)
             assert best is not None  # since at least one item is eligible
-            # Information that repeats that of earlier placements is used for the choice, since
-            # these may be wrong, but it is no gain.
-            gains.append(float((gain - repeated)[best]) if placed else 0.0)
-            left[placed] *= np.maximum(1 - share[best] * joins[best], 0.0)
-            left[best] *= max(1 - float(share[best]), 0.0)
+            page.place(best)
             eligible[best] = False
             if worker is not None:  # exclude pairs that the worker was asked about before
                 keys = situation.asked.pair_keys(np.full(len(pool), pool[best]), pool)
                 eligible &= ~situation.asked.pairs(np.full(len(pool), crowd.codes[worker]), keys)
-            table.place(best)
-            teaching.place(best)
-        return _Page(table.places, gains, 1 - left[table.places], reliability)
+        return page
 
 
-@dataclass(frozen=True)
+class _WhomToSort:
+    """The worker whose placements of typical items have the largest score for their price."""
+
+    def __init__(self, situation: Situation, count: int) -> None:
+        crowd, generator = situation.crowd, situation.generator
+        num_clusters = situation.beliefs.probabilities.shape[1]
+        reliability = crowd.reliability(drawn(lambda: crowd.drawn_rates(generator)), num_clusters)
+        self._typical = np.full((1, 2), 0.5)
+        information = placement_information(self._typical, reliability.reshape(-1, 1))
+        self._information = information.reshape(reliability.shape)
+        self._whom = Whom(situation, count)
+
+    def best(self, able: Bool[np.ndarray, " worker"]) -> int | None:
+        """The worker to ask; None if nobody is able."""
+        return self._whom.best(self._information, self._typical, able)
+
+
 class _Page:
-    """Items of a page, in the order in which they were chosen.
+    """A page and the information of its placements, as items are put on it one after the other.
+
+    Parameters
+    ----------
+    beliefs
+        Beliefs about all items.
+    pool
+        Items that may be put on the page.
+    reliability
+        r of the worker.
+    gained
+        As for ``ItemsTeaching``.
 
     Attributes
     ----------
-    places
-        Positions in the pool.
     gains
         Additional information of each item, in nats.
-    shares
-        Information of the page about each item, as a share of its entropy.
     reliability
         r of the worker.
     """
 
-    places: list[int]
-    gains: list[float]
-    shares: Float[np.ndarray, " place"]
-    reliability: float
+    def __init__(
+        self,
+        beliefs: Beliefs,
+        pool: Int[np.ndarray, " item"],
+        reliability: float,
+        gained: Float[np.ndarray, " component"],
+    ) -> None:
+        self._probabilities, self._entropies = beliefs.probabilities[pool], beliefs.entropies[pool]
+        self._own = beliefs.own(pool)
+        self._table = _Table(self._probabilities, beliefs.components[pool], beliefs.bound[pool])
+        self._teaching = ItemsTeaching(beliefs, pool, reliability, gained)
+        # Share of the entropy of every item that the page leaves.
+        self._left = np.ones(len(pool))
+        self.reliability = reliability
+        self.gains: list[float] = []
+
+    @property
+    def places(self) -> list[int]:
+        """Positions in the pool, in the order in which the items were put on the page."""
+        return self._table.places
+
+    @property
+    def shares(self) -> Float[np.ndarray, " place"]:
+        """Information of the page about each of its items, as a share of the item's entropy."""
+        return 1 - self._left[self.places]
+
+    def gain(
+        self, eligible: Bool[np.ndarray, " item"]
+    ) -> tuple[Float[np.ndarray, " item"], Float[np.ndarray, "item outcome"]]:
+        """The information of every item that may be next, and the probabilities of its outcomes."""
+        outcomes, placed = self._table.outcomes(), self.places
+        self._joins, self._share = outcomes[:, :-1], np.zeros(len(outcomes))
+        # The first item is compared with no other; it is chosen by its entropy.
+        gain, repeated = self._own, np.zeros(len(outcomes))
+        if placed:
+            involved = self._joins @ self._entropies[placed] + self._entropies + _TINY
+            information = placement_information(outcomes, self.reliability)
+            self._share = information / involved
+            gain = information * ((self._joins @ self._own[placed] + self._own) / involved)
+            repeated = self._share * (self._joins @ ((1 - self._left) * self._own)[placed])
+        gain = gain + self._teaching.values(eligible)
+        self._new = gain - repeated
+        return gain, outcomes if placed else self._probabilities
+
+    def place(self, item: int) -> None:
+        """Put an item on the page, by what ``gain`` found last.
+
+        Information that repeats that of earlier placements is used for the choice, since these may
+        be wrong, but it is no gain.
+        """
+        self.gains.append(float(self._new[item]) if self.places else 0.0)
+        self._left[self.places] *= np.maximum(1 - self._share[item] * self._joins[item], 0.0)
+        self._left[item] *= max(1 - float(self._share[item]), 0.0)
+        self._table.place(item)
+        self._teaching.place(item)
 
 
 class _Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -64,7 +64,7 @@ class Pairs:
         same = beliefs.same(*items.T)
         if self.among is not None and not beliefs.components.shape[1]:
             beliefs, same = doubted(beliefs, asked, items)
-            situation = replace(situation, beliefs=beliefs)
+            situation.beliefs = beliefs
         num_clusters = beliefs.probabilities.shape[1]
         rate = (1 + TYPICAL_RELIABILITY) / 2
         typical = np.array([[rate, 1 - rate], [1 - rate, rate]])

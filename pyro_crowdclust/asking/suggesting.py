@@ -55,6 +55,8 @@ class Suggestions:
         those that were answered, so that ``Fitted.update`` takes them.
     price
         Price of all questions.
+    expected_moved
+        Expected number of wanted items that the answers move to another cluster.
     workers
         One row per worker who could be asked: the number of questions to ask them (``asked``), the
         number of ``answers`` they gave before, the probability that their answer is not by chance
@@ -64,6 +66,7 @@ class Suggestions:
 
     frame: pd.DataFrame
     price: float
+    expected_moved: float
     workers: pd.DataFrame
 
     def __len__(self) -> int:
@@ -233,7 +236,8 @@ def suggest_for_new_fit(
     table = crowd.table(questions["worker"], num_clusters, seed)
     # Without workers, a question costs 1.
     price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
-    return Suggestions(frame, float(price), table)
+    moved = situation.beliefs.expected_moved(float(frame["gain"].sum()))
+    return Suggestions(frame, float(price), moved, table)
 
 
 def first_new_number(page_ids: pd.Index, before: str = "") -> int:

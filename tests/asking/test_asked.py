@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
@@ -56,3 +57,14 @@ def test_nobody_need_be_asked_what_an_expert_said():
         found = [pair in settled for pair in zip(left, right, strict=True)]
         assert asked.is_settled(one, other).tolist() == found
     np.testing.assert_allclose(asked.answered(np.empty(0)), [1, 1, 1, 1, 0, 0, 0])
+
+
+@pytest.mark.long
+def test_pairs_of_many_workers_are_not_mixed_up():
+    """2^16 workers times 2^48 pairs of positions are more than an integer holds."""
+    worker = np.arange(2**16 + 1)
+    table = {"left": worker, "right": worker + 1, "worker": worker, "label": worker % 2}
+    asked = Asked(CrowdData(None, table, item_ids=pd.RangeIndex(2**24)))
+    key = asked.pair_keys(worker + 1, worker)
+    assert asked.pairs(worker, key).all()
+    assert not asked.pairs(worker[::-1], key)[[0, -1]].any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -225,6 +226,30 @@ def test_who_was_asked_what_is_remembered():
     assert answered[list(both)] == pytest.approx(0.9)
     nobody = sorted(set(range(12)) - set(table[["left", "right"]].to_numpy().ravel()))
     assert not answered[nobody].any()
+
+
+def test_items_that_move_are_those_whose_cluster_was_not_the_most_probable():
+    """Against the mean over what is shown of each item: its cluster, or nothing."""
+    rng = np.random.default_rng(0)
+    q = rng.dirichlet(np.ones(3), 30)
+    result, wanted = SimpleNamespace(probabilities=q), np.arange(30) % 2.0
+    beliefs = Beliefs._without_components(result, np.zeros(30), wanted)
+    gain = 0.4 * beliefs.own(np.arange(30)).sum()
+    shown = rng.random((20_000, 30)) < 0.4
+    cluster = (rng.random((20_000, 30, 1)) > q.cumsum(1)).sum(2)
+    moved = (shown & (cluster != q.argmax(1)) & (beliefs.wanted > 0)).sum(1).mean()
+    assert beliefs.expected_moved(gain) == pytest.approx(moved, rel=0.02)
+    # More than all cannot be told, and nothing of what is known.
+    most = (1 - q.max(1))[1::2].sum()
+    assert beliefs.expected_moved(1e9) == pytest.approx(most)
+    assert replace(beliefs, wanted=np.zeros(30)).expected_moved(0.0) == 0.0
+
+
+def test_of_listed_pairs_an_item_moves_as_if_to_clusters_of_equal_probability():
+    result = SimpleNamespace(probabilities=np.eye(3))
+    beliefs = Beliefs._without_components(result, np.zeros(3), np.ones(3))
+    doubted = replace(beliefs, entropies=np.log([1.0, 2.0, 4.0]))
+    assert doubted.expected_moved(doubted.entropies.sum() / 2) == pytest.approx((1 / 2 + 3 / 4) / 2)
 
 
 def test_units_of_features_are_of_no_account():

@@ -116,7 +116,7 @@ def test_reliable_workers_are_asked_unless_they_cost_too_much_or_are_busy(measur
     options = {"count": 10, "exploration": 0.0}
     assert set(suggest(measured, Pairs(), **options).frame["worker"]) == {"ann"}
     assert set(suggest(measured, Pages(4), **options).frame["worker"]) == {"ann"}
-    dear = suggest(measured, Pairs(), prices={"ann": 1e4}, **options)
+    dear = suggest(measured, Pairs(), prices={"ann": 1e9}, **options)
     assert set(dear.frame["worker"]) == {"bob"}
     busy = suggest(measured, Pairs(), loads={"ann": 3}, **options)
     assert busy.frame["worker"].value_counts()["ann"] == 3
@@ -398,8 +398,10 @@ def test_a_crowd_needs_workers_and_answers_alone(kind):
     found = simulate_campaign(labelled_or_owned, data, Friend(), kind, rounds=2, count=3)
     assert found.rounds["asked"].tolist() == [3, 6]
     assert found.rounds["spent"].tolist() == [3.0, 6.0]
+    # A moved item takes more than two bits, if there are more than two clusters.
     bits = found.rounds["expected_gain"] / np.log(2)
-    np.testing.assert_allclose(found.rounds["expected_moved"], bits / len(FEATURES))
+    assert (found.rounds["expected_moved"] > 0).all()
+    assert (found.rounds["expected_moved"] <= bits / 2 / len(FEATURES) + 1e-9).all()
     assert set(found.questions["worker"]) == {"me"}
 
 

@@ -13,8 +13,9 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.annotators import GradedAnswers, check_annotators
 from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.asking import Pages, Pairs, suggest
-from pyro_crowdclust.asking.crowd import Crowd, _shares
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import channel_information
+from pyro_crowdclust.asking.worker_counts import normalized
 from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, advice, choice_for, cluster
@@ -117,7 +118,7 @@ def test_questions_are_worth_what_all_grades_tell(result):
     ours = channels_of(result.guide.workers()).mean
     np.testing.assert_allclose(channels[:2], ours[[0, 3]])
     np.testing.assert_allclose(channels[2], ours.mean(0))
-    drawn = _shares(generator.standard_gamma(np.repeat(crowd.grades[:1], 3000, axis=0)))
+    drawn = normalized(generator.standard_gamma(np.repeat(crowd.grades[:1], 3000, axis=0)))
     table = result.workers.loc[0]
     deviations = [table[f"if_same_{name}_sd"] for name in [*GRADES, "unsure"]]
     np.testing.assert_allclose(drawn.std(0)[1], deviations, rtol=0.1)

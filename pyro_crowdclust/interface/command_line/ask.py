@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
@@ -109,11 +108,8 @@ def _about_guesses(found: Suggestions) -> list[str]:
 
 
 def _is_it_enough(result: Fitted, found: Suggestions) -> str:
-    """What the answers may change, and what is in doubt: the scale of the gain in nats.
-
-    An item that moves to another cluster is worth about a bit.
-    """
-    moved, items = found.expected_gain / math.log(2), counted(result.data.num_items, "item")
+    """What the answers may change, and what is in doubt: the scale of the gain in nats."""
+    moved, items = found.expected_moved, counted(result.data.num_items, "item")
     doubt = int((result.assignment_probabilities < _SURE).sum())
     whole = "cluster" if has_clusters(result) else "class"
     return (
