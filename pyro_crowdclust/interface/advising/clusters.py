@@ -54,17 +54,16 @@ def _about_joined(result: Fitted) -> list[str]:
     owners = result.owners
     if owners is None or _has_supervision(result):
         return []
-    components = result.component_probabilities
-    sizes = np.bincount(components.argmax(1), minlength=components.shape[1])
-    large = np.flatnonzero(sizes >= _LARGE * len(components))
+    sizes = result.component_probabilities.sum(0).numpy()
+    large = np.flatnonzero(sizes >= _LARGE * result.data.num_items)
     of_cluster = owners[large].argmax(1)
     numbers = np.bincount(of_cluster)
     if numbers.max(initial=0) < 2:
         return []
     cluster = int(numbers.argmax())
-    parts = np.sort(sizes[large[of_cluster == cluster]])[::-1]
+    parts = np.sort(sizes[large[of_cluster == cluster]].round().astype(int))[::-1]
     return [
-        f"cluster {cluster} is {len(parts)} components that overlap, of "
+        f"cluster {cluster} is {len(parts)} components that overlap, of about "
         f"{listed(parts.tolist(), _NAMED)} items, and whether these are one kind the features "
         f"alone do not show; {_ASK}"
     ]

@@ -15,9 +15,9 @@ from pyro_crowdclust.interface.choosing.rereading import grouped
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 from pyro_crowdclust.results.cluster_classes import component_classes
 
-# Components that the features cannot tell apart are often two kinds all the same. If nothing else is
-# known, one is in the cluster of the other with this probability; by more than a half, so that its
-# items are assigned to this cluster.
+# Components that the features cannot tell apart are often two kinds all the same. So one is in the
+# cluster of the other with this probability, unless more is known; with more than a half, so that
+# its items are assigned to this cluster.
 PROBABLY_ONE = 0.6
 # A component with fewer labels than this belongs to no class.
 MIN_LABELS = 0.5
