@@ -54,6 +54,9 @@ class Chosen:
     shared_mistakes
         What was found about two workers who make the same mistakes, and so confirm each other, in
         words; empty if nothing was.
+    other_number
+        Without answers, labels and links: which cluster another number of components divides that
+        describes the features about as well, in words; empty if there is none.
     """
 
     table: pd.DataFrame
@@ -62,6 +65,7 @@ class Chosen:
     is_clear: bool = True
     most_components: int | None = None
     shared_mistakes: str = ""
+    other_number: str = ""
 
     @property
     def winner(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import pandas as pd
@@ -113,9 +113,9 @@ def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:
 
 def fields_of_choice(chosen: Chosen) -> dict[str, Any]:
     """How the model was chosen, as plain values."""
-    names = "reason", "chance", "is_clear", "most_components", "shared_mistakes"
-    fields = {name: getattr(chosen, name) for name in names}
-    return fields | {"table": columns_of(chosen.table)}
+    names = [field.name for field in fields(chosen) if field.name != "table"]
+    of_choice = {name: getattr(chosen, name) for name in names}
+    return of_choice | {"table": columns_of(chosen.table)}
 
 
 def columns_of(frame: pd.DataFrame) -> dict[str, Any]:

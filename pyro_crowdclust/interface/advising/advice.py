@@ -26,6 +26,8 @@ def advice(result: Fitted) -> list[str]:
     - Clusters collapsed: all items are in one, though the crowd often said "different". Without
       features: the labels "same" and "different" may be swapped.
     - More clusters are needed: every cluster has items, and a larger number was not allowed.
+    - Without answers, a cluster is two large components that overlap, or another number of
+      components describes the features about as well and divides one.
     - Same and different are swapped: most answers come from workers who say the opposite.
     - Some workers nearly always give the same answer, though others do not: they say nothing.
     - All answers are "same", or all "different", so that the rates of workers are open.
@@ -33,7 +35,8 @@ def advice(result: Fitted) -> list[str]:
     - The crowd guesses, or sees finer or coarser kinds than the clusters: most answers come from
       workers whose answers carry almost no weight.
     - The chosen model does not learn clusters from the answers: they are too few, nearly all have
-      the same label, or they are not predicted clearly better than by chance.
+      the same label, or they are not predicted clearly better than by chance. If most workers seem
+      to guess by these clusters, their rates say nothing about how good they are.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
       they have one without any other item.
     - The clusters, which no answers have shaped, are the values of a single column.

@@ -212,8 +212,8 @@ def _too_few(answers: AnswerFacts) -> list[str]:
             "items that they are about"
         )
     return [
-        f"{why}{learned}; {_ask_more(answers.result)}, or pass pairs that are certain as "
-        "must_link and cannot_link"
+        f"{why}{learned}{_about_rates(answers)}; {_ask_more(answers.result)}, or pass pairs that "
+        "are certain as must_link and cannot_link"
     ]
 
 
@@ -251,8 +251,8 @@ def _not_used(answers: AnswerFacts) -> list[str]:
         why = "; these clusters do not explain the answers, so the crowd sees something else"
     return [
         "answers about items that were not asked about before are not predicted clearly better "
-        f"than by chance{_learned_from(answers)}{why}; {_ask_more(answers.result)}, or add "
-        "features that show what the crowd sees"
+        f"than by chance{_learned_from(answers)}{why}{_about_rates(answers)}; "
+        f"{_ask_more(answers.result)}, or add features that show what the crowd sees"
     ]
 
 
@@ -334,6 +334,21 @@ def _learned_from(answers: AnswerFacts) -> str:
     return (
         ", and the clusters are learned from the features alone: answers move only the items "
         "that they are about"
+    )
+
+
+def _about_rates(answers: AnswerFacts) -> str:
+    """That the rates of workers mean nothing, where these had no part in the clusters.
+
+    Workers who see something else are shown as guessing, with narrow intervals, and whoever says
+    the opposite of them may be shown as better. Rates that are estimated from partitions of the
+    answers (``are_unexplained``) do not depend on the clusters.
+    """
+    if answers.are_used or answers.are_unexplained or not answers.are_guesses:
+        return ""
+    return (
+        "; the rates of workers, and their intervals, measure how far they agree with these "
+        "clusters, not how good they are at what they were asked: dismiss nobody because of them"
     )
 
 

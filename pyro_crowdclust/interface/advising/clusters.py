@@ -7,6 +7,7 @@ import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.interface.advising.answers import is_disputed
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted, known_or_likeliest
@@ -16,20 +17,28 @@ from pyro_crowdclust.results import Fitted, known_or_likeliest
 _UNLIKELY = 0.01
 # Clusters repeat a column if their normalized mutual information with its values is at least this.
 _REPEATED = 0.95
-# So many classes are named.
+# A component is large if at least this share of all items is in it.
+_LARGE = 0.1
+# So many classes and components are named.
 _NAMED = 3
+_ASK = "ask about some pairs of these items"
 
 
 def about_clusters(result: Fitted) -> list[str]:
     """Advice where the clusters collapsed, or where there may be more of them."""
     if isinstance(result.model, PairRegression) and not result.data.has_answers:
         return []  # the clusters are the known classes
-    assigned = result.clusters["assigned_items"]
     if is_disputed(result):
         return [
             'all items are in one cluster, though the crowd often said "different": the clusters '
             "collapsed; try more starts, or other features"
         ]
+    return _about_bound(result) or _about_joined(result) or _about_other_number(result)
+
+
+def _about_bound(result: Fitted) -> list[str]:
+    """Advice where the largest number of clusters that was allowed is needed."""
+    assigned = result.clusters["assigned_items"]
     number = len(assigned)
     # Where the number was chosen, larger ones could be tried, unless it is the largest allowed.
     is_bound = result.chosen is None or number == result.chosen.most_components
@@ -38,6 +47,36 @@ def about_clusters(result: Fitted) -> list[str]:
     if number + 1 >= result.data.num_items:  # one more, and every item is a cluster of its own
         return []
     return [f"all {number} clusters have items, so there may be more: allow a larger number"]
+
+
+def _about_joined(result: Fitted) -> list[str]:
+    """Advice where a cluster has two large components, which no answers have joined."""
+    owners = result.owners
+    if owners is None or _has_supervision(result):
+        return []
+    sizes = result.component_probabilities.sum(0).numpy()
+    large = np.flatnonzero(sizes >= _LARGE * result.data.num_items)
+    of_cluster = owners[large].argmax(1)
+    numbers = np.bincount(of_cluster)
+    if numbers.max(initial=0) < 2:
+        return []
+    cluster = int(numbers.argmax())
+    parts = np.sort(sizes[large[of_cluster == cluster]].round().astype(int))[::-1]
+    return [
+        f"cluster {cluster} is {len(parts)} components that overlap, of about "
+        f"{listed(parts.tolist(), _NAMED)} items, and whether these are one kind the features "
+        f"alone do not show; {_ASK}"
+    ]
+
+
+def _about_other_number(result: Fitted) -> list[str]:
+    """Advice where another number of components that is as good divides a cluster."""
+    said = "" if result.chosen is None else result.chosen.other_number
+    return [f"{said}; {_ASK}"] if said and not _has_supervision(result) else []
+
+
+def _has_supervision(result: Fitted) -> bool:
+    return result.data.has_answers or is_supervised(result.data)
 
 
 def about_classes(result: Fitted) -> list[str]:

@@ -29,6 +29,7 @@ from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.deciding import decide
 from pyro_crowdclust.interface.choosing.decisions import Decision
+from pyro_crowdclust.interface.choosing.other_numbers import about_other_numbers
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
@@ -145,16 +146,19 @@ class Choice(Plan):
         recipe = best.form.recipe(data, best.num_components)
         chosen = _with_columns(chosen, recipe.model, self.data)
         found = corrected(fit_completely(search, decision, recipe, chosen, seeds, options))
-        if is_interrupted(found.fitted) or not found.has_one_cluster:
+        if is_interrupted(found.fitted):
             return found.fitted
+        fitted = _with_other_number(search, found.best, found.fitted)
+        if not found.has_one_cluster:
+            return fitted
         alternative = self._alternative_to_one_cluster(
             found.best, search.candidates.num_near_copies
         )
         if alternative is None:
-            return found.fitted
+            return fitted
         instead, why = alternative
         again = partial(instead._chosen, num_starts, seed, progress, changes)
-        return _fit_or_keep(found.fitted, again, why)
+        return _fit_or_keep(fitted, again, why)
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -186,6 +190,13 @@ def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
     """The choice, with what its model leaves out of the data in its reason."""
     left_out = about_left_out(model, data) + about_deviating(model, data)
     return replace(chosen, reason=chosen.reason + left_out)
+
+
+def _with_other_number(search: Search, best: Trial, fitted: Fitted) -> Fitted:
+    """The fit, with what is said of another number of components that would do as well."""
+    assert fitted.chosen is not None  # every choice sets it
+    said = about_other_numbers(search, best, fitted)
+    return replace(fitted, chosen=replace(fitted.chosen, other_number=said))
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.decisions import Decision
@@ -148,7 +149,9 @@ def best_by_answers(candidates: Candidates) -> Decision:
     if len(rivals) == 1:
         return Decision(best, f"{sentence}, better than by any other candidate")
     if not first.form.of_features:
-        return Decision(best, f"{sentence}; {len(rivals) - 1} others do about as well")
+        others = count(len(rivals) - 1, "other candidate")
+        do = "do" if len(rivals) > 2 else "does"
+        return Decision(best, f"{sentence}; {others} {do} about as well")
     return Decision(
         best,
         f"{sentence}; of {len(same_sort)} candidates that do as well it has the largest ELBO",

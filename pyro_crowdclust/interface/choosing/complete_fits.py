@@ -14,7 +14,11 @@ from pyro_crowdclust.interface.about_data import is_supervised, labels_alone
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
-from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
+from pyro_crowdclust.interface.choosing.overlaps import (
+    PROBABLY_ONE,
+    with_classes_joined,
+    with_overlaps_joined,
+)
 from pyro_crowdclust.interface.choosing.reasons import with_reason
 from pyro_crowdclust.interface.choosing.rereading import (
     grouped,
@@ -186,7 +190,8 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
         return with_classes_joined(fitted) if best.form.of_features else fitted
     if data.has_answers or is_supervised(data):
         return fitted
-    return with_overlaps_joined(fitted)
+    # Where answers are read by this fit, they move items, and clusters stay what they are.
+    return with_overlaps_joined(fitted, PROBABLY_ONE if best.uses_answers else 1.0)
 
 
 def _with_answers_read(

@@ -25,6 +25,8 @@ from pyro_crowdclust.interface.choosing.reasons import (
     FROM_CANDIDATE,
     FROM_DRAWS,
     FROM_FEATURES,
+    FROM_OTHER_FEATURES,
+    STILL_UNEXPLAINED,
     UNEXPLAINED,
     with_reason,
 )
@@ -88,15 +90,15 @@ def explained_by_draws(found: CompleteFit) -> CompleteFit:
     found = replace(found, is_doubtful=True)
     if not is_explained_worse(found.fitted, drawn):
         return found
-    instead = _started_at_draws(found)
+    instead, why = _started_at_draws(found), UNEXPLAINED
     if instead is not None:
-        found = instead
+        found, why = instead, STILL_UNEXPLAINED
         if not is_explained_worse(found.fitted, drawn):
             return found
     read = with_rates_of_draws(found.fitted, drawn)
     if read is found.fitted:
         return found
-    return replace(found, fitted=replace(read, chosen=with_reason(read.chosen, UNEXPLAINED)))
+    return replace(found, fitted=replace(read, chosen=with_reason(read.chosen, why)))
 
 
 def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
@@ -150,6 +152,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
         return found
     assert found.fitted.chosen is not None  # every choice sets it
     assert instead.fitted.chosen is not None
-    why = f"{found.fitted.chosen.reason}; {FROM_FEATURES.format(gain)}"
+    sentence = FROM_FEATURES if found.best.uses_answers else FROM_OTHER_FEATURES
+    why = f"{found.fitted.chosen.reason}; {sentence.format(gain)}"
     chosen = replace(instead.fitted.chosen, reason=why + instead.fitted.chosen.reason)
     return replace(instead, fitted=replace(instead.fitted, chosen=chosen))

@@ -36,9 +36,16 @@ FROM_REGRESSION = (
     "a regression on the features predicts the labels, each held out once, at {:.3f} nats an item, "
     "and the mixture at {:.3f}, so the regression is kept"
 )
+FROM_OTHER_FEATURES = (
+    "other clusters of the features explain the answers better, by {:.0f} nats, so these are used"
+)
 UNEXPLAINED = (
     "its clusters explain the answers worse than partitions found from the answers alone, so the "
     "rates of workers are estimated from these partitions"
+)
+STILL_UNEXPLAINED = (
+    "it explains the answers worse than these partitions, too, so the rates of workers are "
+    "estimated from them"
 )
 
 

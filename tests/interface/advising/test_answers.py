@@ -65,3 +65,15 @@ def test_why_answers_were_not_used(guesses, why):
     assert sentence.endswith(
         "; ask about more pairs, or add features that show what the crowd sees"
     )
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_rates_relative_to_clusters_of_the_features_say_nothing_about_workers(few):
+    """Unless workers agree with these, or are rated by partitions of their answers."""
+    none = dict.fromkeys(("are_blamed", "are_opposite", "are_unexplained"), False)
+    none |= {"only_word": None, "uninformative": pd.Index([])}
+    facts = dataclasses.replace(ALL, are_few=few, **none)
+    said = "the rates of workers, and their intervals, measure how far they agree with these clu"
+    assert said in about_answers(facts)[0]
+    for change in ({"are_guesses": False}, {"are_unexplained": True}):
+        assert said not in about_answers(dataclasses.replace(facts, **change))[0]

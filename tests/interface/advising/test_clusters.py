@@ -11,10 +11,11 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, cluster
-from pyro_crowdclust.interface.advising.clusters import about_repeated_columns
+from pyro_crowdclust.interface.advising.clusters import about_clusters, about_repeated_columns
+from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.simulation import simulate_pairs
 
-from .fits import FEATURES, chosen_without, fixed
+from .fits import FEATURES, PAIRS, chosen_without, fixed
 
 
 def test_more_clusters_are_needed():
@@ -29,6 +30,30 @@ def test_a_number_below_the_largest_that_was_allowed_is_enough():
     assert sentence.startswith("all 2 clusters have items")
     more = dataclasses.replace(result.chosen, most_components=100)
     assert advice(dataclasses.replace(result, chosen=more)) == []
+
+
+CLOUD = np.random.default_rng(0).normal(size=(120, 2)) * [2.5, 1.0]
+
+
+def test_a_cluster_of_two_components_that_overlap():
+    joined = with_overlaps_joined(fixed(CLOUD, num_clusters=2))
+    (sentence,) = advice(joined)
+    assert sentence.startswith("cluster 0 is 2 components that overlap, of about ")
+    assert sentence.endswith("; ask about some pairs of these items")
+    sizes = joined.component_probabilities.sum(0).round().int().tolist()
+    assert ", ".join(map(str, sorted(sizes, reverse=True))) + " items" in sentence
+    pairs = CrowdData(CLOUD, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]})
+    assert about_clusters(dataclasses.replace(joined, data=pairs)) == []
+
+
+def test_another_number_of_components_that_is_as_good():
+    said = "3 components describe the features about as well, but divide cluster 0"
+    result = chosen_without(FEATURES, 2)
+    changes = {"most_components": 100, "other_number": said}
+    result = dataclasses.replace(result, chosen=dataclasses.replace(result.chosen, **changes))
+    assert advice(result) == [f"{said}; ask about some pairs of these items"]
+    pairs = CrowdData(FEATURES, PAIRS)
+    assert about_clusters(dataclasses.replace(result, data=pairs)) == []
 
 
 def with_labels(known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
-from pyro_crowdclust.interface.choosing.climbing import best_of
+from pyro_crowdclust.interface.choosing.climbing import best_by_answers, best_of
 from pyro_crowdclust.interface.choosing.trials import Trial, worth_another_split
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.pooling.comparison import error_of
@@ -209,3 +210,18 @@ def test_the_error_of_a_difference_is_that_of_its_items():
     expected = difference.std() / np.sqrt(50)
     found = error_of(better.answers - worse.answers, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(2, "1 other candidate does"), (3, "2 other candidates do")]
+)
+def test_candidates_that_do_as_well_as_a_regression_are_counted(number, said):
+    trials = [
+        Trial(SimpleNamespace(of_features=False), 2, np.nan, None, 2, 0.0) for _ in range(number)
+    ]
+    candidates = SimpleNamespace(
+        splits=[SimpleNamespace(sentence="answers at {}".format)],
+        ranking=SimpleNamespace(rivals=lambda trials, errors: trials),
+        trials=trials,
+    )
+    assert best_by_answers(candidates).reason == f"answers at nan; {said} about as well"

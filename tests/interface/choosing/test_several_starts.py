@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
@@ -13,8 +16,10 @@ from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import CompleteFit
 from pyro_crowdclust.interface.choosing.decisions import Decision
+from pyro_crowdclust.interface.choosing.reasons import FROM_DRAWS, with_reason
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
 from pyro_crowdclust.interface.choosing.trials import Trial
+from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.simulation import simulate_pairs
 from pyro_crowdclust.starts import PrincipalComponentStart
 
@@ -135,3 +140,25 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     found = corrections.explained_by_draws(complete)
     assert found.fitted is fitted
     assert len(called) == calls
+
+
+def test_a_reason_says_once_that_partitions_explain_the_answers_better(data, coarse, monkeypatch):
+    """Also where a fit from these explains them no better."""
+
+    def started(found):
+        chosen = with_reason(found.fitted.chosen, FROM_DRAWS.format("4 components"))
+        return replace(found, fitted=replace(found.fitted, chosen=chosen))
+
+    for name in ("drawn_explanation", "is_doubtful", "is_explained_worse"):
+        monkeypatch.setattr(corrections, name, lambda *_: True)
+    monkeypatch.setattr(corrections, "with_rates_of_draws", lambda fitted, _: replace(fitted))
+    form, fitted = coarse
+    fitted = replace(fitted, chosen=Chosen(pd.DataFrame(), "best"))
+    best = Trial(form, 3, 0.0, AtWeights(np.zeros((1, 1))), 3, 0.0)
+    search, own = Search(small(data, 3, forms=1), 0, False), form.recipe(data, 3)
+    complete = CompleteFit(search, Decision(best, ""), own, range(1), {}, fitted, fitted, fitted)
+    for start, end in ((started, "too, so the rates"), (lambda found: None, "so the rates of wor")):
+        monkeypatch.setattr(corrections, "_started_at_draws", start)
+        reason = corrections.explained_by_draws(complete).fitted.chosen.reason
+        assert reason.count("partitions found from the answers alone") == 1
+        assert end in reason
