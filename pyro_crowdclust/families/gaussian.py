@@ -108,7 +108,7 @@ class Gaussian(ExponentialFamily):
             columns = part.mT.contiguous()
             products = torch.addmm(constants, slopes, columns).unflatten(0, linear.shape)
             scores.append((products * columns).sum(1))
-        return torch.cat(scores, 1).mT.unflatten(0, points.shape[:-1])
+        return torch.cat(scores, 1).mT.reshape(*points.shape[:-1], len(linear))
 
     def weighted_statistics(
         self, points: Float[Tensor, "row dim"], weights: Float[Tensor, "row cluster"]

@@ -366,6 +366,8 @@ def test_products_with_observations_are_those_with_statistics(family, clusters, 
     same(torch.autograd.grad(scores, statistics, weights)[0], sums)
     in_a_grid = family.log_likelihoods(statistics, x[:6].unflatten(0, (2, 3)))
     same(in_a_grid.flatten(0, 1), scores[:6])
+    same(family.log_likelihoods(statistics, x[0]), scores[0])
+    assert family.log_likelihoods(statistics, x[:0]).shape == (0, clusters)
 
 
 @pytest.mark.parametrize("family", [NormalInverseWishart(3), NormalGamma(2)], ids=str)
