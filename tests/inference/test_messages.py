@@ -181,6 +181,8 @@ def test_dense_and_sparse_messages_agree(monkeypatch):
     for limit in (PAIRED, PAIRED - 1):
         monkeypatch.setattr(pair_messages, "_DENSE_LIMIT", limit)
         coupling = PairCoupling(LEFT, RIGHT, weight, PAIRED)
+        with torch.no_grad():
+            coupling.messages(q)  # as in all rounds but the last
         heard = coupling.messages(q)
         found.append((heard, *torch.autograd.grad((slope * heard).sum(), (weight, q))))
         assert (coupling._dense is not None) == (limit == PAIRED)
