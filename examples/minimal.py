@@ -41,7 +41,7 @@ from pyro_crowdclust.distributions import (
     ConjugatePrior,
     TwoCoinAnswer,
 )
-from pyro_crowdclust.families import Beta, Categorical, Dirichlet, Moments, NormalInverseWishart
+from pyro_crowdclust.families import Beta, Categorical, Dirichlet, NormalInverseWishart
 from pyro_crowdclust.inference import LocalPosterior
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.simulation import pinwheel, simulate_pairs
@@ -80,7 +80,7 @@ def model(batch):
     with pyro.plate("items", len(batch.items)), poutine.scale(scale=batch.item_weight):
         z = pyro.sample("z", Assignment(values["weights"]))
         x = ComponentObservation(GAUSSIAN, values["components"], z, GAUSSIAN.observation_size)
-        pyro.sample("x", x, obs=Moments.point(batch.features).flat())
+        pyro.sample("x", x, obs=batch.features)
     if batch.num_pairs:
         with pyro.plate("pairs", batch.num_pairs), poutine.scale(scale=batch.pair_weight):
             same = (z[batch.left] * z[batch.right]).sum(-1)
@@ -102,7 +102,7 @@ class Guide(nn.Module):
     @torch.no_grad()
     def logits(self, batch, values, rounds=20):
         """log q(z_i) = E[log weights] + E[log p(x_i | z_i)] + sum_j w_ij q(z_j) + constant."""
-        statistics = GAUSSIAN.observation_statistics(Moments.point(batch.features).flat())
+        statistics = GAUSSIAN.observation_statistics(batch.features)
         alone = logits = values["weights"] + statistics @ values["components"].mT
         if not batch.num_pairs:
             return alone
@@ -125,7 +125,7 @@ def k_means_start(model, guide, data, generator):
     """Start the components and weights at a k-means partition: prior plus counts."""
     labels = KMeans(K, n_init=1, random_state=generator.initial_seed()).fit(data.features).labels_
     partition = nn.functional.one_hot(torch.as_tensor(labels).long(), K).double()
-    statistics = GAUSSIAN.observation_statistics(Moments.point(torch.tensor(data.features)).flat())
+    statistics = GAUSSIAN.observation_statistics(torch.tensor(data.features))
     for name, count in (("weights", partition.sum(0)), ("components", partition.mT @ statistics)):
         guide.posteriors[name].set_natural_parameters(PRIORS[name].natural_parameters + count)
 

@@ -29,7 +29,6 @@ from pyro_crowdclust.families import (
     GaussianPotential,
     HurdleNormal,
     MatrixNormalInverseWishart,
-    Moments,
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
@@ -207,18 +206,11 @@ def torch_distribution(
     return _entry(_TORCH_DISTRIBUTION, family)(family.standard(natural_parameters))
 
 
-def point(observation: Tensor) -> Tensor:
-    """The real x of a Gaussian site's value without spread."""
-    moments = Moments.of(observation)
-    assert not moments.root.any()
-    return moments.mean
-
-
 _LOG_LIKELIHOOD = {
     Dirichlet: lambda theta, x: scipy.stats.multinomial.logpmf(x.numpy(), 1, _normalized(theta)),
     Beta: lambda theta, x: scipy.stats.bernoulli.logpmf(int(x), theta.item()),
     NormalInverseWishart: lambda theta, x: scipy.stats.multivariate_normal.logpdf(
-        point(x).numpy(), theta.mean.numpy(), theta.covariance.numpy()
+        x.numpy(), theta.mean.numpy(), theta.covariance.numpy()
     ),
     NormalGamma: lambda theta, x: scipy.stats.norm.logpdf(
         x.numpy(), theta.mean.numpy(), theta.precision.numpy() ** -0.5
@@ -269,7 +261,7 @@ def _student(standard: Any, x: Tensor) -> float:
     location, concentration, scale, degrees = (part.numpy() for part in standard)
     freedom = degrees - len(location) + 1
     shape = scale * (concentration + 1) / (concentration * freedom)
-    return scipy.stats.multivariate_t.logpdf(point(x).numpy(), location, shape, df=freedom)
+    return scipy.stats.multivariate_t.logpdf(x.numpy(), location, shape, df=freedom)
 
 
 def _independent_students(standard: Any, x: Tensor) -> float:

@@ -373,6 +373,20 @@ class TestModelsAndGuides:
         np.testing.assert_array_equal(further.probabilities, expected.probabilities)
 
 
+@pytest.mark.parametrize("name", [name for name in PAIRS_OF_MODEL_AND_GUIDE if "pages" in name])
+def test_a_page_without_items_says_nothing(name):
+    """Beside workers' habits: they judge a page more, of which they are as sure as of a new one."""
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    on_first_page = data.placements.item[data.placements.page == 0]
+    place = torch.arange(data.num_items).index_fill(0, on_first_page, -1)
+    emptied = data.with_parts(placements=data.placements.among(place))
+    assert emptied.placements.page_sizes[0] == 0
+    result = quiet_fit(model, guide, emptied, batch_size=None)
+    assert np.isfinite(result.history["elbo"]).all()
+    np.testing.assert_allclose(result.probabilities.sum(1), 1, rtol=1e-9)
+    assert np.isfinite(result.workers.select_dtypes("number").to_numpy()).all()
+
+
 class TestStarts:
     def started(self, name: str, seed: int) -> tuple[MessagePassingGuide, CrowdData]:
         model, data = plain_mixture(None), classed()

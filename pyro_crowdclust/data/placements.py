@@ -41,7 +41,8 @@ class Placements:
     worker
         Code of the worker of every page, an index into ``CrowdData.worker_ids``.
     num_groups
-        How many groups every page has.
+        How many groups every page has. A page without items has one, which is empty, so that what
+        models say of "any of its groups" is finite, and 0 in sum.
     """
 
     item: Int[Tensor, " placement"]
@@ -127,7 +128,8 @@ def _sorted_by_page(
     key = torch.stack([page, group], 1).unique(dim=0, return_inverse=True)
     num_groups = torch.bincount(key[0][:, 0], minlength=len(worker_of_page))
     first = num_groups.cumsum(0) - num_groups
-    return Placements(item, page, key[1] - first[page], worker_of_page, num_groups)
+    group = key[1] - first[page]
+    return Placements(item, page, group, worker_of_page, num_groups.clamp_min(1))
 
 
 def read_placements(

@@ -4,7 +4,11 @@ from pyro_crowdclust.distributions.assignments import SampledAssignment, SparseA
 from pyro_crowdclust.distributions.at_mean import ConjugateAtMean, GaussianAtMean, Point
 from pyro_crowdclust.distributions.class_labels import AssignmentAtMean
 from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_draws
-from pyro_crowdclust.distributions.likelihoods import Assignment, ComponentObservation
+from pyro_crowdclust.distributions.likelihoods import (
+    Assignment,
+    ComponentObservation,
+    LatentObservation,
+)
 from pyro_crowdclust.distributions.pairs import EnumeratedAgreement, SameCluster, TwoCoinAnswer
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.point_estimates import PointEstimate
@@ -37,6 +41,7 @@ __all__ = [
     "EnumeratedAgreement",
     "FullPlate",
     "GaussianAtMean",
+    "LatentObservation",
     "NamedDraws",
     "OfItems",
     "Point",

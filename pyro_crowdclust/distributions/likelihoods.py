@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.distributions.statistics import StatisticValued
-from pyro_crowdclust.families import ExponentialFamily, RowDensity
+from pyro_crowdclust.families import ExponentialFamily, Moments, RowDensity
 
 
 class Assignment(StatisticValued):
@@ -99,7 +99,7 @@ class ComponentObservation(StatisticValued):
 
     def _expanded(self, batch_shape: torch.Size) -> ComponentObservation:
         shape = batch_shape + self.assignments.shape[-1:]
-        return ComponentObservation(
+        return type(self)(
             self.family, self.statistics, self.assignments.expand(shape), self.event_shape[0]
         )
 
@@ -115,6 +115,13 @@ class ComponentObservation(StatisticValued):
             return rows.total(log_density_of_rows(self.family, statistics, rows, value))
         scores = self.family.log_likelihoods(statistics, value)
         return (scores * self.assignments).sum(-1) + self.family.log_base_measure(value)
+
+
+class LatentObservation(ComponentObservation):
+    """The same of latents in Gaussian components: values are ``Moments``, the density is a mean."""
+
+    def rsample(self, sample_shape: Any = ()) -> Float[Tensor, "*batch moments"]:
+        return Moments.point(super().rsample(sample_shape)).flat()
 
 
 def log_density_of_rows(

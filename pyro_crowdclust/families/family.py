@@ -147,6 +147,12 @@ class ExponentialFamily(ABC):
         """``<t(theta_k), u(x)>``: log p(x | theta_k) of every cluster, without log h(x)."""
         return self.observation_statistics(observation) @ statistics.mT
 
+    def weighted_statistics(
+        self, observation: Float[Tensor, "row obs"], weights: Float[Tensor, "row cluster"]
+    ) -> Float[Tensor, "cluster size"]:
+        """``sum_n w_nk u(x_n)``: what observations add to the components that they are of."""
+        return weights.mT @ self.observation_statistics(observation)
+
     def log_base_measure(self, observation: Any) -> Float[Tensor, "*batch"] | float:
         """``log h(x)`` of the conjugate likelihood."""
         raise NotImplementedError(f"{self} is not the conjugate prior of a likelihood")

@@ -24,6 +24,9 @@ from torch import Tensor
 
 from pyro_crowdclust.families.family import ExponentialFamily, OutsideDomain
 
+# Size of the parts in which points are processed, in numbers, so that these stay in the cache.
+_NUMBERS = 2**18
+
 
 class GaussianParameters(NamedTuple):
     """Standard parameters: ``mean`` ``[..., d]`` and ``covariance`` ``[..., d, d]``."""
@@ -85,6 +88,39 @@ class Gaussian(ExponentialFamily):
     def sufficient_statistics(self, value: Float[Tensor, "*batch dim"]) -> Tensor:
         return self.pack(value, value.unsqueeze(-1) * value.unsqueeze(-2))
 
+    def inner_products(
+        self, parameters: Float[Tensor, "cluster size"], points: Float[Tensor, "*batch dim"]
+    ) -> Float[Tensor, "*batch cluster"]:
+        """``<eta_k, t(x)> = x^T (h_k + Q_k x)``, without the d + d^2 numbers t(x) of many features.
+
+        Its gradient in eta_k is ``weighted_statistics``.
+        """
+        if self.dim <= len(parameters):
+            # Products with all clusters would be more numbers than t(x).
+            statistics = self.sufficient_statistics(points)
+            # With the few clusters on the left the product takes half the time.
+            return torch.inner(parameters, statistics).movedim(0, -1)
+        linear, quadratic = self.unpack(parameters)
+        slopes, constants = quadratic.flatten(0, 1), linear.reshape(-1, 1)
+        scores = []
+        for part in points.reshape(-1, self.dim).split(_rows_of(slopes)):
+            # With points side by side all operations run along many numbers, also for few features.
+            columns = part.mT.contiguous()
+            products = torch.addmm(constants, slopes, columns).unflatten(0, linear.shape)
+            scores.append((products * columns).sum(1))
+        return torch.cat(scores, 1).mT.reshape(*points.shape[:-1], len(linear))
+
+    def weighted_statistics(
+        self, points: Float[Tensor, "row dim"], weights: Float[Tensor, "row cluster"]
+    ) -> Float[Tensor, "cluster size"]:
+        """``sum_n w_nk t(x_n) = (X^T w_k, X^T diag(w_k) X)``."""
+        quadratic = points.new_zeros(weights.shape[1] * self.dim, self.dim)
+        rows = _rows_of(quadratic)
+        for part, own in zip(points.split(rows), weights.split(rows), strict=True):
+            weighted = own.mT.unsqueeze(1) * part.mT.contiguous()
+            quadratic.addmm_(weighted.flatten(0, 1), part)
+        return self.pack(weights.mT @ points, quadratic.unflatten(0, (-1, self.dim)))
+
     def sample(self, natural_parameters: Tensor) -> Float[Tensor, "*batch dim"]:
         return self.moments(natural_parameters).draw()
 
@@ -118,6 +154,11 @@ class Gaussian(ExponentialFamily):
         inverse = _InverseCholesky.apply(-2 * quadratic)
         mean = (inverse.mT @ (inverse @ linear.unsqueeze(-1))).squeeze(-1)
         return Moments.with_root(mean, inverse.mT)
+
+
+def _rows_of(matrices: Float[Tensor, "entry dim"]) -> int:
+    """How many points to process at a time, which have products with all of these."""
+    return max(_NUMBERS // len(matrices), 1)
 
 
 def inverse_cholesky(precision: Float[Tensor, "*batch dim dim"]) -> Tensor:

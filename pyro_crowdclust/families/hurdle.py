@@ -60,10 +60,11 @@ class HurdleNormal(ProductFamily):
     def takes_gaps(self) -> bool:
         return True
 
-    def log_marginals(self, statistics: Tensor, features: Tensor) -> Tensor:
-        # Number and indicator are dependent: the factors' marginals would count numbers at the
-        # atom.
-        return ExponentialFamily.log_marginals(self, statistics, features)
+    # Number and indicator are dependent: the factors' own likelihoods and marginals would count
+    # numbers at the atom.
+    log_likelihoods = ExponentialFamily.log_likelihoods
+    weighted_statistics = ExponentialFamily.weighted_statistics
+    log_marginals = ExponentialFamily.log_marginals
 
     def log_base_measure(self, observation: Tensor) -> Float[Tensor, "*batch"]:
         at_atom = observation.chunk(2, -1)[1]

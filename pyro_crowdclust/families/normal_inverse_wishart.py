@@ -7,7 +7,11 @@ Convention (Luo et al. 2018, appendix A.1), for dimension d, ``size`` = d + d^2 
     eta = (kappa m, vec(S + kappa m m^T), kappa, nu + d + 2)
     t   = (Lambda mu, vec(-Lambda / 2), -mu^T Lambda mu / 2, log|Lambda| / 2),  Lambda = Sigma^{-1}
     log Z = nu (d log 2 - log|S|) / 2 + log Gamma_d(nu / 2) + d log(2 pi / kappa) / 2
-    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2, the mean if x is ``Moments``
+    u(x) = (x, vec(x x^T), 1, 1), log h(x) = -d log(2 pi) / 2
+
+An observation is a row x of d numbers; or, of a latent, its flat ``Moments``, under which u is a
+mean. Their lengths tell which. Of rows no u(x) is kept: to write its d^2 numbers an item would take
+longer than all else.
 
 The paper omits the constant d log(2 pi) / 2 from log Z and from the likelihood; both are included
 here, so that every bound is a bound on the true log evidence. In the paper's log Z the last two
@@ -79,15 +83,11 @@ class NormalInverseWishart(ExponentialFamily):
     def num_features(self) -> int:
         return self.dim
 
-    @property
-    def observation_size(self) -> int:
-        return Moments.size(self.dim)
+    def _are_rows(self, observation: Tensor) -> bool:
+        return observation.shape[-1] == self.dim
 
-    def observed(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch moments"]:
-        return Moments.point(features).flat()
-
-    def features(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
-        return Moments.of(observation).mean
+    def features(self, observation: Float[Tensor, "*batch obs"]) -> Float[Tensor, "*batch dim"]:
+        return observation if self._are_rows(observation) else Moments.of(observation).mean
 
     def _unpack(self, flat: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         linear, quadratic = self.local.unpack(flat)
@@ -208,17 +208,31 @@ class NormalInverseWishart(ExponentialFamily):
         finite = natural_parameters.abs().sum(-1) < torch.inf  # not true of NaN either
         return positive & finite & (concentration > 0) & (fourth > 2 * self.dim + 1)
 
-    def observation_statistics(self, observation: Float[Tensor, "*batch moments"]) -> Tensor:
+    def observation_statistics(self, observation: Float[Tensor, "*batch obs"]) -> Tensor:
+        local = self.local
+        if self._are_rows(observation):
+            observation = local.sufficient_statistics(observation)
         ones = observation.new_ones(*observation.shape[:-1], 2)
-        return torch.cat([observation[..., : self.local.size], ones], -1)
+        return torch.cat([observation[..., : local.size], ones], -1)
 
     def log_likelihoods(
-        self, statistics: Float[Tensor, "cluster size"], observation: Tensor
+        self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
     ) -> Float[Tensor, "*batch cluster"]:
-        size = self.local.size
-        of_latent, constants = statistics[:, :size], statistics[:, size:].sum(-1)
+        local = self.local
+        of_latent, constants = statistics[:, : local.size], statistics[:, local.size :].sum(-1)
+        if self._are_rows(observation):
+            return local.inner_products(of_latent, observation) + constants
         # With the few clusters on the left the product takes half the time.
-        return torch.inner(of_latent, observation[..., :size]).movedim(0, -1) + constants
+        scores = torch.inner(of_latent, observation[..., : local.size]).movedim(0, -1)
+        return scores + constants
+
+    def weighted_statistics(
+        self, observation: Float[Tensor, "row obs"], weights: Float[Tensor, "row cluster"]
+    ) -> Float[Tensor, "cluster size"]:
+        if not self._are_rows(observation):
+            return super().weighted_statistics(observation, weights)
+        counts = weights.sum(0).unsqueeze(-1).expand(-1, 2)
+        return torch.cat([self.local.weighted_statistics(observation, weights), counts], -1)
 
     def design(self, features: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch column"]:
         row, column = self._upper()
@@ -250,9 +264,9 @@ class NormalInverseWishart(ExponentialFamily):
     def log_base_measure(self, observation: Tensor) -> float:
         return -self.dim * math.log(2 * math.pi) / 2
 
-    def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch moments"]:
+    def sample_observation(self, statistics: Tensor) -> Float[Tensor, "*batch dim"]:
         local = self.local
-        return Moments.point(local.sample(statistics[..., : local.size])).flat()
+        return local.sample(statistics[..., : local.size])
 
     @property
     def unconstrained_size(self) -> int:

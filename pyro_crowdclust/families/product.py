@@ -99,6 +99,21 @@ class ProductFamily(ExponentialFamily):
         parts = self._split(observation, "observation_size")
         return torch.cat([family.observation_statistics(part) for family, part in parts], -1)
 
+    def log_likelihoods(
+        self, statistics: Float[Tensor, "cluster size"], observation: Float[Tensor, "*batch obs"]
+    ) -> Float[Tensor, "*batch cluster"]:
+        parts = self._split(observation, "observation_size")
+        pairs = zip(parts, self.split(statistics), strict=True)
+        scores = [family.log_likelihoods(own, part) for (family, part), own in pairs]
+        return torch.stack(scores).sum(0)
+
+    def weighted_statistics(
+        self, observation: Float[Tensor, "row obs"], weights: Float[Tensor, "row cluster"]
+    ) -> Float[Tensor, "cluster size"]:
+        parts = self._split(observation, "observation_size")
+        sums = [family.weighted_statistics(part, weights) for family, part in parts]
+        return torch.cat(sums, -1)
+
     @property
     def takes_gaps(self) -> bool:
         return all(family.takes_gaps for family in self.families)

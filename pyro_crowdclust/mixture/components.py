@@ -16,11 +16,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.distributions.likelihoods import ComponentObservation
+from pyro_crowdclust.distributions.likelihoods import ComponentObservation, LatentObservation
 from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.distributions.summaries import ComponentSummary
 from pyro_crowdclust.families import (
     ExponentialFamily,
+    Moments,
     NormalInverseWishart,
     PartlyObserved,
     RowDensity,
@@ -137,12 +138,12 @@ class Components(nn.Module, ABC):
 
     def latent(
         self, statistics: Float[Tensor, "cluster size"], assignments: Float[Tensor, "*item cluster"]
-    ) -> ComponentObservation:
+    ) -> LatentObservation:
         """``p(x | z)`` of latents, whose values are ``Moments``."""
         family = self.latent_family
         assert family is not None  # the model has checked that they can be on latents
-        layout = self.latent_statistics(statistics)
-        return ComponentObservation(family, layout, assignments, family.observation_size)
+        layout, size = self.latent_statistics(statistics), Moments.size(family.dim)
+        return LatentObservation(family, layout, assignments, size)
 
     def in_own_order(self, features: Float[Tensor, "item feature"]) -> Tensor:
         """The features in the order that the family uses."""

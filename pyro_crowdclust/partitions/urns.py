@@ -111,7 +111,7 @@ class PagedItems:
     ) -> Float[Tensor, "chain page spread"]:
         """``log p(g | z, c)`` of every page at every spread."""
         found, pages = self.counts(labels), self.pages
-        num_groups = pages.num_groups.clamp_min(1).double().repeat(len(labels))
+        num_groups = pages.num_groups.double().repeat(len(labels))
         page_of_cell = found.page[found.urn]
         finite = [one for one in spreads if math.isfinite(one)]
         spread = torch.tensor(finite, dtype=torch.float64)
@@ -247,8 +247,7 @@ def sweep_pages(
     from pyro_crowdclust.partitions.gibbs import SortedItems, visit_paged_items
 
     spread = spreads.clamp(max=ANYWHERE).contiguous().numpy()
-    # A page without groups has no items.
-    each = spread / paged.pages.num_groups.clamp_min(1).numpy()
+    each = spread / paged.pages.num_groups.numpy()
 
     def visit(number: int, begin: int, chain: Chain, weights: PartitionWeights) -> int:
         pages = SortedItems(*paged.by_item, *paged.by_page, each[number], spread[number])

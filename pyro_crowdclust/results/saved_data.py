@@ -107,8 +107,8 @@ def _check_placements(placements: dict[str, Any], ids: dict[str, Any]) -> None:
     item = check_codes("placements.item", placements["item"], None, len(ids["item_ids"]))
     page = check_codes("placements.page", placements["page"], len(item), num_pages)
     check_codes("placements.worker", placements["worker"], num_pages, len(ids["worker_ids"]))
-    most = len(item) + 1
-    num_groups = check_codes("placements.num_groups", placements["num_groups"], num_pages, most)
+    most = max(len(item), 1) + 1
+    num_groups = check_codes("placements.num_groups", placements["num_groups"], num_pages, most, 1)
     group = check_codes("placements.group", placements["group"], len(item), most)
     if not bool((group < num_groups[page]).all()):
         raise ValueError("placements.group holds groups that its page does not have")

@@ -44,11 +44,8 @@ class MixtureStart:
 
     def _of_components(self, components: Any) -> Float[Tensor, "cluster size"]:
         """``sum_n r_nk E[u(x_n)]``; missing features under the components of the observed ones."""
-        # For data with gaps these are rows of features, even if these rows have no gaps.
-        are_rows = self.latent.shape[1] != components.family.observation_size
-        if not (are_rows or self.latent.isnan().any()):
-            observed = components.family.observation_statistics(self.latent)
-            return self.responsibilities.mT @ observed
+        if not self.latent.isnan().any():
+            return components.family.weighted_statistics(self.latent, self.responsibilities)
         prior = components.prior.natural_parameters
         counts = torch.zeros_like(prior)
         # Gaps are filled first under the prior, then under the resulting posterior.

@@ -11,6 +11,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, sites_of
 from pyro_crowdclust.annotators.page_owners import PageOwners
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.inference.owners import best_near, join, owners_bound
 from pyro_crowdclust.minibatches import full_batch
@@ -31,14 +32,18 @@ def sorted_by_kind(doubt: float, seed: int = 0):
     )
     data = CrowdData(None, placements=placements, item_ids=range(ITEMS))
     assert data.placements is not None
-    # One page has no items left.
-    kept = data.placements.of_pages(torch.arange(data.placements.num_pages) > 0)
+    # Two pages have no items: those of one are in other data, those of the other are held out.
+    placed = data.placements
+    here = torch.ones(ITEMS, dtype=torch.bool).index_fill(0, placed.item[placed.page == 0], False)
+    data = some_items(data, here.nonzero().squeeze(1))
+    kept = data.placements.of_pages(torch.arange(placed.num_pages) != 1)
     data = data.with_parts(placements=kept)
+    component = component[here]
     annotators = SortedPages(WORKERS)
     rates = {name: ConjugatePosterior(prior).mean() for name, prior in annotators.priors().items()}
     generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn(ITEMS, COMPONENTS, generator=generator).double()
-    logits[range(ITEMS), component] += 8 / doubt
+    logits = torch.randn(len(component), COMPONENTS, generator=generator).double()
+    logits[range(len(component)), component] += 8 / doubt
     batch = full_batch(data).to(None, torch.float64)
     return annotators, rates, logits.softmax(1)[batch.items], batch
 

@@ -30,6 +30,18 @@ def test_a_part_of_the_items_keeps_what_is_said_of_them(said):
         assert part.placements.num_groups.tolist() == whole.placements.num_groups.tolist()
 
 
+def test_a_page_without_items_stays_with_one_empty_group():
+    pages = {
+        "page": list("aabb"),
+        "item": [0, 1, 2, 3],
+        "worker": list("uuvv"),
+        "group": [0, 1] * 2,
+    }
+    part = some_items(CrowdData(None, placements=pages), torch.tensor([0, 1]))
+    assert part.placements.page_sizes.tolist() == [2, 0]
+    assert part.placements.num_groups.tolist() == [2, 1]
+
+
 def _among(said: dict, items: list[int]) -> dict:
     """The rows of what is said that are about these items alone."""
     if "known" in said:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import scipy.stats
 import torch
 
-from pyro_crowdclust.distributions import (
-    Assignment,
-    ComponentObservation,
-)
-from pyro_crowdclust.families import (
-    Moments,
-)
+from pyro_crowdclust.distributions import Assignment, ComponentObservation, LatentObservation
+from pyro_crowdclust.families import Moments
 
 from ..comparisons import same
 from .expectations import expectation, mixture, random_moments, unit
@@ -64,8 +61,10 @@ def test_component_observation_of_real_values():
     z = torch.tensor([0, 2, 1, 1])
     x = torch.randn(4, 2)
     statistics = family.sufficient_statistics(theta)
-    likelihood = ComponentObservation(family, statistics, torch.eye(3)[z], family.observation_size)
-    ours = likelihood.log_prob(Moments.point(x).flat())
+    parts = family, statistics, torch.eye(3)[z]
+    likelihood = ComponentObservation(*parts, family.observation_size)
+    ours = likelihood.log_prob(x)
+    same(LatentObservation(*parts, Moments.size(2)).log_prob(Moments.point(x).flat()), ours)
     for row, k in enumerate(z):
         expected = scipy.stats.multivariate_normal.logpdf(
             x[row].numpy(), theta.mean[k].numpy(), theta.covariance[k].numpy()
@@ -83,7 +82,7 @@ def test_component_observation_at_means_is_the_expectation():
         p * family.sufficient_statistics(theta)
         for p, (_, theta) in zip(chance, worlds, strict=True)
     )
-    likelihood = ComponentObservation(family, mean, q, family.observation_size)
+    likelihood = LatentObservation(family, mean, q, Moments.size(2))
     expected = torch.zeros(4)
     for p, (_, theta) in zip(chance, worlds, strict=True):
         for k in range(3):
@@ -96,13 +95,12 @@ def test_component_observation_draws_from_its_cluster():
     family, theta = mixture(2, 2)
     statistics = family.sufficient_statistics(theta)
     z = torch.eye(2)[torch.arange(20_000) % 2]
-    likelihood = ComponentObservation(family, statistics, z, family.observation_size)
-    x = likelihood.rsample()
-    assert x.shape == (20_000, family.observation_size)
-    moments = Moments.of(x)
+    x = ComponentObservation(family, statistics, z, family.observation_size).rsample()
+    assert x.shape == (20_000, 2)
+    moments = Moments.of(LatentObservation(family, statistics, z, Moments.size(2)).rsample())
     assert not moments.root.any()
-    for k in range(2):
-        own = moments.mean[k::2]
+    for drawn, k in itertools.product((x, moments.mean), range(2)):
+        own = drawn[k::2]
         error = (theta.covariance[k].diagonal() / len(own)).sqrt()
         assert ((own.mean(0) - theta.mean[k]).abs() < 6 * error).all()
 
@@ -112,7 +110,7 @@ def test_component_observation_expands_its_assignments():
     statistics = family.sufficient_statistics(theta)
     q = torch.randn(3).softmax(-1)
     x = random_moments(4, dim=2).flat()
-    one = ComponentObservation(family, statistics, q, family.observation_size)
+    one = LatentObservation(family, statistics, q, Moments.size(2))
     many = one.expand([4])
     assert many.batch_shape == (4,)
     assert many.event_shape == one.event_shape

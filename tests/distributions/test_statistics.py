@@ -14,6 +14,7 @@ from pyro_crowdclust.distributions import (
     ComponentObservation,
     ConjugateAtMean,
     GaussianAtMean,
+    LatentObservation,
     SameCluster,
     TwoCoinAnswer,
 )
@@ -24,6 +25,7 @@ from pyro_crowdclust.families import (
     Beta,
     Dirichlet,
     Gaussian,
+    Moments,
     NormalInverseWishart,
 )
 from pyro_crowdclust.minibatches import Batch, full_batch
@@ -101,6 +103,7 @@ def every_distribution() -> list:
         Point(torch.randn(4, 2)),
         Assignment(torch.randn(4, 3)),
         ComponentObservation(niw, niw.sufficient_statistics(theta), q, niw.observation_size),
+        LatentObservation(niw, niw.sufficient_statistics(theta), q, Moments.size(2)),
         SameCluster(q, torch.arange(4), torch.arange(4).flip(0), 4),
         TwoCoinAnswer(torch.ones(4), rates, rates),
     ]

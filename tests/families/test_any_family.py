@@ -23,6 +23,7 @@ from pyro_crowdclust.families import (
     NormalGamma,
     NormalInverseWishart,
     ProductFamily,
+    gaussian,
 )
 
 from ..comparisons import assert_mean, same
@@ -276,7 +277,7 @@ def test_likelihood_is_linear_in_the_statistics(family):
 
 @pytest.mark.parametrize("family", COMPONENTS.values(), ids=COMPONENTS.keys())
 def test_features_and_observations_are_inverse(family):
-    """For families of components: a row of features is an observation without spread."""
+    """For families of components: a row of features is an observation."""
     statistics = family.sufficient_statistics(family.sample(random_natural(family, 5)))
     x = family.sample_observation(statistics)
     assert x.shape == (5, family.observation_size)
@@ -345,6 +346,28 @@ def test_design_and_fold(family):
         design @ family.fold(statistics).mT,
         family.observation_statistics(observed) @ statistics.mT,
     )
+
+
+@pytest.mark.parametrize("clusters", [2, 5])  # fewer and more than features of a Gaussian
+@pytest.mark.parametrize("family", COMPONENTS.values(), ids=COMPONENTS.keys())
+def test_products_with_observations_are_those_with_statistics(family, clusters, monkeypatch):
+    """Of likelihoods and sums over rows, also where rows are processed in parts."""
+    monkeypatch.setattr(gaussian, "_NUMBERS", 20)
+    statistics = family.expected_statistics(random_natural(family, clusters)).requires_grad_()
+    x = family.sample_observation(
+        family.sufficient_statistics(family.sample(random_natural(family, 7)))
+    )
+    weights = torch.rand(7, clusters)
+    explicit = family.observation_statistics(x)
+    scores = family.log_likelihoods(statistics, x)
+    same(scores, explicit @ statistics.mT)
+    sums = family.weighted_statistics(x, weights)
+    same(sums, weights.mT @ explicit)
+    same(torch.autograd.grad(scores, statistics, weights)[0], sums)
+    in_a_grid = family.log_likelihoods(statistics, x[:6].unflatten(0, (2, 3)))
+    same(in_a_grid.flatten(0, 1), scores[:6])
+    same(family.log_likelihoods(statistics, x[0]), scores[0])
+    assert family.log_likelihoods(statistics, x[:0]).shape == (0, clusters)
 
 
 @pytest.mark.parametrize("family", [NormalInverseWishart(3), NormalGamma(2)], ids=str)

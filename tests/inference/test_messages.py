@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust.annotators import TwoCoin, pair_messages
-from pyro_crowdclust.distributions import Assignment, ComponentObservation
+from pyro_crowdclust.distributions import Assignment, LatentObservation
 from pyro_crowdclust.families import Categorical, Moments, NormalInverseWishart
 from pyro_crowdclust.inference import (
     FixedConditionals,
@@ -181,6 +181,8 @@ def test_dense_and_sparse_messages_agree(monkeypatch):
     for limit in (PAIRED, PAIRED - 1):
         monkeypatch.setattr(pair_messages, "_DENSE_LIMIT", limit)
         coupling = PairCoupling(LEFT, RIGHT, weight, PAIRED)
+        with torch.no_grad():
+            coupling.messages(q)  # as in all rounds but the last
         heard = coupling.messages(q)
         found.append((heard, *torch.autograd.grad((slope * heard).sum(), (weight, q))))
         assert (coupling._dense is not None) == (limit == PAIRED)
@@ -203,7 +205,7 @@ def test_logits_are_log_densities_of_every_cluster():
     logits = conditionals.logits(latent)
     for k, one_hot in enumerate(torch.eye(K)):
         z = one_hot.expand(N, K)
-        x = ComponentObservation(FAMILY, conditionals.components, z, FAMILY.observation_size)
+        x = LatentObservation(FAMILY, conditionals.components, z, Moments.size(2))
         expected = Assignment(conditionals.log_weights).log_prob(z) + x.log_prob(latent.flat())
         same(logits[:, k] + FAMILY.log_base_measure(None), expected)
 

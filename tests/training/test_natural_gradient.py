@@ -27,7 +27,6 @@ from pyro_crowdclust.families import (
     Dirichlet,
     ExponentialFamily,
     Gaussian,
-    Moments,
     NormalInverseWishart,
 )
 from pyro_crowdclust.training import NaturalGradient, RobbinsMonro, natural_gradient
@@ -164,7 +163,7 @@ def niw_gaussian() -> ConjugateProblem:
     def observe(theta: Tensor) -> None:
         with pyro.plate("items", 5):
             likelihood = ComponentObservation(family, theta, one_hot, family.observation_size)
-            pyro.sample("x", likelihood, obs=Moments.point(x).flat())
+            pyro.sample("x", likelihood, obs=x)
 
     rows, evidence = [], 0.0
     for k in range(3):

@@ -76,7 +76,7 @@ class PagesOnly:
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """``log p`` of each page, divided by the number of its placements."""
         held_out = result.guide.log_page_probabilities(self._placements.of_pages(out))
-        return held_out[out] / self._placements.page_sizes[out]
+        return held_out[out] / self._placements.page_sizes[out].clamp_min(1)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the number of groups."""

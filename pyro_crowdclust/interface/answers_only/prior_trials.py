@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import entropy
 from torch import Tensor
 
 from pyro_crowdclust import Fitted
@@ -93,6 +92,8 @@ class PriorTrial(NamedTuple):
     @property
     def effective(self) -> float:
         """The effective number of clusters: ``exp H`` of their shares."""
+        from scipy.stats import entropy  # late: loading it takes a while
+
         return float(np.exp(entropy(self.sizes)))
 
 

@@ -11,7 +11,6 @@ import math
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -55,6 +54,8 @@ def may_be_records(data: CrowdData) -> bool:
     items = pairs.items_in_pairs
     random = torch.randint(len(items), (_RANDOM_PAIRS, 2), generator=generator_of(0))
     random = items[random[random[:, 0] != random[:, 1]]]
+    from scipy.stats import mannwhitneyu  # late: loading it takes a while
+
     rows = _rows(data)
     nearness, by_chance = (_likeness(rows, ends)[:, 1] for ends in (pairs.items, random))
     above = mannwhitneyu(nearness, by_chance, method="asymptotic").statistic

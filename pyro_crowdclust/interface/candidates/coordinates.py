@@ -11,8 +11,6 @@ import numpy as np
 import scipy  # loads its parts when they are used
 import torch
 from jaxtyping import Bool, Float
-from sklearn.cluster import KMeans
-from sklearn.preprocessing import PowerTransformer
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -118,6 +116,8 @@ def power_transformed(data: CrowdData) -> PowerTransformed:
 
     (Yeo and Johnson 2000.) Other features keep their values; missing values are ignored.
     """
+    from sklearn.preprocessing import PowerTransformer  # late: loading it takes a while
+
     sample, real = sample_of(data), is_real(data)
     # The transform bends at one unit from the origin. Origin and unit are chosen so that it bends
     # most of the numbers, and does not depend on the zero of the feature.
@@ -150,6 +150,8 @@ def near_landmarks(data: CrowdData, inner: Identity, number: int, width: float) 
 
     ``width`` is in units of the median distance between two items.
     """
+    from sklearn.cluster import KMeans  # late: loading it takes a while
+
     points = inner.latent(sample_of(data)).numpy()
     distinct = np.unique(points, axis=0)
     number = min(number, len(distinct))

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
@@ -77,6 +76,8 @@ def _kurtosis(data: CrowdData, emission: Identity) -> float:
     number = min(_DIRECTIONS, *(size - 1 for size in points.shape))
     if number < 1 or bool((points == points[0]).all()):
         return 1.0
+    from sklearn.decomposition import PCA  # late: loading it takes a while
+
     whitened = PCA(number, whiten=True, random_state=0).fit_transform(points.numpy())
     return float(((whitened**2).sum(1) ** 2).mean()) / (number * (number + 2))
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
-from sklearn.decomposition import PCA
 from torch import Tensor
 
 from pyro_crowdclust.transforms.filled import second_moments
@@ -70,6 +69,8 @@ def normal_of(points: Float[Tensor, "item coordinate"]) -> Normal:
 
 
 def _of_whole(points: Float[Tensor, "item coordinate"], number: int) -> Normal:
+    from sklearn.decomposition import PCA  # late: loading it takes a while
+
     found = PCA(number, random_state=0).fit(points.numpy())
     variances = torch.from_numpy(found.explained_variance_)
     residual = max(float(found.noise_variance_), _MIN_RESIDUAL * float(variances[0]))

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.other_numbers import about_other_numbers, division
 from pyro_crowdclust.interface.choosing.ranking import Ranking
-from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial
 
 from ..small_choices import small, two_groups
