@@ -16,6 +16,7 @@ from pyro_crowdclust.asking.worker_counts import (
     LEAST_SHARE,
     STRANGER,
     accuracy_counts,
+    agreement_counts,
     best_reading,
     confusion_counts,
     grade_counts,
@@ -115,6 +116,9 @@ class Crowd:
                     f"{type(result.guide).__name__} has no workers(), without which it is not "
                     "known what a worker's grades mean: define it in the guide"
                 )
+            elif data.answers is not None:
+                found = agreement_counts(result)
+                counts[known] = limited_by_decisions(found, data)[codes[known]]
         return cls(
             ids=ids,
             codes=codes,

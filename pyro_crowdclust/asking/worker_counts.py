@@ -28,6 +28,26 @@ def rate_counts(channels: Channels) -> Float[np.ndarray, "worker rate 2"]:
     return beta_counts(mean, sd)
 
 
+def agreement_counts(result: FittedModel) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of how often each worker says what the clusters say, where no rates are known.
+
+    With s_n the probability that the items of answer n share a cluster, and y_n the answer, those
+    of the sensitivity are ``sum_n s_n (y_n, 1 - y_n)``, and those of the specificity ``sum_n (1 -
+    s_n) (1 - y_n, y_n)``, both beside the counts of a worker without answers.
+    """
+    answers = result.data.answers
+    assert answers is not None  # as a guide without rates has no pages of its own
+    same = result.same_cluster_by_position(answers.left.numpy(), answers.right.numpy())
+    worker, yes = answers.worker.numpy(), answers.label.double().numpy()
+    right_and_wrong = [[same * yes, same * (1 - yes)], [(1 - same) * (1 - yes), (1 - same) * yes]]
+
+    def by_worker(weights: Float[np.ndarray, " answer"]) -> Float[np.ndarray, " worker"]:
+        return np.bincount(worker, weights, minlength=result.data.num_workers)
+
+    counts = np.array([[by_worker(part) for part in rate] for rate in right_and_wrong])
+    return np.moveaxis(counts, -1, 0) + STRANGER
+
+
 def accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
     """Pseudo-counts of the accuracy of placements, twice."""
     if "accuracy" not in summary.rates:

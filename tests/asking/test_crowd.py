@@ -141,9 +141,8 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
     [
         (CrowdData(np.zeros((3, 1))), Knows(workers=None)),
         (CrowdData(None, labels={"item": [0, 1], "worker": ["ann"] * 2, "label": [0, 1]}), None),
-        (CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]}), None),
     ],
-    ids=["no answers", "no confusion matrices", "no rates"],
+    ids=["no answers", "no confusion matrices"],
 )
 def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
     result = SimpleNamespace(data=data, guide=guide, model=None)
@@ -156,13 +155,21 @@ def without_workers(label, **options):
     """A fit whose guide has no ``workers()``, of two answers by one worker."""
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["ann", "ann"], "label": label}
     data = CrowdData(None, pairs, **options)
-    return SimpleNamespace(data=data, guide=nn.Module(), model=nn.Module())
+    return SimpleNamespace(
+        data=data,
+        guide=nn.Module(),
+        model=nn.Module(),
+        same_cluster_by_position=lambda left, right: np.array([0.9, 0.2]),
+    )
 
 
 def test_workers_of_a_guide_that_does_not_describe_them_have_their_answers():
     result = without_workers([1, 0])
     crowd = Crowd.of(result, ["ann", "new"], None, None)
     assert crowd.num_answers.tolist() == [2, 0]
+    # Both say what the clusters say.
+    ann = [[3 + 0.9, 1 + 0.2], [3 + 0.8, 1 + 0.1]]
+    np.testing.assert_allclose(crowd.counts, [ann, [[3.0, 1.0]] * 2])
 
 
 def test_grades_cannot_be_read_without_workers():

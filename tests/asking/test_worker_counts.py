@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -12,6 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators.channels import Channels
 from pyro_crowdclust.asking.worker_counts import (
     accuracy_counts,
+    agreement_counts,
     best_reading,
     beta_counts,
     grade_counts,
@@ -44,6 +46,21 @@ def test_answers_that_are_no_sorted_pages_are_decisions_themselves():
     assert not data.is_sorted
     for one in (data, CrowdData(None, answers.drop(columns="page"), item_ids=range(60))):
         assert limited_by_decisions(COUNTS, one) is COUNTS
+
+
+def test_workers_without_rates_count_by_the_clusters():
+    """Two answers of a worker about pairs that are together in .8 and .3 of the cases."""
+    rows = [(0, 1, "ann", 1), (0, 2, "ann", 1), (0, 1, "bob", 0)]
+    data = CrowdData(None, pd.DataFrame(rows, columns=["left", "right", "worker", "label"]))
+    together = {(0, 1): 0.8, (0, 2): 0.3}
+
+    def same(left, right):
+        return np.array([together[pair] for pair in zip(left, right, strict=True)])
+
+    found = agreement_counts(SimpleNamespace(data=data, same_cluster_by_position=same))
+    ann = [[3 + 0.8 + 0.3, 1.0], [3.0, 1 + 0.2 + 0.7]]
+    bob = [[3.0, 1 + 0.8], [3 + 0.2, 1.0]]
+    np.testing.assert_allclose(found, [ann, bob])
 
 
 def test_rates_have_the_betas_of_their_moments():
