@@ -212,7 +212,9 @@ def best_of_workers(
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
             break
-        found = attempt(given._replace(num_communities=0, prior_strength=strength))
+        # Of a rare class, the votes are mostly errors, and a strong prior keeps even less of it.
+        cautious = attempt(given._replace(num_communities=0, prior_strength=strength))
+        found = keeping_classes([cautious, found])
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import log_loss
+from sklearn.metrics import f1_score, log_loss
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices
@@ -117,6 +117,24 @@ def test_the_first_fit_that_keeps_every_class_is_kept():
     # If each loses a class, the one that keeps most.
     found = fit_with(half)
     assert keeping_classes([fit_with(lost), found]) is found
+
+
+@pytest.mark.long
+def test_a_rare_class_that_votes_name_too_often_is_found():
+    """Most votes for it are errors, and a stronger prior would keep even less of it: F1 .68."""
+    rng = np.random.default_rng(71003)
+    truth = rng.random(1000) < 0.03
+    right = np.stack([rng.uniform(0.92, 0.99, 30), rng.uniform(0.6, 0.9, 30)], axis=1)
+    rows = [
+        (item, worker, int(kind ^ (rng.random() > right[worker, int(kind)])))
+        for item, kind in enumerate(truth)
+        for worker in rng.choice(30, 3, replace=False)
+    ]
+    frame = pd.DataFrame(rows, columns=["item", "worker", "label"])
+    result = infer_classes(CrowdData(None, labels=frame))
+    own = dataclasses.replace(result, guide=result.guide.own)
+    vote = frame.groupby("item")["label"].sum() > 1.5
+    assert f1_score(truth, own.assignments == 1) > f1_score(truth, vote) - 0.05
 
 
 def test_classes_that_hardly_anybody_names_may_be_lost():
