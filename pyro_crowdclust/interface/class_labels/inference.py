@@ -78,9 +78,9 @@ def infer_classes(
 
     Annotators may make the same errors, as language models do. For two classes the result is
     therefore the average with a fit of ``LatentTrait``. Its weight is .45 where the agreement of
-    workers tells nothing about shared errors, and rises to .9 with the agreement that the classes
-    do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the independent
-    workers alone, ``infer_trait`` is the trait alone.
+    few workers tells nothing about shared errors, and rises to .9 with the agreement that the
+    classes do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the
+    independent workers alone, ``infer_trait`` is the trait alone.
 
     For three classes or more, it is the average with a fit of ``OneCoin``, of the weight
     ``1 - .9 / sqrt(T)`` at temperature T: where workers err together, rare classes take in items of
