@@ -12,13 +12,13 @@ model is still useful.
 Where most pairs of labels are of workers with few common items, as in a crowd of whom each sees a
 part of the items, all pairs are counted together, item by item,
 
-    w = .9 Phi((Z - .2) / .2)          Z = sum_i B_i / sqrt(sum_i B_i^2)
+    w = max(.2, .9 Phi((Z - .2) / .2))          Z = sum_i B_i / sqrt(sum_i B_i^2)
 
 with B_i the agreements about item i beyond those expected. Z is about N(0, .2^2) if workers err
 independently: rows are fitted to the same labels, which leaves little of the agreement. Otherwise
 it is about .6 with five labels an item, and 2 with ten. With three labels independent workers can
-explain any agreement, as they have as many rates as there are frequencies, so that Z is near 0, and
-w small: then classes under a trait are no better than theirs, even where errors are shared.
+explain any agreement, as they have as many rates as there are frequencies, so that Z is near 0: w
+is .2 there, since shared errors would not show, and are little trouble with three labels.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ _MEAN, _DEVIATION = 0.3969, 0.5755
 LARGEST_WEIGHT = 0.9
 # The deviation of Z of workers who err independently, and where the weight is half of the largest.
 _OF_ITEMS = 0.2
+# The weight without a sign of shared errors in all pairs, since few labels an item hide them.
+_LEAST_OF_ITEMS = 0.2
 
 
 def weight_of_shared_errors(
@@ -82,9 +84,9 @@ def weight_of_shared_errors(
         return LARGEST_WEIGHT / 2
     if compared < labels_together / 2:
         excess = (answers.shared_of_items(probabilities) - _OF_ITEMS) / _OF_ITEMS
-    else:
-        number = len(answers.together.common)
-        alone = np.ones(data.num_workers)
-        unexplained = answers.unexplained(*answers.classes(probabilities, alone), alone)
-        excess = (unexplained - _MEAN * number) / (_DEVIATION * math.sqrt(number))
+        return max(_LEAST_OF_ITEMS, LARGEST_WEIGHT * float(ndtr(excess)))
+    number = len(answers.together.common)
+    alone = np.ones(data.num_workers)
+    unexplained = answers.unexplained(*answers.classes(probabilities, alone), alone)
+    excess = (unexplained - _MEAN * number) / (_DEVIATION * math.sqrt(number))
     return LARGEST_WEIGHT * float(ndtr(excess))
