@@ -38,7 +38,13 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
-from pyro_crowdclust.inference import ClassChains, ClassReading, LocalPosterior, mean_confusion
+from pyro_crowdclust.inference import (
+    ClassChains,
+    ClassReading,
+    LocalPosterior,
+    SupportsExpectedRows,
+    rows_of_drawn_classes,
+)
 from pyro_crowdclust.minibatches import Batch, item_batches
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates
 from pyro_crowdclust.training import held_steps
@@ -318,6 +324,11 @@ class ClassLabelGuide(nn.Module):
         ``worker_weights``, ``label_sharpness`` or features, and with many labels, which determine
         most classes.
 
+        If ``rows_vary``, rows vary around those that the annotators expect by as much as labels
+        show, and means are those with classes drawn from q(y) (``inference.rows_around``). So a
+        worker who mixes up two classes is seen, and intervals of rows with few labels are wide,
+        even if the model has one rate for all classes.
+
         Parameters
         ----------
         data
@@ -325,32 +336,36 @@ class ClassLabelGuide(nn.Module):
         interval
             Mass of the intervals.
         """
-        narrow = self.confusion(interval)
-        return self._widened(narrow, data, interval) if self._can_draw(data) else narrow
-
-    def _can_draw(self, data: CrowdData) -> bool:
-        annotators, labels = self.model.annotators, data.class_labels
-        return (
-            labels is not None
-            and len(labels.cell) * annotators.num_classes <= _MAX_DRAWN
-            and annotators.num_workers * annotators.num_classes**2 <= _MAX_DRAWN
-            and isinstance(annotators, SupportsDraws)
-            and worker_weights_of(annotators) is None
-            and self.reading.label_sharpness is None
-            and {*self.posteriors} == {"weights", *annotators.priors()}
-        )
-
-    def _widened(
-        self, summary: PosteriorSummary, data: CrowdData, interval: float
-    ) -> PosteriorSummary:
+        found = self.confusion(interval)
+        if data.class_labels is None or not self._counts_in_full():
+            return found
         (batch,) = item_batches(data, data.num_items, class_labels=True)
-        device = next(self.parameters()).device
-        classes = self.infer(batch.to(device)).logits.softmax(-1)
+        batch = batch.to(next(self.parameters()).device)
         rng = np.random.default_rng(0)  # a table is the same whenever it is read
+        annotators = self.model.annotators
+        if varies := self.reading.rows_vary and isinstance(annotators, SupportsExpectedRows):
+            q = self.in_full().infer(batch).logits.double().softmax(-1).numpy(force=True)
+            expected = annotators.expected_rows(self._means())
+            mean, square = rows_of_drawn_classes(expected, data.class_labels, q, rng)
+            found = summary_of_moments(mean, square - mean**2, interval)
+        cells = annotators.num_workers * annotators.num_classes**2
+        if max(len(data.class_labels) * annotators.num_classes, cells) > _MAX_DRAWN:
+            return found
+        classes = self.infer(batch).logits.softmax(-1)
         parts = self.model, self.posteriors, data, classes, _CHAINS, rng
         chains = ClassChains(*parts, prior_steps=_PRIOR_STEPS)
         for _ in range(_UNUSED_DRAWS):
             chains.step()
-        states, rows, deviation = chains.means(_DRAWS)
-        variance = deviation**2 + (mean_confusion(states, rows) - summary.mean) ** 2
-        return summary_of_moments(summary.mean, np.maximum(variance, summary.sd**2), interval)
+        drawn = chains.row_moments(_DRAWS, varies)
+        around = drawn.square - 2 * drawn.mean * found.mean + found.mean**2
+        return summary_of_moments(found.mean, np.maximum(around, found.sd**2), interval)
+
+    def _counts_in_full(self) -> bool:
+        """Whether the model is of class labels alone, each of which counts in full."""
+        annotators = self.model.annotators
+        return (
+            isinstance(annotators, SupportsDraws)
+            and worker_weights_of(annotators) is None
+            and self.reading.label_sharpness is None
+            and {*self.posteriors} == {"weights", *annotators.priors()}
+        )

@@ -242,6 +242,13 @@ class ConfusionMatrices(nn.Module):
         standard = self.confusion.family.standard(self.confusion.natural_parameters)
         return standard.concentration.reshape(self.num_workers, self.num_classes, self.num_classes)
 
+    def expected_rows(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[np.ndarray, "*#chain worker class label"]:
+        """The mean of the prior of every row."""
+        rows = self._prior_rows({}).numpy(force=True)
+        return np.asarray(rows / rows.sum(-1, keepdims=True))
+
     def draw(
         self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:
@@ -320,6 +327,15 @@ class CommunityConfusion(ConfusionMatrices):
             values["community"] = pyro.sample("community", Assignment(values["communities"]))
         values["confusion"] = self.rows.sample("confusion", values["community"])
         return values
+
+    def expected_rows(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[np.ndarray, "*#chain worker class label"]:
+        """The mean of the rows of each worker's community."""
+        concentration = self.rows.of_draw("confusion", values)
+        share = concentration / concentration.sum(-1, keepdims=True)
+        community = values["community"].numpy(force=True)
+        return np.einsum("...jc,...ckl->...jkl", community, share)
 
     def draw(
         self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator

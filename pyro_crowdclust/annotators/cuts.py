@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.trait_grid import MOST_ANNOTATORS
 
-# m grows by this per annotator: few answers per item hardly show where items separate.
+# m grows by this per label of an item: few answers per item hardly show where items separate.
 _SEPARATION = 3.0
 
 
@@ -17,7 +17,7 @@ def log_weight_of_items(
     above: Float[Tensor, "point cut"],
     share: float,
     strength: float,
-    num_annotators: int,
+    num_labels: float,
 ) -> Float[Tensor, " cut"]:
     """``n log [s(c)^r (1 - s(c))^(1 - r)] + m log R(c)``, for every place of the cut.
 
@@ -25,7 +25,7 @@ def log_weight_of_items(
 
     At a good cut c the share s of class 1 is about the expected one, r, which counts as n items,
     and items separate, so that few of them lie near c: R is the part of the uncertainty about a
-    class that the trait removes, with H the entropy and ``m = 3 min(M, 20)`` for M annotators.
+    class that the trait removes, with H the entropy and ``m = 3 min(M, 20)`` for M labels an item.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def log_weight_of_items(
         p, the probability of class 1 at a point of the trait if the cut is at c.
     share, strength
         r and n.
-    num_annotators
+    num_labels
         M.
 
     Examples
@@ -43,14 +43,14 @@ def log_weight_of_items(
     >>> import torch
     >>> rho = torch.tensor([0.45, 0.1, 0.45])
     >>> above = torch.tensor([[0.5, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 0.5]])
-    >>> log_weight_of_items(rho, above, share=0.5, strength=30, num_annotators=5).argmax()
+    >>> log_weight_of_items(rho, above, share=0.5, strength=30, num_labels=5).argmax()
     tensor(1)
     """
     class_1 = rho @ above
     of_share = share * class_1.log() + (1 - share) * (1 - class_1).log()
     # Zero if the trait is the same for all items.
     explained = (1 - rho @ _entropy(above) / _entropy(class_1)).clamp_min(1e-6)
-    separation = _SEPARATION * min(num_annotators, MOST_ANNOTATORS)
+    separation = _SEPARATION * min(num_labels, MOST_ANNOTATORS)
     return strength * of_share + separation * explained.log()
 
 

@@ -21,8 +21,9 @@ is about what is expected; and where items separate, so that few of them lie nea
 
 I is the Fisher information of all answers about t; r, the expected share, counts as n items; R is
 the part of the uncertainty about a class that the trait removes, with H the entropy, m = 3 L and
-L = min(M, 20). A few workers hardly move the cut from its prior. More than 20 tell no more about
-its place, as they may all be lenient.
+L = min(A, 20) for A labels an item. Few labels hardly move the cut from its prior, since
+they do not show where items separate. More than 20 tell no more about its place, as their workers
+may all be lenient.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class ItemTrait(nn.Module):
         Pseudo-items of the trait's prior; a tenth of the items is a good number.
     slope, threshold
         Mean and deviation of the prior of b; deviation of the prior of h.
+    labels_per_item
+        How many labels an item has on average; those of all workers by default.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class ItemTrait(nn.Module):
         strength: float = 100.0,
         slope: tuple[float, float] = (1.0, 0.7),
         threshold: float = 1.0,
+        labels_per_item: float | None = None,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
@@ -103,10 +107,12 @@ class ItemTrait(nn.Module):
             ("strength", strength),
             ("slope's deviation", slope[1]),
             ("threshold", threshold),
+            ("labels_per_item", 1 if labels_per_item is None else labels_per_item),
         ):
             if not value > 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.num_workers, self.share = num_workers, share
+        self.labels_per_item = labels_per_item
         self.register_buffer("points", POINTS.clone())
         self.register_buffer("design", torch.stack([POINTS, -torch.ones_like(POINTS)], 1))
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -163,14 +169,16 @@ class ItemTrait(nn.Module):
         cuts = CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        weight = PER_ANNOTATOR * min(self.num_workers, MOST_ANNOTATORS)
-        of_workers = weight * information.log() - cuts.square() / 2
+        heard = self.num_workers if self.labels_per_item is None else self.labels_per_item
+        of_workers = (
+            PER_ANNOTATOR * min(heard, MOST_ANNOTATORS) * information.log() - cuts.square() / 2
+        )
         of_items = log_weight_of_items(
             values["trait"].softmax(-1),
             ABOVE.to(slope.device),
             self.share,
             SHARE_ITEMS,
-            self.num_workers,
+            heard,
         )
         return (of_workers + of_items).softmax(0)
 

@@ -114,6 +114,12 @@ class OneCoin(nn.Module):
         rows = self._log_rows((left / left.sum(-1, keepdim=True)).log())
         return rows[torch.arange(len(rows)), labels.label]
 
+    def expected_rows(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[np.ndarray, "*chain worker class label"]:
+        """The rows themselves: none of a worker's own is a parameter."""
+        return self.log_answers(values).mT.softmax(-1).numpy(force=True)
+
     def draw(
         self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:

@@ -244,6 +244,12 @@ class AnswerSources(nn.Module):
         means, sds = (np.stack(part, -1) for part in list(zip(*parts, strict=True))[:2])
         return summary_of_mixed_rows(alpha[:, None], means, sds, interval)
 
+    def expected_rows(
+        self, values: Mapping[str, Tensor]
+    ) -> Float[np.ndarray, "*chain worker class label"]:
+        """The rows themselves: none of a worker's own is a parameter."""
+        return self.log_answers(values).mT.softmax(-1).numpy(force=True)
+
     def draw(
         self, values: Mapping[str, Tensor], counts: LabelCounts, items: ItemCounts, rng: Generator
     ) -> dict[str, Tensor]:

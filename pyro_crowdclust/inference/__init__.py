@@ -2,7 +2,7 @@
 
 from pyro_crowdclust.annotators.pair_messages import PairCoupling
 from pyro_crowdclust.distributions.summaries import LocalPosterior
-from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion
+from pyro_crowdclust.inference.class_chains import ClassChains
 from pyro_crowdclust.inference.class_reading import ClassReading
 from pyro_crowdclust.inference.enumeration import (
     ItemSite,
@@ -34,6 +34,11 @@ from pyro_crowdclust.inference.messages import (
 from pyro_crowdclust.inference.page_chains import PageChains
 from pyro_crowdclust.inference.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.inference.replicas import Replicas, run_replicas
+from pyro_crowdclust.inference.rows_around import (
+    SupportsExpectedRows,
+    rows_around,
+    rows_of_drawn_classes,
+)
 from pyro_crowdclust.inference.sorter_draws import widened_by_draws
 
 __all__ = [
@@ -56,13 +61,15 @@ __all__ = [
     "RecognitionTerm",
     "Replicas",
     "SumCoupling",
+    "SupportsExpectedRows",
     "add_loss_term",
     "averaged",
     "check_drawn_items",
     "check_partly_observed",
     "create_plates",
     "latent_values",
-    "mean_confusion",
+    "rows_around",
+    "rows_of_drawn_classes",
     "run_replicas",
     "set_epoch_of",
     "trace_of",

@@ -23,7 +23,9 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.inference.rows_around import RowMoments, SupportsExpectedRows, rows_around
 from pyro_crowdclust.protocols import SupportsDraws
+from pyro_crowdclust.protocols.annotators import LabelCounts
 
 
 @runtime_checkable
@@ -96,6 +98,7 @@ class ClassChains:
         self._of_states = annotators.log_states if has_states else None
         prior = model.weights.prior
         self.concentration = prior.family.standard(prior.natural_parameters).concentration.cpu()
+        self.counts: LabelCounts = np.zeros(0)
         self.values: Mapping[str, Tensor] = {}
         for name, posterior in posteriors.items():
             mean = posterior.mean().cpu()
@@ -110,7 +113,7 @@ class ClassChains:
         Afterwards ``q`` is p(y, s) given these rates, ``[item, chain, class, state]``.
         """
         states = self._states()
-        counts = self._counts(states).numpy()
+        self.counts = counts = self._counts(states).numpy()
         of_states = torch.stack(
             [torch.bincount(own, minlength=counts.shape[-2]).double() for own in states]
         )
@@ -140,6 +143,25 @@ class ClassChains:
             square = square + confusion.square().mean(0) / num_draws
         deviation = (square - mean.square()).clamp(min=0).sqrt()
         return states.numpy(), rows.unflatten(1, states.shape[1:]).numpy(), deviation.numpy()
+
+    def row_moments(self, num_draws: int, vary: bool = False) -> RowMoments:
+        """Moments of ``p(label | class)`` over draws and chains.
+
+        If they ``vary``, rows do so around those that the drawn values expect (``rows_around``).
+        """
+        annotators = self.annotators
+        if not (vary and isinstance(annotators, SupportsExpectedRows)):
+            states, rows, deviation = self.means(num_draws)
+            mean = mean_confusion(states, rows)
+            return RowMoments(mean, mean**2 + deviation**2)
+        mean, square = np.zeros(1), np.zeros(1)
+        for _ in range(num_draws):
+            self.step()
+            expected = np.broadcast_to(annotators.expected_rows(self.values), self.counts.shape)
+            of_draw = rows_around(expected, self.counts)
+            mean = mean + of_draw.mean.mean(0) / num_draws
+            square = square + of_draw.square.mean(0) / num_draws
+        return RowMoments(mean, square)
 
     def _log_states(
         self, log_answers: Float[Tensor, "chain worker label column"]

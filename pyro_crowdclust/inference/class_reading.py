@@ -1,4 +1,4 @@
-"""How q(y) is computed from the posteriors of a trained ``ClassLabelGuide``."""
+"""How q(y), and tables, are computed from the posteriors of a trained ``ClassLabelGuide``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
 
 @dataclass(frozen=True)
 class ClassReading:
-    """What q(y) is computed with after training; by default as in training.
+    """What q(y) and tables are computed with after training; by default as in training.
 
     Attributes
     ----------
@@ -45,6 +45,11 @@ class ClassReading:
         lambda, at least 0 and below 1: all answers about an item are with this probability a single
         one, with their mean evidence, and independent otherwise. What misleads one worker may
         mislead all, which labels do not show.
+    rows_vary
+        Tables of the workers' rates are of rows that vary around those that the annotators expect
+        by as much as the labels show (``inference.rows_around``), instead of the posterior under
+        their prior: a prior that is right for finding the classes may hide who mixes up two of
+        them.
 
     Raises
     ------
@@ -59,6 +64,7 @@ class ClassReading:
     class_shift: Sequence[float] | None = None
     temperature: float = 1.0
     single_answer_probability: float = 0.0
+    rows_vary: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.sharpness < math.inf:

@@ -82,6 +82,14 @@ class LabelsTogether:
     @cached_property
     def together(self) -> _Together:
         """Pairs of answers about one item, by pairs of workers with enough common items."""
+        answers, pair, workers, common = self.all_together
+        kept = common >= _MIN_COMMON
+        number, is_kept = np.cumsum(kept) - 1, kept[pair]
+        return _Together(answers[:, is_kept], number[pair[is_kept]], workers[:, kept], common[kept])
+
+    @cached_property
+    def all_together(self) -> _Together:
+        """Pairs of answers about one item, by all pairs of workers."""
         size = np.asarray(self.labels.counts)
         order = np.random.default_rng(0).permutation(len(size))
         enough = (size * (size - 1) // 2)[order].cumsum() <= _MAX_PAIRS
@@ -102,11 +110,8 @@ class LabelsTogether:
         named, pair, common = np.unique(
             low * self.shape[0] + high, return_inverse=True, return_counts=True
         )
-        kept = common >= _MIN_COMMON
-        number = np.cumsum(kept) - 1
-        workers = np.stack(np.divmod(named[kept], self.shape[0]))
-        is_kept = kept[pair]
-        return _Together(answers[:, is_kept], number[pair[is_kept]], workers, common[kept])
+        workers = np.stack(np.divmod(named, self.shape[0]))
+        return _Together(answers, pair, workers, common)
 
     def majority(self) -> Float[np.ndarray, "item class"]:
         """q if all workers are equally good and all classes equally frequent."""
@@ -131,24 +136,35 @@ class LabelsTogether:
         return int(self.varies.sum())
 
     def rows(
-        self, q: Float[np.ndarray, "item class"], prior: float = _RIGHT + _WRONG
+        self,
+        q: Float[np.ndarray, "item class"],
+        prior: float = _RIGHT + _WRONG,
+        around_all: bool = False,
     ) -> Float[np.ndarray, "worker class label"]:
-        """``p(label | class)`` of every worker, given q; a row's prior has the weight ``prior``."""
-        share = self.prior / self.prior.sum(-1, keepdims=True)
-        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2) + prior * share
+        """``p(label | class)`` of every worker, given q.
+
+        A row's prior has the weight ``prior``, and the shares of all workers together if it is
+        ``around_all``.
+        """
+        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2)
+        expected = self.prior + counts.sum(0) if around_all else self.prior
+        counts = counts + prior * expected / expected.sum(-1, keepdims=True)
         return counts / counts.sum(-1, keepdims=True)
 
     def classes(
-        self, q: Float[np.ndarray, "item class"], worker_weights: Float[np.ndarray, " worker"]
+        self,
+        q: Float[np.ndarray, "item class"],
+        worker_weights: Float[np.ndarray, " worker"],
+        around_all: bool = False,
     ) -> tuple[Float[np.ndarray, "item class"], Float[np.ndarray, "worker class label"]]:
         """q and rows, updated from this q, with answers weighted by w of their workers."""
-        rows = self.rows(q)
+        rows = self.rows(q, around_all=around_all)
         for _ in range(_STEPS):
             log_shares = self.log_prior
             if log_shares is None:
                 log_shares = log_shares_of(q)
             q = self.states(log_shares, worker_weights[:, None, None] * np.log(rows))
-            rows = self.rows(q)
+            rows = self.rows(q, around_all=around_all)
         return q, rows
 
     def states(
@@ -166,24 +182,28 @@ class LabelsTogether:
         rows: Float[np.ndarray, "worker state label"],
         worker_weights: Float[np.ndarray, " worker"],
         expected_rows: Float[np.ndarray, "worker state label"],
+        by_item: bool = False,
     ) -> Float[np.ndarray, "4 pair"]:
         """How much more often than expected the workers of every pair agree.
 
         ``rows`` are those from which q was computed; ``expected_rows`` give the expected agreement.
         Returns the number of agreements beyond those expected, its variance, and the variances of
-        the answers of one and of the other worker, summed over the common items.
+        the answers of one and of the other worker, summed over the common items; ``by_item`` over
+        the pairs of all workers instead, for every item.
         """
-        answers, pair, workers, common = self.together
+        answers, pair, workers, common = self.all_together if by_item else self.together
+        groups, number = (self.item[answers[0]], len(q)) if by_item else (pair, len(common))
         # States first, since sums over a long last axis are the fast ones.
         named = (worker_weights[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
         log_q = np.log(q.clip(SMALLEST_PROBABILITY)).T[:, self.item]
         spread = (1 - np.square(expected_rows).sum(-1)).T[:, self.worker]
         both = (expected_rows[workers[0]] * expected_rows[workers[1]]).sum(-1).T
-        sums = np.zeros((4, len(common)))
+        sums = np.zeros((4, number))
         # In parts that fit into the processor's cache.
         size = max(1, _AT_ONCE // q.shape[1])
         for start in range(0, len(pair), size):
             (one, other), of_pair = answers[:, start : start + size], pair[start : start + size]
+            group = groups[start : start + size]
             without = log_q[:, one] - named[:, one] - named[:, other]
             without = np.exp(without - without.max(0))
             without /= without.sum(0)
@@ -194,7 +214,7 @@ class LabelsTogether:
                 (without * spread[:, one]).sum(0),
                 (without * spread[:, other]).sum(0),
             )
-            sums += np.stack([np.bincount(of_pair, x, len(common)) for x in of_answer])
+            sums += np.stack([np.bincount(group, x, number) for x in of_answer])
         return sums
 
     def worker_weights(
@@ -226,3 +246,17 @@ class LabelsTogether:
             expected_rows = self.rows(q, _EXPECTED)
         beyond, variance, *_ = self._agreement(q, rows, worker_weights, expected_rows)
         return float((beyond / np.sqrt(variance).clip(1e-12)).clip(0, _MAX_ERRORS).sum())
+
+    def shared_of_items(self, q: Float[np.ndarray, "item class"]) -> float:
+        """Z, the agreement beyond that expected, over the standard error from its items.
+
+        Parameters
+        ----------
+        q
+            Where the classes of independent workers, whose rows vary around those of all, begin.
+        """
+        alone = np.ones(self.shape[0])
+        q, rows = self.classes(q, alone, around_all=True)
+        expected = self.rows(q, _EXPECTED, around_all=True)
+        beyond = self._agreement(q, rows, alone, expected, by_item=True)[0]
+        return float(beyond.sum() / max(np.linalg.norm(beyond), 1e-12))

@@ -254,9 +254,9 @@ def test_a_strong_share_puts_the_cut_where_it_is_that_of_the_trait(share, monkey
     assert shares[1] == pytest.approx(share, abs=0.02)
 
 
-def cut_of_alike(number: int) -> torch.Tensor:
+def cut_of_alike(number: int, labels_per_item: float | None = None) -> torch.Tensor:
     """The places of the cut if annotators have equal curves, of which some are lenient."""
-    annotators = ItemTrait(number, share=0.2)
+    annotators = ItemTrait(number, share=0.2, labels_per_item=labels_per_item)
     mean = torch.tensor([[1.2, -0.8], [0.7, 0.3]], dtype=torch.float64).repeat(number // 2, 1)
     covariance = 0.1 * torch.eye(2, dtype=torch.float64).expand(number, 2, 2)
     posteriors = ClassLabelGuide(LatentTrait(annotators)).posteriors
@@ -269,6 +269,10 @@ def test_more_than_twenty_annotators_count_as_twenty_where_the_cut_is():
     ten, twenty, fifty = (cut_of_alike(number) for number in (10, 20, 50))
     torch.testing.assert_close(fifty, twenty)
     assert (ten - twenty).abs().max() > 0.01
+
+
+def test_few_labels_of_many_annotators_place_the_cut_as_few_annotators_do():
+    torch.testing.assert_close(cut_of_alike(20, 4.0), cut_of_alike(4))
 
 
 def test_a_simulated_model_has_the_shares_of_its_trait():
@@ -285,6 +289,7 @@ def test_a_simulated_model_has_the_shares_of_its_trait():
         ({"strength": -1.0}, "strength is -1.0"),
         ({"slope": (1.0, 0.0)}, "slope's deviation is 0.0"),
         ({"threshold": 0.0}, "threshold is 0.0"),
+        ({"labels_per_item": 0.0}, "labels_per_item is 0.0"),
     ],
 )
 def test_bad_priors_are_named(arguments, error):

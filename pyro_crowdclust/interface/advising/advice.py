@@ -12,6 +12,7 @@ from pyro_crowdclust.interface.advising.workers import (
     about_constant_labels,
     about_lapses,
     about_open_rates,
+    about_other_labels,
     about_shared_mistakes,
 )
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
@@ -48,6 +49,7 @@ def advice(result: Fitted) -> list[str]:
       better than by how often workers say "same".
     - Two workers make the same mistakes, so that they confirm each other.
     - Some workers always give the same class label, though others do not.
+    - Workers give two classes to one item.
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -70,7 +72,7 @@ def advice(result: Fitted) -> list[str]:
         if not (found and answers.are_used) or answers.are_blamed:
             found += about_answers(answers) or about_lapses(result)
         found += about_open_rates(result) + about_shared_mistakes(result)
-    found += about_constant_labels(result)
+    found += about_constant_labels(result) + about_other_labels(result)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import torch
 
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.data.tables import count, listed, show
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
 from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
@@ -75,4 +76,22 @@ def about_constant_labels(result: Fitted) -> list[str]:
     return [
         "some workers always give the same label, whatever the item, which says nothing about it "
         f"(in workers: {names}): leave their labels out, or ask them again"
+    ]
+
+
+def about_other_labels(result: Fitted) -> list[str]:
+    """Advice where a worker gives two classes to one item, both of which count."""
+    labels = result.data.class_labels
+    if labels is None:
+        return []
+    keys = ["item", "worker"]
+    told = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
+    of_pairs = told.drop_duplicates().groupby(keys).size()
+    number, first = int((of_pairs > 1).sum()), of_pairs.idxmax()
+    if not number:
+        return []
+    item, worker = result.data.item_ids[first[0]], result.data.worker_ids[first[1]]
+    return [
+        f"workers give two classes or more to one item in {count(number, 'case')}, such as "
+        f"{show(worker)} to {show(item)}, and all of them count: keep the one that is meant"
     ]

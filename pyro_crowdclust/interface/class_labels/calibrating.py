@@ -35,7 +35,7 @@ def calibrated(result: Fitted) -> Fitted:
         read = read_by_trusted(result)
         guide = read.guide.read_at(single_answer_probability=SINGLE_ANSWER_PROBABILITY)
         read = replace(read, guide=guide)
-    return with_step(read, Calibrate())
+    return with_step(replace(read, guide=read.guide.read_at(rows_vary=True)), Calibrate())
 
 
 @dataclass(frozen=True)

@@ -79,9 +79,9 @@ def infer_classes(
 
     Annotators may make the same errors, as language models do. For two classes the result is
     therefore the average with a fit of ``LatentTrait``. Its weight is .45 where the agreement of
-    workers tells nothing about shared errors, and rises to .9 with the agreement that the classes
-    do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the independent
-    workers alone, ``infer_trait`` is the trait alone.
+    few workers tells nothing about shared errors, and rises to .9 with the agreement that the
+    classes do not explain (``pooling.weight_of_shared_errors``). ``result.guide.own`` are the
+    independent workers alone, ``infer_trait`` is the trait alone.
 
     For three classes or more, it is the average with a fit of ``OneCoin``, of the weight
     ``1 - .9 / sqrt(T)`` at temperature T: where workers err together, rare classes take in items of
@@ -213,7 +213,9 @@ def best_of_workers(
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
             break
-        found = attempt(given._replace(num_communities=0, prior_strength=strength))
+        # Of a rare class, the votes are mostly errors, and a strong prior keeps even less of it.
+        cautious = attempt(given._replace(num_communities=0, prior_strength=strength))
+        found = keeping_classes([cautious, found])
     return found
 
 

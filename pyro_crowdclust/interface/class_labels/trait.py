@@ -45,7 +45,11 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
         share = expected_share(data)
     # Few annotators do not determine how the trait is distributed, so that its prior counts as a
     # tenth of the items.
-    return LatentTrait(ItemTrait(data.num_workers, share, max(10.0, data.num_items / 10)))
+    strength = max(10.0, data.num_items / 10)
+    # Less than the number of workers if each of them has seen a part of the items only.
+    heard = min(data.num_workers, data.num_labels / data.num_items)
+    trait = ItemTrait(data.num_workers, share, strength, labels_per_item=heard)
+    return LatentTrait(trait)
 
 
 def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
