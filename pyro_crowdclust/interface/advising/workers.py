@@ -84,14 +84,14 @@ def about_other_labels(result: Fitted) -> list[str]:
     labels = result.data.class_labels
     if labels is None:
         return []
-    keys = ["item", "worker"]
-    told = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
-    of_pairs = told.drop_duplicates().groupby(keys).size()
-    number, first = int((of_pairs > 1).sum()), of_pairs.idxmax()
-    if not number:
+    given = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
+    classes = given.drop_duplicates().groupby(["item", "worker"], as_index=False).size()
+    several = classes[classes["size"] > 1]
+    if several.empty:
         return []
-    item, worker = result.data.item_ids[first[0]], result.data.worker_ids[first[1]]
+    first = several.iloc[0]
+    item, worker = result.data.item_ids[first["item"]], result.data.worker_ids[first["worker"]]
     return [
-        f"workers give two classes or more to one item in {count(number, 'case')}, such as "
+        f"workers give two classes or more to one item in {count(len(several), 'case')}, such as "
         f"{show(worker)} to {show(item)}, and all of them count: keep the one that is meant"
     ]
