@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from pyro_crowdclust.metrics import as_array
 from pyro_crowdclust.plots.style import matrix, new_figure, plain
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion
-from pyro_crowdclust.results.tables import confusion_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -110,4 +109,4 @@ def _table_of(fitted: Any) -> pd.DataFrame:
             "this fit has no confusion matrices, since its workers do not give class labels: for "
             "workers who answer about pairs or pages use plot_workers(result)"
         )
-    return confusion_table(fitted.guide.confusion(), fitted.data)
+    return fitted.confusion
