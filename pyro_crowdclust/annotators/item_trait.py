@@ -102,17 +102,17 @@ class ItemTrait(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
+        self.labels_per_item = num_workers if labels_per_item is None else labels_per_item
         check_share("share", share)
         for name, value in (
             ("strength", strength),
             ("slope's deviation", slope[1]),
             ("threshold", threshold),
-            ("labels_per_item", 1 if labels_per_item is None else labels_per_item),
+            ("labels_per_item", self.labels_per_item),
         ):
             if not value > 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
         self.num_workers, self.share = num_workers, share
-        self.labels_per_item = labels_per_item
         self.register_buffer("points", POINTS.clone())
         self.register_buffer("design", torch.stack([POINTS, -torch.ones_like(POINTS)], 1))
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -169,16 +169,14 @@ class ItemTrait(nn.Module):
         cuts = CUTS.to(slope.device)
         right = torch.sigmoid(slope * cuts.unsqueeze(-1) - threshold)
         information = (slope.square() * right * (1 - right)).sum(-1) / slope.square().sum()
-        heard = self.num_workers if self.labels_per_item is None else self.labels_per_item
-        of_workers = (
-            PER_ANNOTATOR * min(heard, MOST_ANNOTATORS) * information.log() - cuts.square() / 2
-        )
+        weight = PER_ANNOTATOR * min(self.labels_per_item, MOST_ANNOTATORS)
+        of_workers = weight * information.log() - cuts.square() / 2
         of_items = log_weight_of_items(
             values["trait"].softmax(-1),
             ABOVE.to(slope.device),
             self.share,
             SHARE_ITEMS,
-            heard,
+            self.labels_per_item,
         )
         return (of_workers + of_items).softmax(0)
 

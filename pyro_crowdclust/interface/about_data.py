@@ -34,6 +34,11 @@ def is_supervised(data: CrowdData) -> bool:
     return data.known is not None or data.links is not None
 
 
+def is_of_features_alone(data: CrowdData) -> bool:
+    """Whether nothing supervises the clusters of the features: no answers, labels or links."""
+    return not data.has_answers and not is_supervised(data)
+
+
 def labels_alone(data: CrowdData) -> bool:
     """Whether known labels are the only supervision: there are no links and no answers."""
     others = data.answers, data.links, data.placements

@@ -96,10 +96,10 @@ class HeldOutLabels(NamedTuple):
             log_item = of_items.clamp_min(SMALLEST_PROBABILITY).log()
         else:
             values = {name: posterior.mean() for name, posterior in posteriors.items()}
-            heard = annotators.log_answers(values)[worker, label].cpu()
+            log_own = annotators.log_answers(values)[worker, label].cpu()
             log_leave_one_out = named.digamma() - total.digamma()
             log_item = of_bound.clamp_min(SMALLEST_PROBABILITY).log()
-            log_item = log_item.index_add(0, item, counts * (log_leave_one_out - heard))
+            log_item = log_item.index_add(0, item, counts * (log_leave_one_out - log_own))
         has_others = labels.counts[item] > 1
         log_others = log_item[item] - counts * log_leave_one_out
         return cls(log_others[has_others], (named / total).log()[has_others])

@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.data.tables import listed
-from pyro_crowdclust.interface.about_data import is_supervised
+from pyro_crowdclust.interface.about_data import is_of_features_alone
 from pyro_crowdclust.interface.advising.answers import is_disputed
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import Fitted, known_or_likeliest
@@ -52,7 +52,7 @@ def _about_bound(result: Fitted) -> list[str]:
 def _about_joined(result: Fitted) -> list[str]:
     """Advice where a cluster has two large components, which no answers have joined."""
     owners = result.owners
-    if owners is None or _has_supervision(result):
+    if owners is None or not is_of_features_alone(result.data):
         return []
     sizes = result.component_probabilities.sum(0).numpy()
     large = np.flatnonzero(sizes >= _LARGE * result.data.num_items)
@@ -72,11 +72,7 @@ def _about_joined(result: Fitted) -> list[str]:
 def _about_other_number(result: Fitted) -> list[str]:
     """Advice where another number of components that is as good divides a cluster."""
     said = "" if result.chosen is None else result.chosen.other_number
-    return [f"{said}; {_ASK}"] if said and not _has_supervision(result) else []
-
-
-def _has_supervision(result: Fitted) -> bool:
-    return result.data.has_answers or is_supervised(result.data)
+    return [f"{said}; {_ASK}"] if said and is_of_features_alone(result.data) else []
 
 
 def about_classes(result: Fitted) -> list[str]:

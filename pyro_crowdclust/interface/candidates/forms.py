@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.about_data import feature_shape, is_supervised
+from pyro_crowdclust.interface.about_data import feature_shape, is_of_features_alone
 from pyro_crowdclust.interface.candidates.atoms import MAX_COLUMNS, atoms_of, beside_atoms
 from pyro_crowdclust.interface.candidates.coordinates import (
     columns_as_numbers,
@@ -266,7 +266,7 @@ def _on_columns(
             "columns": partial(without_redundant, in_central_units)
         }
         num_items = MAX_ITEMS
-        if not data.has_answers and not is_supervised(data):
+        if is_of_features_alone(data):
             # With answers, a cluster may own several components, which have heavy tails together.
             central["powers"] = coordinates["powers"]
             num_items = min(data.num_items, MAX_ITEMS)

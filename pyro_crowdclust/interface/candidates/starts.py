@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.about_data import feature_shape, is_supervised, labels_alone
+from pyro_crowdclust.interface.about_data import feature_shape, is_of_features_alone, labels_alone
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.starts import (
@@ -81,7 +81,7 @@ def starts_of_numbers(recipe: Recipe, data: CrowdData) -> list[Callable[..., Non
     A list with the start, empty if there is supervision, or if no column would be left out.
     """
     model: Any = recipe.model
-    if data.has_answers or is_supervised(data) or model.emission.mixes_features:
+    if not is_of_features_alone(data) or model.emission.mixes_features:
         return []
     own = model.emission.own_features(math.prod(feature_shape(data)))
     is_kind = _are_kinds(data)[list(own)]

@@ -10,7 +10,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.about_data import is_supervised, labels_alone
+from pyro_crowdclust.interface.about_data import is_of_features_alone, labels_alone
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
@@ -188,7 +188,7 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     fitted = replace(fitted, data=data)
     if labels_alone(data):  # every cluster of a regression is a class already
         return with_classes_joined(fitted) if best.form.of_features else fitted
-    if data.has_answers or is_supervised(data):
+    if not is_of_features_alone(data):
         return fitted
     # Where answers are read by this fit, they move items, and clusters stay what they are.
     return with_overlaps_joined(fitted, PROBABLY_ONE if best.uses_answers else 1.0)

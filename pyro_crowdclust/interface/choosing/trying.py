@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.about_data import is_supervised
+from pyro_crowdclust.interface.about_data import is_of_features_alone
 from pyro_crowdclust.interface.candidates.forms import (
     MAX_ITEMS,
     Form,
@@ -107,7 +107,7 @@ class Candidates:
     @property
     def are_of_features(self) -> bool:
         """Whether the data are features alone: there are no answers, labels or links."""
-        return not self.data.has_answers and not is_supervised(self.data)
+        return is_of_features_alone(self.data)
 
     def try_out(self, form: Form, num_components: int, number: int = 0) -> Trial:
         """Fit a candidate to a split, and score what is held out, unless that was done before.
@@ -281,7 +281,7 @@ def at_weights(form: Form, one: HeldOut, result: Fitted) -> AtWeights:
 def _coarsened_elbo(form: Form, result: Fitted) -> float | None:
     """The ELBO in nats an item of the coarsened posterior; None if there is supervision."""
     data = result.data
-    if not form.of_features or data.has_answers or is_supervised(data):
+    if not form.of_features or not is_of_features_alone(data):
         return None
     number, sites = data.num_items, (result.model.priors(), result.guide.posteriors)
     elbo = coarsened_elbo(result.elbo, *sites, number)
@@ -291,6 +291,6 @@ def _coarsened_elbo(form: Form, result: Fitted) -> float | None:
 def _by_item(result: Fitted) -> Float[np.ndarray, " item"] | None:
     """``log sum_k pi_k p(x_i | k)`` up to constants; None if there is supervision."""
     data = result.data
-    if data.has_answers or is_supervised(data):
+    if not is_of_features_alone(data):
         return None
     return result.guide.infer(full_batch(data)).logits.logsumexp(1).numpy()
