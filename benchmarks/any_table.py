@@ -36,18 +36,21 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
+from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface import cluster
 
 TOLERANCE = 0.01
+# Random pairs of items of which the log loss is taken.
+_PAIRS = 8000
 Run = dict[str, Any]
 
 
-def item_calibration_error(probabilities: np.ndarray, kinds: np.ndarray, bins: int = 10) -> float:
+def item_calibration_error(result: Fitted, kinds: np.ndarray, bins: int = 10) -> float:
     """``sum_b n_b / N |accuracy_b - confidence_b|``, an item right if its cluster has its class.
 
     The class of a cluster is that of most of its items.
     """
-    labels, confidence = probabilities.argmax(1), probabilities.max(1)
+    labels, confidence = result.assignments, result.assignment_probabilities
     table = pd.crosstab(labels, kinds)
     right = table.idxmax(axis=1).loc[labels].to_numpy() == kinds
     place = np.minimum((confidence * bins).astype(int), bins - 1)
@@ -57,6 +60,20 @@ def item_calibration_error(probabilities: np.ndarray, kinds: np.ndarray, bins: i
         for one in range(bins)
     ]
     return float(share @ gaps)
+
+
+def pair_log_loss(result: Fitted, kinds: np.ndarray) -> float:
+    """Log loss of ``same_cluster_probability`` of random pairs, over that of the base rate.
+
+    Probabilities are at least 1e-4 and at most 1 - 1e-4.
+    """
+    left, right = np.random.default_rng(0).integers(0, len(kinds), (2, _PAIRS))
+    left, right = left[left != right], right[left != right]
+    together = kinds[left] == kinds[right]
+    found = result.same_cluster_by_position(left, right).clip(1e-4, 1 - 1e-4)
+    base = np.full(len(found), together.mean())
+    loss, of_base = (-np.log(np.where(together, one, 1 - one)).mean() for one in (found, base))
+    return float(loss / of_base)
 
 
 def run_cell(table: str, crowd: str, seed: int, items: int | None = None) -> Run:
@@ -82,8 +99,9 @@ def run_cell(table: str, crowd: str, seed: int, items: int | None = None) -> Run
         **{"table": table, "crowd": crowd, "seed": seed},
         "ours": normalized_mutual_info_score(kinds, result.assignments),
         "baselines": scores,
-        "ece": item_calibration_error(result.probabilities, kinds),
-        "confidence": float(result.probabilities.max(1).mean()),
+        "ece": item_calibration_error(result, kinds),
+        "pair_loss": pair_log_loss(result, kinds),
+        "confidence": float(result.assignment_probabilities.mean()),
         "seconds": seconds,
         "clusters": int((result.clusters["assigned_items"] > 0).sum()),
         "chosen": result.chosen.winner if result.chosen else "fixed",
@@ -98,7 +116,8 @@ def cells_of(runs: Iterable[Run]) -> dict[str, Run]:
     cells = {}
     for name, of_cell in grouped.items():
         cell = {
-            key: statistics.fmean(r[key] for r in of_cell) for key in ("ours", "ece", "seconds")
+            key: statistics.fmean(r[key] for r in of_cell)
+            for key in ("ours", "ece", "pair_loss", "seconds")
         }
         means = {
             baseline: statistics.fmean(run["baselines"].get(baseline, 0.0) for run in of_cell)
@@ -123,6 +142,7 @@ def summary(cells: dict[str, Run]) -> dict[str, Any]:
         "worst_gap": min(gaps),
         "share_not_below_without_answers": statistics.fmean(kept) if kept else None,
         "item_ece": statistics.fmean(cell["ece"] for cell in cells.values()),
+        "pair_log_loss": statistics.fmean(cell["pair_loss"] for cell in cells.values()),
         "median_seconds": statistics.median(cell["seconds"] for cell in cells.values()),
         "cells": len(cells),
     }

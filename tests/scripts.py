@@ -105,7 +105,7 @@ SCRIPTS = {
     "benchmarks/any_table.py": Script(
         "--tables two --crowds pairs --seeds 1 --items 40",
         (
-            "cells item_ece mean_gap median_seconds share_at_or_above_best "
+            "cells item_ece mean_gap median_seconds pair_log_loss share_at_or_above_best "
             "share_not_below_without_answers unseen worst_gap"
         ),
     ),

@@ -12,6 +12,7 @@ from torch import Tensor
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.protocols import FittedModel, SupportsMixture, part_of, posteriors_of
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.supervision.supervision import Supervision
 
 
@@ -88,3 +89,16 @@ class ClusterNumbers:
         # Sums of rounded probabilities may be a hair above 1.
         array, order = self.of_guide(assignments).clamp(max=1).numpy(), self._result.cluster_order
         return array if order is None else array[:, order]
+
+    def own_shares(
+        self, assignments: Float[Tensor, "item component"], doubt: ClusterDoubt | None
+    ) -> Float[np.ndarray, " item"]:
+        """The probability of the most probable cluster of every item.
+
+        ``sum_k q(z_i = k) whole_k`` over the components k of that cluster, if there is a doubt.
+        """
+        found = self.of_items(assignments)
+        if doubt is None:
+            return found.max(1)
+        whole = self.of_items(assignments * doubt.whole)
+        return whole[np.arange(len(found)), found.argmax(1)]

@@ -29,6 +29,7 @@ from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import SupportsPartition
 from pyro_crowdclust.results.bound import bound_of
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.guide_tables import GuideTables
@@ -110,6 +111,9 @@ class Fitted:
         The callbacks of the fit, with their records; empty if the fit was loaded.
     chosen
         How the model was chosen; None if the user gave it.
+    doubt
+        Whether the clusters are kinds, by other numbers of components that describe features alone
+        about as well; None if there is supervision, or if the model was not chosen.
     train_on
         ``fit`` with the options of this fit, for ``update``; None if it was loaded from a file that
         does not have all of them.
@@ -129,6 +133,7 @@ class Fitted:
     feature_shape: tuple[int, ...] | None = None
     callbacks: tuple[Any, ...] = ()
     chosen: Chosen | None = None
+    doubt: ClusterDoubt | None = None
     train_on: Callable[..., Fitted] | None = None
     # Not an argument of ``__init__``: a result that is replaced in part has other values.
     _stored: StoredValues | None = field(default=None, init=False)
@@ -271,7 +276,9 @@ class Fitted:
             likeness=likeness,
             options=options,
         )
-        return dataclasses.replace(again, chosen=again.chosen or self.chosen)
+        if again.chosen is not None:
+            return again
+        return dataclasses.replace(again, chosen=self.chosen, doubt=self.doubt)
 
     @cached_property
     def elbo(self) -> float:
@@ -312,7 +319,7 @@ class Fitted:
         if isinstance(self.guide, SupportsPartition):
             pairs = self.guide.random_pairs(self.data)
             return DrawnPartition(self.guide.partition_draws().cpu(), pairs)
-        return InferredPartition(self, self._numbers)
+        return InferredPartition(self, self._numbers, self.doubt)
 
     @cached_property
     def _numbers(self) -> ClusterNumbers:
@@ -341,7 +348,8 @@ class Fitted:
         """Probabilities of the clusters of every training item, given the answers about it.
 
         ``q(z_i = k)``; if clusters own components, ``sum_l q(z_i = l) q(c_l = k)``; if partitions
-        were drawn, the share of the draws.
+        were drawn, the share of the draws. They take it for granted that the clusters are kinds,
+        as ``predict_proba`` and ``to_arviz`` do.
         """
         return read_only(self._partition.probabilities())
 
@@ -380,7 +388,12 @@ class Fitted:
 
     @property
     def assignment_probabilities(self) -> Float[np.ndarray, " item"]:
-        """The probability of every training item's cluster in ``assignments``."""
+        """The probability of every training item's cluster in ``assignments``.
+
+        Where the features alone chose the number of components, it is an average over the numbers
+        that describe them about as well (``doubt``): the probability that an item is of the kind
+        that most of its cluster is of. ``probabilities`` are given the chosen number.
+        """
         return self._partition.own_shares
 
     @property
@@ -390,6 +403,8 @@ class Fitted:
 
     def predict_proba(self, features: Any) -> Float[np.ndarray, "item cluster"]:
         """Probabilities of the clusters of new items, from their features alone.
+
+        They are given the chosen number of components, as ``probabilities`` are.
 
         Parameters
         ----------
@@ -435,8 +450,8 @@ class Fitted:
 
         It is for more items than ``probabilities`` and ``predict_proba`` can hold in memory.
         Columns: ``item`` (its id, or its row number if it is new; as a text if ids are of several
-        types), ``cluster``, ``probability`` (of that cluster), ``probabilities`` (of all, a list).
-        Needs ``pyarrow``.
+        types), ``cluster``, ``probability`` (as in ``assignment_probabilities``), ``probabilities``
+        (of all clusters, a list). Needs ``pyarrow``.
 
         Parameters
         ----------
@@ -452,7 +467,9 @@ class Fitted:
         """
         parts = training_parts(self) if features is None else new_parts(self, features)
         all_ids = self.data.item_ids if features is None else None
-        write_assignments(path, ((ids, self._numbers.of_items(q)) for ids, q in parts), all_ids)
+        numbers = self._numbers
+        rows = ((ids, numbers.of_items(q), numbers.own_shares(q, self.doubt)) for ids, q in parts)
+        write_assignments(path, rows, all_ids)
 
     def same_cluster_probability(
         self,
@@ -462,7 +479,9 @@ class Fitted:
         """``P(z_i = z_j) = sum_k q(z_i = k) q(z_j = k)`` of training items, by the user's ids.
 
         If clusters own components, ``sum_kl q(z_i = k) B_kl q(z_j = l)`` with ``B_kl`` the
-        probability that components k and l are one cluster. If partitions were drawn, the share of
+        probability that components k and l are one cluster. Where the features alone chose the
+        number of components, B is an average over the numbers that describe them about as well
+        (``doubt``), so that B_kk < 1, too. If partitions were drawn, the share of
         the draws in which the two are together, with half a draw added to either outcome; if pairs
         were random and no chain of them connects the two, the mean over pairs that were not asked.
 

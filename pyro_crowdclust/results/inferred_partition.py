@@ -19,6 +19,7 @@ from pyro_crowdclust.protocols import (
     SupportsRateStatistics,
     part_of,
 )
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.tables import clusters_table, pages_table, read_only
@@ -41,13 +42,17 @@ class InferredPartition:
         The fit; q(z) is inferred when it is first needed.
     numbers
         The mapping from its components to clusters.
+    doubt
+        Whether its components are kinds; None if that is not in doubt.
     """
 
     # An update starts from the learned parameters.
     keeps_start: ClassVar[bool] = True
 
-    def __init__(self, result: InferredItems, numbers: ClusterNumbers) -> None:
-        self._result, self._numbers = result, numbers
+    def __init__(
+        self, result: InferredItems, numbers: ClusterNumbers, doubt: ClusterDoubt | None = None
+    ) -> None:
+        self._result, self._numbers, self._doubt = result, numbers, doubt
 
     @cached_property
     def _table(self) -> Float[np.ndarray, "item cluster"]:
@@ -71,16 +76,24 @@ class InferredPartition:
 
     @property
     def own_shares(self) -> Float[np.ndarray, " item"]:
-        """The probability of the most probable cluster of every item."""
-        return self._table.max(1)
+        """``sum_k q(z_i = k) whole_k`` over the components k of the item's cluster.
+
+        Without a doubt ``whole`` is 1.
+        """
+        return self._numbers.own_shares(self._result.component_probabilities, self._doubt)
 
     def same(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]
     ) -> Float[np.ndarray, " pair"]:
-        """``sum_kl q(z_i = k) B_kl q(z_j = l)``; 1 for an item and itself."""
+        """``sum_kl q(z_i = k) B_kl q(z_j = l)``; 1 for an item and itself.
+
+        B is that of the doubt, if there is one, or else that of the ownership, or the identity.
+        """
         items = self._components
         of_right = items[right]
-        if self._numbers.owners is not None:
+        if self._doubt is not None:
+            of_right = of_right @ self._doubt.together.numpy()
+        elif self._numbers.owners is not None:
             of_right = of_right @ components_together(self._numbers.owners).numpy()
         return np.where(left == right, 1.0, (items[left] * of_right).sum(1))
 

@@ -14,7 +14,7 @@ from pyro_crowdclust.files.writing import check_room
 
 def write_assignments(
     path: str | os.PathLike,
-    parts: Iterable[tuple[pd.Index, Float[np.ndarray, "item cluster"]]],
+    parts: Iterable[tuple[pd.Index, Float[np.ndarray, "item cluster"], Float[np.ndarray, " item"]]],
     all_ids: pd.Index | None = None,
 ) -> None:
     """Write ids and q(z) of items to a parquet file, with one part in memory at a time.
@@ -28,7 +28,7 @@ def write_assignments(
     path
         The file.
     parts
-        Ids and q(z) of every part.
+        Ids, q(z), and the probabilities of the items' own clusters, of every part.
     all_ids
         The ids of all parts, which decide the type of the column; None for row numbers.
 
@@ -54,13 +54,13 @@ def write_assignments(
             are_texts = True
     writer = None
     try:
-        for ids, probabilities in parts:
+        for ids, probabilities, own in parts:
             single = probabilities.astype(np.float32)
             lists = pyarrow.FixedSizeListArray.from_arrays(single.ravel(), single.shape[1])
             columns = {
                 "item": pyarrow.array([str(one) for one in ids] if are_texts else ids),
                 "cluster": single.argmax(1),
-                "probability": single.max(1),
+                "probability": own.astype(np.float32),
                 "probabilities": lists,
             }
             table = pyarrow.table(columns)

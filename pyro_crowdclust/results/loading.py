@@ -28,6 +28,7 @@ from pyro_crowdclust.files.parts import part_class
 from pyro_crowdclust.files.safetensors_file import UNREADABLE, read_file
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import FurtherTraining, UpdateStep, update_steps_of
 from pyro_crowdclust.results.saved_data import data_fields, data_of
@@ -119,6 +120,7 @@ def _checked(content: Any) -> CrowdData:
         )
         if not bool(((probabilities >= 0) & (probabilities <= 1 + 1e-6)).all()):
             raise ValueError("probabilities lie outside of [0, 1]")
+        _check_doubt(content.get("doubt"), probabilities.shape[1])
     if content["latent_means"] is not None:
         latent = check_kind("latent_means", content["latent_means"], Tensor)
         check_shape("latent_means", latent, latent.dtype, (data.num_items, None))
@@ -141,6 +143,13 @@ def _checked(content: Any) -> CrowdData:
         check_kind(f"history.{name}.dtype", column["dtype"], str)
         check_kind(f"history.{name}.values", column["values"], list)
     return data
+
+
+def _check_doubt(fields: Any, number: int) -> None:
+    if fields is not None:
+        tensors = check_tensors("doubt", fields)
+        for name, shape in (("together", (number, number)), ("whole", (number,))):
+            check_shape(f"doubt.{name}", tensors[name], torch.float64, shape)
 
 
 def _result(
@@ -177,6 +186,7 @@ def _result(
             device=device,
             feature_shape=content["feature_shape"],
             chosen=_chosen(content.get("chosen")),
+            doubt=_doubt(content.get("doubt")),
             train_on=options,
         )
     result.use_stored(_stored_values(content))
@@ -216,6 +226,10 @@ def _table(columns: dict[str, Any]) -> pd.DataFrame:
 
 def _chosen(fields: dict[str, Any] | None) -> Chosen | None:
     return None if fields is None else Chosen(**fields | {"table": _table(fields["table"])})
+
+
+def _doubt(fields: dict[str, Tensor] | None) -> ClusterDoubt | None:
+    return None if fields is None else ClusterDoubt(**fields)
 
 
 def _as_in_fit(data: CrowdData, known: CrowdData) -> CrowdData:

@@ -15,6 +15,7 @@ from torch import Tensor
 from pyro_crowdclust.files.description import NotDescribable, build, describe
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, can_be_kept, elbo_fields
@@ -36,6 +37,10 @@ class SavableResult(FittedModel, Protocol):
     @property
     def chosen(self) -> Chosen | None:
         """How the model was chosen."""
+
+    @property
+    def doubt(self) -> ClusterDoubt | None:
+        """Whether the clusters are kinds."""
 
     @property
     def parameter_store(self) -> dict[str, Any]:
@@ -71,6 +76,7 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "seed": result.seed,
         "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
+        "doubt": None if result.doubt is None else vars(result.doubt),
         "dtype": result.dtype,
         "train_on": _options_text(result.train_on, result.elbo_objective),
     }

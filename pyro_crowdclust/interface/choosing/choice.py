@@ -29,7 +29,10 @@ from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
 from pyro_crowdclust.interface.choosing.deciding import decide
 from pyro_crowdclust.interface.choosing.decisions import Decision
-from pyro_crowdclust.interface.choosing.other_numbers import about_other_numbers
+from pyro_crowdclust.interface.choosing.other_numbers import (
+    about_other_numbers,
+    doubt_by_other_numbers,
+)
 from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
@@ -148,7 +151,7 @@ class Choice(Plan):
         found = corrected(fit_completely(search, decision, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted):
             return found.fitted
-        fitted = _with_other_number(search, found.best, found.fitted)
+        fitted = _with_other_numbers(search, found.best, found.fitted)
         if not found.has_one_cluster:
             return fitted
         alternative = self._alternative_to_one_cluster(
@@ -192,11 +195,12 @@ def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
     return replace(chosen, reason=chosen.reason + left_out)
 
 
-def _with_other_number(search: Search, best: Trial, fitted: Fitted) -> Fitted:
-    """The fit, with what is said of another number of components that would do as well."""
+def _with_other_numbers(search: Search, best: Trial, fitted: Fitted) -> Fitted:
+    """The fit, with what is said of other numbers of components that would do about as well."""
     assert fitted.chosen is not None  # every choice sets it
     said = about_other_numbers(search, best, fitted)
-    return replace(fitted, chosen=replace(fitted.chosen, other_number=said))
+    chosen = replace(fitted.chosen, other_number=said)
+    return replace(fitted, chosen=chosen, doubt=doubt_by_other_numbers(search, best, fitted))
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:

@@ -14,11 +14,7 @@ from pyro_crowdclust.interface.about_data import is_of_features_alone, labels_al
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
-from pyro_crowdclust.interface.choosing.overlaps import (
-    PROBABLY_ONE,
-    with_classes_joined,
-    with_overlaps_joined,
-)
+from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.reasons import with_reason
 from pyro_crowdclust.interface.choosing.rereading import (
     grouped,
@@ -190,8 +186,7 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
         return with_classes_joined(fitted) if best.form.of_features else fitted
     if not is_of_features_alone(data):
         return fitted
-    # Where answers are read by this fit, they move items, and clusters stay what they are.
-    return with_overlaps_joined(fitted, PROBABLY_ONE if best.uses_answers else 1.0)
+    return with_overlaps_joined(fitted)
 
 
 def _with_answers_read(

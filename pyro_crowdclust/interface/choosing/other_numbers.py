@@ -1,12 +1,13 @@
-"""More components than the chosen ones that describe features alone about as well.
+"""Other numbers of components than the chosen one that describe features alone about as well.
 
-The choice takes the fewest components within a standard error of the largest ELBO, and the result
-is as sure of their clusters as if no other number were possible.
+The choice takes the fewest components within a standard error of the largest ELBO. Its q(z) is as
+sure of their clusters as if no other number were possible.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from jaxtyping import Int
 
 from pyro_crowdclust import Fitted
@@ -14,9 +15,48 @@ from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial, is_within_error, of_form
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
+from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 
 # A part of a cluster counts if it has at least this share of all items.
 _MIN_SHARE = 0.1
+# Numbers whose ELBO is so many standard errors below the largest are possible, though not chosen.
+_ERRORS = 2.0
+
+
+def doubt_by_other_numbers(search: Search, best: Trial, result: Fitted) -> ClusterDoubt | None:
+    """Whether the clusters are kinds, by the numbers that the ELBO cannot tell from the best.
+
+    Parameters
+    ----------
+    search, best
+        The search, and the candidate that it found, which always counts.
+    result
+        Its complete fit.
+
+    Returns
+    -------
+    The doubt, by the numbers whose ELBO is within two standard errors of the largest; None if there
+    are answers, labels or links.
+    """
+    candidates = search.candidates
+    if not candidates.are_of_features:
+        return None
+    tried = [
+        (trial, fit.component_probabilities)
+        for trial, fit in zip(candidates.trials, candidates.fits, strict=True)
+        if trial.form == best.form
+    ]
+    largest = max((trial for trial, _ in tried), key=lambda trial: trial.elbo)
+    others = [
+        assignments
+        for trial, assignments in tried
+        if trial.num_components == best.num_components or is_within_error(largest, trial, _ERRORS)
+    ]
+    assignments = result.component_probabilities
+    places = result.data.item_positions(candidates.data.item_ids)
+    number = assignments.shape[1]
+    cluster = np.arange(number) if result.owners is None else result.owners.argmax(1)
+    return ClusterDoubt.of(assignments[places], torch.from_numpy(cluster), others)
 
 
 def about_other_numbers(search: Search, best: Trial, result: Fitted) -> str:

@@ -15,25 +15,19 @@ from pyro_crowdclust.interface.choosing.rereading import grouped
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 from pyro_crowdclust.results.cluster_classes import component_classes
 
-# Components that the features cannot tell apart are often two kinds all the same. So one is in the
-# cluster of the other with this probability, unless more is known; with more than a half, so that
-# its items are assigned to this cluster.
-PROBABLY_ONE = 0.6
 # A component with fewer labels than this belongs to no class.
 MIN_LABELS = 0.5
 
 
-def with_overlaps_joined(result: Fitted, probability: float = 1.0) -> Fitted:
+def with_overlaps_joined(result: Fitted) -> Fitted:
     """The result of a mixture without answers, with overlapping components in one cluster.
 
     Parameters
     ----------
     result
         A fit in which every component is a cluster.
-    probability
-        That a component is in the cluster of its group.
     """
-    return grouped(result, groups_by_overlap(result.component_probabilities), probability)
+    return grouped(result, groups_by_overlap(result.component_probabilities))
 
 
 def groups_by_class(result: Fitted) -> Int[Tensor, " component"]:

@@ -185,7 +185,7 @@ class RateWorkers(UpdateStep):
 
 
 @torch.no_grad()
-def grouped(result: Fitted, group: Int[Tensor, " component"], probability: float = 1.0) -> Fitted:
+def grouped(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
     """The result of a mixture in which each cluster owns the components of one group.
 
     Parameters
@@ -194,19 +194,15 @@ def grouped(result: Fitted, group: Int[Tensor, " component"], probability: float
         A fit in which every component is a cluster.
     group
         For every component, the number of one component of its group.
-    probability
-        p, that a component is in the cluster of its group, and not in one of its own.
     """
-    return result if len(group.unique()) == len(group) else _owning(result, group, probability)
+    return result if len(group.unique()) == len(group) else _owning(result, group)
 
 
-def _owning(result: Fitted, group: Int[Tensor, " component"], probability: float = 1.0) -> Fitted:
+def _owning(result: Fitted, group: Int[Tensor, " component"]) -> Fitted:
     read = _read_by(result, ownership=Ownership(len(group)))
     owners = read.guide.posteriors["owners"]
     one_hot = nn.functional.one_hot(group, len(group)).to(owners.natural_parameters)
-    of_own = 1 - probability
-    together = probability * one_hot + of_own * torch.eye(len(group)).to(one_hot)
-    owners.set_natural_parameters(together.log().clamp(min=-_CERTAIN))
+    owners.set_natural_parameters(_CERTAIN * one_hot)
     # What was learned about the components now holds for their clusters.
     for name in read.model.supervision.sites_of_clusters:
         posterior, prior = read.guide.posteriors[name], read.model.priors()[name]

@@ -126,9 +126,9 @@ def of_form(one: Trial, trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.form == one.form]
 
 
-def is_within_error(larger: Trial, other: Trial) -> bool:
-    """Whether two ELBOs differ by no more than a standard error."""
-    return larger.elbo - other.elbo <= elbo_error(larger, other)
+def is_within_error(larger: Trial, other: Trial, errors: float = 1.0) -> bool:
+    """Whether two ELBOs differ by no more than so many standard errors."""
+    return larger.elbo - other.elbo <= errors * elbo_error(larger, other)
 
 
 def worth_another_split(rivals: Sequence[Trial]) -> list[Trial]:

@@ -12,7 +12,11 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface.choosing.clustering_search import Search
-from pyro_crowdclust.interface.choosing.other_numbers import about_other_numbers, division
+from pyro_crowdclust.interface.choosing.other_numbers import (
+    about_other_numbers,
+    division,
+    doubt_by_other_numbers,
+)
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.trials import Trial
 
@@ -48,7 +52,8 @@ def searched(*tried, of_features=True):
 
 def result_of(clusters):
     data = SimpleNamespace(item_positions=torch.from_numpy)
-    return SimpleNamespace(assignments=clusters, data=data)
+    q = nn.functional.one_hot(torch.from_numpy(clusters)).double()
+    return SimpleNamespace(assignments=clusters, data=data, component_probabilities=q, owners=None)
 
 
 @pytest.mark.parametrize(("loss", "is_named"), [(2.9, True), (3.1, False)])
@@ -85,11 +90,33 @@ def test_parts_of_few_items_do_not_count():
     assert division(HALVES, 0 * HALVES) == ""
 
 
+@pytest.mark.parametrize(("loss", "together"), [(0.19, 0.75), (0.21, 1.0)])
+def test_numbers_within_two_standard_errors_cast_doubt(loss, together):
+    """Four components divide each of the two clusters, one would join them."""
+    tried = (2, -1.0, HALVES), (4, -1.0 - loss, QUARTERS), (1, -2.0, 0 * HALVES)
+    search, best = searched(*tried)
+    doubt = doubt_by_other_numbers(search, best, result_of(HALVES))
+    np.testing.assert_allclose(doubt.together, together * np.eye(2))
+    np.testing.assert_allclose(doubt.whole, together)
+
+
+def test_the_chosen_number_counts_however_far_it_is_from_the_largest_elbo():
+    search, best = searched((2, -1.5, HALVES), (4, -1.0, QUARTERS))
+    doubt = doubt_by_other_numbers(search, best, result_of(HALVES))
+    np.testing.assert_allclose(doubt.together, 0.75 * np.eye(2))
+
+
+def test_answers_decide_without_doubt():
+    search, best = searched((2, -1.0, HALVES), (4, -1.0, QUARTERS), of_features=False)
+    assert doubt_by_other_numbers(search, best, result_of(HALVES)) is None
+
+
 def test_a_choice_says_so_and_a_file_holds_it(tmp_path):
     """Two groups that are far apart are two whatever the number of components."""
     choice = replace(small(CrowdData(two_groups(200)), 1, 2, 3, forms=1), first_size=3)
     result = choice.fit(num_starts=1, progress=False)
     assert result.chosen.other_number == ""
+    assert result.doubt.together[0, 0] > 0.3
     said = replace(result.chosen, other_number="3 components describe the features about as well")
     replace(result, chosen=said).save(tmp_path / "fit")
     assert load(tmp_path / "fit").chosen.other_number == said.other_number

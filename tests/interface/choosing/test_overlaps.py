@@ -44,24 +44,6 @@ def test_clouds_are_joined_where_they_cannot_be_told_apart(apart, clusters, tmp_
     )
 
 
-def test_joined_components_may_be_two_kinds(tmp_path):
-    """No features can show it, and no cluster changes by it."""
-    result, _ = fitted(1.5)
-    certain, open_ = with_overlaps_joined(result), with_overlaps_joined(result, 0.7)
-    np.testing.assert_array_equal(open_.assignments, certain.assignments)
-    q, group = result.component_probabilities.numpy(), certain.owners.argmax(1)
-    together = (group[:, None] == group) * 1.0
-    expected = q @ (0.7 * together + 0.3 * np.eye(3)) @ q.T
-    left, right = np.triu_indices(240, 1)
-    same = [one.same_cluster_by_position(left, right) for one in (certain, open_)]
-    np.testing.assert_allclose(same[0], (q @ together @ q.T)[left, right], atol=1e-9)
-    np.testing.assert_allclose(same[1], expected[left, right], atol=1e-9)
-    assert (same[1] < 0.9 * same[0]).mean() > 0.05
-    open_.save(tmp_path / "open.safetensors")
-    again = load(tmp_path / "open.safetensors")
-    np.testing.assert_allclose(again.probabilities, open_.probabilities)
-
-
 def test_components_of_one_class_are_grouped_and_those_of_none_stay_alone():
     q = torch.eye(8)[[0, 1, 2, 3, 4, 5, 5, 6, 7, 6]].double()
     q[8] = 0.45 * q[8] + 0.55 * q[0]  # less than half of a label
