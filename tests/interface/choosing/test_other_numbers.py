@@ -6,11 +6,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.datasets import load_iris
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.other_numbers import (
     about_other_numbers,
@@ -134,3 +137,21 @@ def test_a_search_is_asked_once(monkeypatch):
     choice = small(CrowdData(two_groups()), 2, forms=1)
     assert choice.fit(num_starts=1, progress=False).chosen.other_number == "as well"
     assert asked == [(Search, 2)]
+
+
+@pytest.mark.long
+def test_two_species_that_a_random_category_joins_are_not_surely_one():
+    """Two clusters have nearly the same ELBO as three."""
+    features, species = load_iris(return_X_y=True, as_frame=True)
+    rng = np.random.default_rng(0)
+    features["Region"] = pd.Series(rng.choice(["S", "N", "O"], 150)).mask(rng.random(150) < 0.2)
+    result = cluster(features, progress=False)
+    assert len(np.unique(result.assignments)) == 2
+    alone = species.to_numpy() == 0
+    assert result.assignment_probabilities[alone].min() > 0.95
+    assert result.assignment_probabilities[~alone].max() < 0.8
+    left, right = np.triu_indices(150, 1)
+    same = result.same_cluster_by_position(left, right)
+    is_open = ~alone[left] & ~alone[right]
+    assert 0.3 < same[is_open].min() and same[is_open].max() < 0.8
+    assert ((same < 0.01) | (same > 0.95))[~is_open].mean() > 0.98
