@@ -14,11 +14,11 @@ from torch import Tensor, nn
 class ClusterDoubt:
     """What W fits that describe the items about as well say of the components of a result.
 
-        p_w(l | k) = sum_i q(z_i = k) q_w(z_i = l) / sum_i q(z_i = k)
-        together_kl = sum_wm p_w(m | k) p_w(m | l) / W
-        whole_k = sum_w p_w(m_w | k) / W
+        p(m | k, w) = sum_i q(z_i = k) q_w(z_i = m) / sum_i q(z_i = k)
+        together_kl = sum_wm p(m | k, w) p(m | l, w) / W
+        whole_k = sum_w p(m_kw | k, w) / W
 
-    with m_w the component of fit w that has most items of the cluster of k. All W fits count the
+    with m_kw the component of fit w that has most items of the cluster of k. All W fits count the
     same: they are those that the ELBO cannot tell from the best, not draws from a posterior.
 
     Attributes
