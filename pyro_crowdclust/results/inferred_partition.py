@@ -80,6 +80,8 @@ class InferredPartition:
 
         Without a doubt ``whole`` is 1.
         """
+        if self._doubt is None:
+            return self._table.max(1)
         return self._numbers.own_shares(self._result.component_probabilities, self._doubt)
 
     def same(

@@ -52,11 +52,11 @@ def doubt_by_other_numbers(search: Search, best: Trial, result: Fitted) -> Clust
         for trial, assignments in tried
         if trial.num_components == best.num_components or is_within_error(largest, trial, _ERRORS)
     ]
-    assignments = result.component_probabilities
     places = result.data.item_positions(candidates.data.item_ids)
+    assignments = result.component_probabilities[places]
     number = assignments.shape[1]
     cluster = np.arange(number) if result.owners is None else result.owners.argmax(1)
-    return ClusterDoubt.of(assignments[places], torch.from_numpy(cluster), others)
+    return ClusterDoubt.of(assignments, torch.from_numpy(cluster), others)
 
 
 def about_other_numbers(search: Search, best: Trial, result: Fitted) -> str:
