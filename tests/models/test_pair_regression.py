@@ -208,7 +208,8 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make(monkeypatc
     pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
     workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
     model = PairRegression(SoftmaxRegression(3, 1), workers)
-    monkeypatch.setattr(pair_regression, "_START_STEPS", 25)
+    for name in ("_HELD_STEPS", "_FIRST_STEPS"):
+        monkeypatch.setattr(pair_regression, name, 25)
     guide = PairRegressionGuide(model, num_items=8)
     data = CrowdData(np.linspace(-1, 1, 8)[:, None], pairs)
     guide.start(data, torch.Generator())
