@@ -26,7 +26,7 @@ from pyro_crowdclust.distributions import (
     detached,
 )
 from pyro_crowdclust.emissions import has_gaps
-from pyro_crowdclust.families import Categorical
+from pyro_crowdclust.families import Categorical, softmax_without_denormals
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.mixture import Globals, MixtureGuide
 from pyro_crowdclust.inference import (
@@ -132,6 +132,8 @@ class MessagePassingGuide(MixtureGuide):
         self.full_gradient = full_gradient
         self.recognition_term = recognition_term
         self.consistency_term = consistency_term
+        # Items of the last step, and their log q(z).
+        self._of_step: tuple[Tensor, Tensor] | None = None
 
     def forward(self, batch: Batch) -> None:
         """Run the guide on a batch, as Pyro does."""
@@ -140,6 +142,8 @@ class MessagePassingGuide(MixtureGuide):
             return
 
         local = self._local(batch, values, learn=True)
+        if self.recognition is None and torch.is_grad_enabled():
+            self._of_step = batch.items, local.logits.detach()
         with FullPlate("items", batch.items.shape[0], self.model.supervision.item_weight(batch)):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
@@ -245,6 +249,18 @@ class MessagePassingGuide(MixtureGuide):
             found.assignments, of_views, item_weight, batch.answered
         )
         add_loss_term("consistency", consistency)
+
+    def assignments_in_step(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:
+        """E[z] of a batch in the last step, if this had all items of the data; otherwise None.
+
+        Also None with a recognition network, whose outputs in training may be random.
+        """
+        if self._of_step is None or len(self._of_step[0]) < batch.num_items:
+            return None
+        items, logits = self._of_step
+        rows = torch.empty_like(items)
+        rows[items] = torch.arange(len(items), device=items.device)
+        return softmax_without_denormals(logits[rows[batch.items]])
 
     @torch.no_grad()
     def infer(self, batch: Batch) -> LocalPosterior:

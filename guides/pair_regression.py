@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 import pyro
@@ -33,9 +35,10 @@ from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.starts import answer_directions, answered_groups, partition_along
 from pyro_crowdclust.training import held_steps
 
-# In the start q(z) is held at a partition by the answers for this many steps, and is free for as
-# many more.
-_START_STEPS = 10
+# In the start q(z) is held at each partition for so many steps, and is then free. After the first
+# free steps the partitions with the highest bounds go on.
+_HELD_STEPS, _FIRST_STEPS, _LAST_STEPS = 5, 3, 7
+_FINALISTS = 3
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,13 @@ class DrawnStart:
     ) -> None:
         """Start the guide."""
         guide.start(data, generator, drawn=self.groups)
+
+
+class _Stepped(NamedTuple):
+    """The bound before the last of some steps, and the state after them."""
+
+    elbo: float
+    state: dict[str, Tensor]
 
 
 def _links_as_answers(data: CrowdData) -> CrowdData:
@@ -270,12 +280,11 @@ class PairRegressionGuide(ConjugateGuide):
         if self.model.regression.num_features and data.has_answers:
             partitions += self._feature_partitions(data, batch, generator)
         prior = copy.deepcopy(self.state_dict())
-        found = []
-        for partition in partitions:
-            self.load_state_dict(prior)
-            elbo = self._begin_at(partition, batch)
-            found.append((elbo, copy.deepcopy(self.state_dict())))
-        self.load_state_dict(max(found, key=lambda one: one[0])[1])
+        begun = [self._stepped(prior, self._steps_from(one), batch) for one in partitions]
+        begun = sorted(begun, key=lambda one: one.elbo, reverse=True)[:_FINALISTS]
+        last = [None] * _LAST_STEPS
+        found = [self._stepped(one.state, last, batch) for one in begun]
+        self.load_state_dict(max(found, key=lambda one: one.elbo).state)
 
     def _feature_partitions(
         self, data: CrowdData, batch: Batch, generator: torch.Generator
@@ -303,15 +312,22 @@ class PairRegressionGuide(ConjugateGuide):
             torch.full_like(batch.items, -1).scatter(0, rows, one) for one in along_each
         ]
 
-    def _begin_at(self, group: Int[Tensor, " item"], batch: Batch) -> float:
-        """The ELBO after steps from a partition; items without a group have -1."""
+    def _steps_from(self, group: Int[Tensor, " item"]) -> list[Tensor | None]:
+        """Logits of q(z) in the first steps from a partition; items without a group have -1."""
         number = self.model.num_clusters
         one_hot = nn.functional.one_hot(group.clamp_min(0), number).double()
         uniform = torch.full_like(one_hot, 1 / number)
         logits = torch.where((group >= 0).unsqueeze(1), one_hot, uniform).clamp_min(1e-30).log()
-        held = [logits] * _START_STEPS + [None] * _START_STEPS
+        return [logits] * _HELD_STEPS + [None] * _FIRST_STEPS
+
+    def _stepped(
+        self, state: dict[str, Tensor], held: Sequence[Tensor | None], batch: Batch
+    ) -> _Stepped:
+        """The bound and the state after steps from a state."""
+        self.load_state_dict(state)
         loss = held_steps(self.model, self, batch, held, 0.5)
-        return -loss if math.isfinite(loss) else -math.inf
+        elbo = -loss if math.isfinite(loss) else -math.inf
+        return _Stepped(elbo, copy.deepcopy(self.state_dict()))
 
     @torch.no_grad()
     def mixture(self) -> MixtureSummary:

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.distributions.pairs import pair_places
+from pyro_crowdclust.minibatches.batch import Batch
 
 # Up to this many paired items the couplings form a dense matrix (8 MB in float64); beyond it,
 # messages are summed pair by pair.
 _DENSE_LIMIT = 1024
+
+
+class ByReceiver(NamedTuple):
+    """Both ends of every answer, in the order of the receivers of their messages.
+
+    Attributes
+    ----------
+    order
+        Places of the ends in ``(left, right)``, side by side.
+    sender
+        The other end of each.
+    first
+        Where those of every item begin.
+    """
+
+    order: Int[Tensor, " end"]
+    sender: Int[Tensor, " end"]
+    first: Int[Tensor, " item"]
+
+    @classmethod
+    def of(
+        cls, left: Int[Tensor, " pair"], right: Int[Tensor, " pair"], num_items: int
+    ) -> ByReceiver:
+        """The order of the ends of these answers."""
+        receiver = torch.cat([left, right])
+        order = receiver.argsort(stable=True)
+        items = torch.arange(num_items, device=receiver.device)
+        first = torch.searchsorted(receiver[order], items)
+        return cls(order, torch.cat([right, left])[order], first)
 
 
 class PairCoupling:
@@ -31,6 +62,8 @@ class PairCoupling:
     together
         B of ``Ownership``, under which messages are ``sum_j w_ij B E[z_j]``; by default the
         identity.
+    by_receiver
+        The order of the answers, if it is known.
     """
 
     def __init__(
@@ -40,8 +73,10 @@ class PairCoupling:
         weight: Float[Tensor, " pair"],
         num_items: int,
         together: Float[Tensor, "cluster cluster"] | None = None,
+        by_receiver: ByReceiver | None = None,
     ) -> None:
         self.num_items = num_items
+        self._known_order = by_receiver
         self._together = None if together is None else together.to(weight.dtype)
         self._left, self._right, self._weight = left, right, weight
         self._dense: Tensor | None = None
@@ -50,6 +85,20 @@ class PairCoupling:
             half = zeros.index_add_(0, pair_places(left, right, num_items), weight)
             half = half.view(num_items, num_items)
             self._dense = half + half.mT
+
+    @classmethod
+    def of_batch(
+        cls,
+        batch: Batch,
+        weight: Float[Tensor, " pair"],
+        together: Float[Tensor, "cluster cluster"] | None = None,
+    ) -> PairCoupling:
+        """The messages of the answers of a batch, which keeps their order for further steps."""
+        ends = batch.left, batch.right
+        is_dense = batch.num_paired <= _DENSE_LIMIT
+        in_order = partial(ByReceiver.of, *ends, batch.num_paired)
+        by_receiver = None if is_dense else batch.once("answers by receiver", in_order)
+        return cls(*ends, weight, batch.num_paired, together, by_receiver)
 
     def messages(self, assignments: Float[Tensor, "item cluster"], last: bool = False) -> Tensor:
         """The sum of the messages to every paired item, ``[num_items, K]``; ``last`` is ignored."""
@@ -66,13 +115,8 @@ class PairCoupling:
         )
 
     @cached_property
-    def _by_receiver(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Ends of the answers in order of the receiver: this order, senders, each item's first."""
-        receiver = torch.cat([self._left, self._right])
-        order = receiver.argsort(stable=True)
-        items = torch.arange(self.num_items, device=receiver.device)
-        first = torch.searchsorted(receiver[order], items)
-        return order, torch.cat([self._right, self._left])[order], first
+    def _by_receiver(self) -> ByReceiver:
+        return self._known_order or ByReceiver.of(self._left, self._right, self.num_items)
 
     def potential(self, assignments: Float[Tensor, "item cluster"]) -> Float[Tensor, ""]:
         """``sum_ij w_ij <q_i, q_j>``, whose gradient is the messages to the items."""

@@ -83,8 +83,7 @@ class PairSites:
         annotators = annotators_about(self._annotators, batch)
         ratio = annotators.log_likelihood_ratio(rates, batch.worker, batch.needed_label)
         weight = (ratio * batch.pair_weight if weighted else ratio).to(dtype)
-        ends = batch.left, batch.right
-        return PairCoupling(*ends, weight, batch.num_paired, self._together)
+        return PairCoupling.of_batch(batch, weight, self._together)
 
     def merge_gain(self, rates: Rates, assignments: Tensor, batch: Batch) -> Tensor:
         annotators = annotators_about(self._annotators, batch)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pyro_crowdclust.distributions.summaries import num_in_use
 from pyro_crowdclust.inference.owners import move_owners
+from pyro_crowdclust.minibatches import Batch
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
+
+
+@runtime_checkable
+class KeepsAssignments(Protocol):
+    """A guide that keeps what it inferred in the last step."""
+
+    def assignments_in_step(self, batch: Batch) -> Float[Tensor, "item cluster"] | None:
+        """E[z] of the items of a batch in the last step; None if this did not infer all of them."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,7 @@ class OwnershipMoves:
 
     For a model with an ``Ownership``. Natural steps update every q(c_k) at the same time given all
     others, which can neither join nor split groups of components; this callback solves for all c
-    together.
+    together, given the assignments of the step, or, in minibatches, new ones of all items.
     """
 
     @torch.no_grad()
@@ -42,8 +54,9 @@ class OwnershipMoves:
         if answered is None:
             return
         guide = trainer.guide
+        found = guide.assignments_in_step(answered) if isinstance(guide, KeepsAssignments) else None
         with evaluating(guide):
-            move_owners(guide, answered)
+            move_owners(guide, answered, found)
         components = trainer.model.weights.mean(posteriors["weights"].natural_parameters)
         weights = components @ posteriors["owners"].mean()
         trainer.history[-1]["clusters_in_use"] = num_in_use(weights)

@@ -152,7 +152,9 @@ def join(gain: Float[Tensor, "component component"]) -> Int[Tensor, " component"
 
 
 @torch.no_grad()
-def move_owners(guide: Any, batch: Batch) -> None:
+def move_owners(
+    guide: Any, batch: Batch, assignments: Float[Tensor, "item component"] | None = None
+) -> None:
     """Set q(c) to the better of two local maxima of the bound, with components and workers fixed.
 
     One is near the current q(c), the other near the partition of the components by ``join``, so
@@ -166,8 +168,12 @@ def move_owners(guide: Any, batch: Batch) -> None:
         A guide with a posterior ``owners``, ``infer`` and ``rate_statistics``.
     batch
         All answers, known labels and links.
+    assignments
+        E[z] of the items of the batch; inferred if it is None.
     """
-    assignments = guide.infer(batch).assignments.double()
+    if assignments is None:
+        assignments = guide.infer(batch).assignments
+    assignments = assignments.double()
     parts = _evidence_of_batch(guide, assignments, batch)
     if not parts:
         return

@@ -200,5 +200,5 @@ class SoftmaxRegression(nn.Module):
         mean, second = self.family.unpack(statistics)
         covariance = second - mean.unsqueeze(-1) * mean.unsqueeze(-2)
         # Rounding may leave a point's variance just below zero.
-        variance = torch.einsum("nf,kfg,ng->nk", x, covariance, x).clamp_min(0)
+        variance = (x @ covariance * x).sum(-1).mT.clamp_min(0)
         return x @ mean.mT, variance

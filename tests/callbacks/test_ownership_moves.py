@@ -27,7 +27,7 @@ def test_clusters_in_use_have_a_hundredth_of_the_items(monkeypatch):
         history=[{}],
     )
     OwnershipMoves()(trainer)
-    assert moved == [(trainer.guide, "all answers")]
+    assert moved == [(trainer.guide, "all answers", None)]
     assert trainer.history == [{"clusters_in_use": 2}]
     trainer.answered = None
     OwnershipMoves()(trainer)

@@ -57,6 +57,25 @@ def test_all_rounds_of_messages_are_made_of_many_items(monkeypatch):
     torch.testing.assert_close(guide.infer(batch).logits, whole)
 
 
+def test_assignments_of_a_step_of_all_items_are_kept():
+    data, guide = crowd(), plain_pair()[1]
+    whole, asked = (
+        batch.to(None, torch.float64) for batch in (full_batch(data), answered_batch(data))
+    )
+    assert guide.assignments_in_step(asked) is None
+    guide(whole)
+    torch.testing.assert_close(guide.assignments_in_step(asked), guide.infer(asked).assignments)
+    guide(asked)  # a step of some items
+    assert guide.assignments_in_step(asked) is None
+
+
+def test_outputs_of_a_network_in_training_are_not_kept():
+    _, guide = message_passing_pair()
+    batch = full_batch(crowd())
+    guide(batch)
+    assert guide.assignments_in_step(batch) is None
+
+
 @pytest.mark.parametrize("kind", ["networks", "a field"])
 def test_what_cannot_be_in_parts_is_not(kind, monkeypatch):
     data = crowd()

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -20,8 +21,10 @@ from pyro_crowdclust.inference import (
     PairCoupling,
 )
 from pyro_crowdclust.inference.messages import SumCoupling
+from pyro_crowdclust.minibatches import full_batch
 
 from ..comparisons import same
+from ..crowds import crowd
 from ..oracles import random_natural, random_potential
 
 N, K, M, PAIRED = 5, 3, 2, 4
@@ -423,3 +426,15 @@ def test_no_gradient_flows_to_globals_that_are_fixed(observed):
     assert logits.requires_grad
     same(fixed.logits(fixed.latent(q)), logits.detach())
     assert not any(getattr(fixed, name).requires_grad for name in names)
+
+
+def test_a_batch_keeps_the_order_of_its_answers(monkeypatch):
+    monkeypatch.setattr(pair_messages, "_DENSE_LIMIT", 0)
+    batch = full_batch(crowd())
+    weights, q = torch.randn(2, batch.num_pairs), torch.randn(batch.num_paired, K).softmax(-1)
+    ordered = mock.Mock(wraps=pair_messages.ByReceiver.of)
+    monkeypatch.setattr(pair_messages.ByReceiver, "of", ordered)
+    found = [PairCoupling.of_batch(batch, weight).messages(q) for weight in weights]
+    assert ordered.call_count == 1
+    for weight, messages in zip(weights, found, strict=True):
+        same(PairCoupling(batch.left, batch.right, weight, batch.num_paired).messages(q), messages)

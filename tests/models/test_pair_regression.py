@@ -199,6 +199,30 @@ def test_labels_that_no_part_uses_are_refused_and_so_is_a_field():
         PairRegression(regression, workers, supervision=CertainLinks(3))
 
 
+def test_of_many_partitions_the_best_go_on(monkeypatch):
+    """The best in the end is among them, so that the start is the same as if all went on."""
+    steps, starts = [], []
+
+    def counted(model, guide, batch, held, step_size):
+        steps.append(len(held))
+        return held_steps(model, guide, batch, held, step_size)
+
+    held_steps = pair_regression.held_steps
+    monkeypatch.setattr(pair_regression, "held_steps", counted)
+    drawn = torch.tensor([[0, 0, 1, 1, 0], [0, 1, 0, 1, 0], [0, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
+    data = tiny()
+    for finalists in (2, 99):
+        monkeypatch.setattr(pair_regression, "_FINALISTS", finalists)
+        guide = PairRegressionGuide(PairRegression(SoftmaxRegression(2, 1), TwoCoin(1)))
+        guide.start(data, torch.Generator().manual_seed(0), drawn=drawn)
+        starts.append(guide.state_dict())
+    number = steps.index(pair_regression._LAST_STEPS)
+    assert number > len(drawn)
+    assert steps == [8] * number + [7] * 2 + [8] * number + [7] * number
+    for name, value in starts[0].items():
+        torch.testing.assert_close(value, starts[1][name])
+
+
 @pytest.mark.long
 def test_it_starts_with_rates_counted_by_the_groups_that_answers_make(monkeypatch):
     """Groups of three and four; item 7 is in neither and may be in any of the clusters."""
@@ -208,7 +232,8 @@ def test_it_starts_with_rates_counted_by_the_groups_that_answers_make(monkeypatc
     pairs = {"left": left, "right": right, "worker": ["a"] * len(said), "label": label}
     workers = TwoCoin(1, (2.0, 1.0), (1.5, 0.7))
     model = PairRegression(SoftmaxRegression(3, 1), workers)
-    monkeypatch.setattr(pair_regression, "_START_STEPS", 25)
+    for name in ("_HELD_STEPS", "_FIRST_STEPS"):
+        monkeypatch.setattr(pair_regression, name, 25)
     guide = PairRegressionGuide(model, num_items=8)
     data = CrowdData(np.linspace(-1, 1, 8)[:, None], pairs)
     guide.start(data, torch.Generator())
