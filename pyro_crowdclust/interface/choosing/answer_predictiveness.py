@@ -16,7 +16,7 @@ from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
 from pyro_crowdclust.interface.answers_only.partition_search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of, splits_of_pairs
 from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.isolation import generator_of
 
 # Answers that are guesses are recognized after this many parts; the others are then skipped.
@@ -182,7 +182,7 @@ def _by_partition(one: PairSplit, prior: str, seed: int) -> Float[np.ndarray, " 
     data, ends = _asked_about(one)
     answers = PairsOnly(data, near_items=True).about(data).for_trials()
     recipe = answers.recipe(answers.priors[prior]())
-    fitted = completed(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
+    fitted = uninterrupted(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
     return _log_probability(fitted, one, ends)
 
 

@@ -106,7 +106,7 @@ class Search:
             if candidates.data.placements is None:
                 return found
         some = self._of_features.candidates
-        fitted = with_overlaps_joined(some.complete_fit_of(found.best, some.data))
+        fitted = with_overlaps_joined(some.brief_fit_of(found.best, some.data))
         found = replace(found, fitted=fitted)
         if not candidates.splits:
             return found

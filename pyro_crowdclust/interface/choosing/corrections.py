@@ -38,7 +38,7 @@ from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import FittedStart
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 
 def corrected(found: CompleteFit) -> CompleteFit:
@@ -64,9 +64,9 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
         return found
-    tried = candidates.complete_fit_of(best, candidates.splits[0].data)
+    tried = candidates.brief_fit_of(best, candidates.splits[0].data)
     start = FittedStart(tried.model, tried.guide, tried.data.num_items)
-    fitted = completed(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
+    fitted = uninterrupted(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
     read = as_chosen(best, fitted, data)
     if has_one_cluster(read):
         return found
@@ -145,7 +145,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     chosen = Chosen(table, "", most_components=source.max_clusters)
     decision = Decision(best, "", without=without)
     instead = fit_completely(search, decision, recipe, chosen, found.seeds, found.options)
-    completed(instead.fitted)
+    uninterrupted(instead.fitted)
     evidence = without.unseen.log_evidence_of
     gain = evidence(instead.fitted) - evidence(found.fitted)
     if gain <= SMALLEST_EVIDENCE:

@@ -63,7 +63,7 @@ def as_records(search: Search) -> Decision | None:
     if not search.plan.may_be_records:
         return None
     candidates = search.candidates
-    fit_best = partial(candidates.complete_fit_of, search.best.trial)
+    fit_best = partial(candidates.brief_fit_of, search.best.trial)
     if not partition_predicts_best(candidates.data, search.seed, fit_best):
         return None
     return replace(search.best, are_records=True)
@@ -91,7 +91,7 @@ def answers_about_the_same(search: Search) -> Decision | None:
     if of_others.all():
         return None
     if of_others.sum() < _MIN_OTHERS:
-        fit_best = partial(search.candidates.complete_fit_of, best)
+        fit_best = partial(search.candidates.brief_fit_of, best)
         weight = best.feature_weight
         return _from_answers(search, lambda data: with_feature_weight(fit_best(data), weight))
     chance, ends = search.by_chance(number)

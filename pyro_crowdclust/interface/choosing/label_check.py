@@ -34,7 +34,7 @@ from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 # Parts of the known labels, each of which is held out once.
 _FOLDS = 4
@@ -147,7 +147,7 @@ class LabelCheck:
         if not is_clearly_better(best.answers, held, _ERRORS):
             return None
         recipe = best.form.recipe(data, best.num_components)
-        return best, completed(recipe.fit(seed=self.seed, **options))
+        return best, uninterrupted(recipe.fit(seed=self.seed, **options))
 
     def chance(self, data: CrowdData) -> float:
         """Mean log-probability of the held-out labels by the shares of the classes."""
@@ -223,7 +223,7 @@ def _held_out(
     """
     found = []
     for one in folds:
-        fitted = completed(attempt(one.data))
+        fitted = uninterrupted(attempt(one.data))
         each = (with_feature_weight(fitted, weight) for weight in weights)
         found.append(np.stack([one.log_probability(of_weight) for of_weight in each]))
     return np.concatenate(found, 1)

@@ -39,7 +39,7 @@ from pyro_crowdclust.pooling.averaging import InferredClasses
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # The agreement of workers asks for at most this weight of a trait; beyond it, held-out answers do.
@@ -169,7 +169,7 @@ def _fit_and_draw(
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = OF_LABELS | (_TO_DRAW if drawn else {}) | options
-    result = completed(fit(model, ClassLabelGuide(model), data, **options))
+    result = uninterrupted(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 

@@ -22,7 +22,7 @@ from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.results import Chosen, read_at
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -88,7 +88,7 @@ class ClassSearch:
         own, of_others = [], []
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
-            result = completed(candidate.fit(seen, options, self._workers))
+            result = uninterrupted(candidate.fit(seen, options, self._workers))
             read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
