@@ -102,12 +102,6 @@ class Choice(Plan):
             fitted = self._without_shared(shared, num_starts, seed, progress, changes)
         else:
             fitted = self._chosen(num_starts, seed, progress, changes)
-        return self._chosen_again(fitted, num_starts, seed, changes)
-
-    def _chosen_again(
-        self, fitted: Fitted, num_starts: int, seed: int, changes: dict[str, Any]
-    ) -> Fitted:
-        """The result, whose updates choose again when they have many more answers."""
         kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
         number, own = num_answers(self.data), (int(num_starts), int(seed), kept)
         return ChooseAgain(number, self.num_clusters, *own).after(fitted)
