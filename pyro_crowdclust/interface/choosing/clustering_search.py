@@ -58,7 +58,7 @@ class Search:
             if not trials:
                 raise
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
-            best = max(trials, key=lambda trial: (trial.held_out is not None, trial.score))
+            best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
             why = f"best of {len(trials)} candidates when the search was interrupted"
             return Decision(best, why, without=without, interrupted=True)
 
@@ -74,12 +74,12 @@ class Search:
         Chance knows how often each worker gives each label, and nothing about the items. All
         candidates count that were tried on as many splits as the best.
         """
-        number, trials = len(self.best.trial.answers), self.candidates.trials
+        number, trials = len(self.best.trial.log_probabilities), self.candidates.trials
         chance, ends = self.by_chance(number)
         return any(
-            is_clear(gain_by_a_part(trial.answers, chance), ends, len(trials))
+            is_clear(gain_by_a_part(trial.log_probabilities, chance), ends, len(trials))
             for trial in trials
-            if len(trial.answers) == number
+            if len(trial.log_probabilities) == number
         )
 
     def by_chance(
@@ -190,6 +190,6 @@ class Search:
         if not splits:
             return None
         sizes = [len(one.block) for one in splits]
-        used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.answers))) + 1
+        used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.log_probabilities))) + 1
         chances = [one.chance for one in splits[:used]]
         return float(np.average(chances, weights=sizes[:used]))

@@ -60,7 +60,7 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     """
     search, best = found.search, found.best
     data, candidates = search.plan.data, search.candidates
-    is_scored = data.answers is not None and best.held_out is not None
+    is_scored = data.answers is not None and best.by_weight is not None
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
         return found

@@ -144,7 +144,7 @@ class LabelCheck:
             return None
         trials = [self._trial(form, data, folds, options) for form in regressions_for(data)]
         best = max(trials, key=lambda trial: trial.score)
-        if not is_clearly_better(best.answers, held, _ERRORS):
+        if not is_clearly_better(best.log_probabilities, held, _ERRORS):
             return None
         recipe = best.form.recipe(data, best.num_components)
         return best, uninterrupted(recipe.fit(seed=self.seed, **options))

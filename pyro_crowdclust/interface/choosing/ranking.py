@@ -62,16 +62,16 @@ class Ranking:
 
         Only those count that were tried on as many splits as the best.
         """
-        most = max(len(trial.answers) for trial in trials)
-        of_all = [trial for trial in trials if len(trial.answers) == most]
+        most = max(len(trial.log_probabilities) for trial in trials)
+        of_all = [trial for trial in trials if len(trial.log_probabilities) == most]
         best = max(of_all, key=lambda trial: trial.score)
         blocks = self.blocks[:most]
-        return [
-            trial
-            for trial in of_all
-            if best.score - trial.score
-            < max(errors * error_of(best.answers - trial.answers, blocks), MIN_GAIN)
-        ]
+
+        def is_close(trial: Trial) -> bool:
+            error = error_of(best.log_probabilities - trial.log_probabilities, blocks)
+            return best.score - trial.score < max(errors * error, MIN_GAIN)
+
+        return [trial for trial in of_all if is_close(trial)]
 
     def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
         """Trials, best first; those that held-out answers do not distinguish go by the ELBO."""
