@@ -189,7 +189,7 @@ class Search:
         splits = parts or self.candidates.splits
         if not splits:
             return None
-        sizes = [len(one.block) for one in splits]
+        sizes = [len(one.item) for one in splits]
         used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.log_probabilities))) + 1
         chances = [one.chance for one in splits[:used]]
         return float(np.average(chances, weights=sizes[:used]))

@@ -208,7 +208,7 @@ def _share_of_new_kinds(fitted: Fitted) -> float:
 
 
 def _size(one: KnownSplit) -> int:
-    return len(one.block)
+    return len(one.item)
 
 
 def _held_out(

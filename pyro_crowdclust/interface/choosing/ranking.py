@@ -35,9 +35,9 @@ class Ranking:
         self.splits, self.num_items = splits, num_items
 
     @property
-    def blocks(self) -> Int[np.ndarray, " answer"]:
+    def items(self) -> Int[np.ndarray, " answer"]:
         """The item of each held-out answer, label or link."""
-        return torch.cat([one.block for one in self.splits]).numpy()
+        return torch.cat([one.item for one in self.splits]).numpy()
 
     def is_better(self, found: Trial, best: Trial, direction: int) -> bool:
         """Whether a trial with more (or fewer) components improves on the best so far."""
@@ -65,10 +65,10 @@ class Ranking:
         most = max(len(trial.log_probabilities) for trial in trials)
         of_all = [trial for trial in trials if len(trial.log_probabilities) == most]
         best = max(of_all, key=lambda trial: trial.score)
-        blocks = self.blocks[:most]
+        items = self.items[:most]
 
         def is_close(trial: Trial) -> bool:
-            error = error_of(best.log_probabilities - trial.log_probabilities, blocks)
+            error = error_of(best.log_probabilities - trial.log_probabilities, items)
             return best.score - trial.score < max(errors * error, MIN_GAIN)
 
         return [trial for trial in of_all if is_close(trial)]

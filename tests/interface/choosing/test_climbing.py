@@ -174,7 +174,7 @@ def test_components_that_answers_do_not_ask_for_have_to_pay(monkeypatch, gain, n
     )
 
     def try_out(self, form, size, split=0):
-        said = np.full((1, len(self.splits[split].block)), -0.5)
+        said = np.full((1, len(self.splits[split].item)), -0.5)
         # 3 nats, of 60 items, are no evidence.
         found = Trial(form, size, gain * size, AtWeights(said), size, 0.0)
         if split == 0:

@@ -106,11 +106,11 @@ def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
     known = ["a"] * 7 + ["b"] * 6 + ["c"] + [None] * 5
     data = CrowdData(np.arange(19.0)[:, None], known=known)
     folds = known_folds(data, 4, torch.Generator().manual_seed(0))
-    held = torch.cat([one.block for one in folds])
+    held = torch.cat([one.item for one in folds])
     assert sorted(held.tolist()) == [*range(13)]
     for one in folds:
-        assert one.classes.tolist() == data.known[one.block].tolist()
-        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.block.sort().values)
+        assert one.classes.tolist() == data.known[one.item].tolist()
+        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.item.sort().values)
         assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
         assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
 
