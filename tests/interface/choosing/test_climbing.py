@@ -206,11 +206,9 @@ def test_the_error_of_a_difference_is_that_of_its_items():
         Trial(form, 2, 0.0, AtWeights(np.repeat(rng.normal(size=50), 2)[None]), 2, 0.0)
         for _ in range(2)
     )
-    difference = (better.log_probabilities - worse.log_probabilities)[::2]
-    expected = difference.std() / np.sqrt(50)
-    found = error_of(
-        better.log_probabilities - worse.log_probabilities, np.repeat(np.arange(50), 2)
-    )
+    difference = better.log_probabilities - worse.log_probabilities
+    expected = difference[::2].std() / np.sqrt(50)
+    found = error_of(difference, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
 
 
