@@ -16,7 +16,10 @@ from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.advising.advice import advice
-    from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone, SearchTraining
+    from pyro_crowdclust.interface.answers_alone.partition_search import (
+        AnswersAlone,
+        SearchTraining,
+    )
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
     from pyro_crowdclust.interface.choosing.choice import Choice, ChooseAgain, choice_for
@@ -74,7 +77,7 @@ __all__ = [
 
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
-    "AnswersAlone": "answers_only.partition_search",
+    "AnswersAlone": "answers_alone.partition_search",
     "TrainMembers": "class_labels.candidate_average",
     "Calibrate": "class_labels.calibrating",
     "Choice": "choosing.choice",
@@ -88,7 +91,7 @@ _HOMES = {
     "Recipe": "recipe",
     "RateWorkers": "choosing.rereading",
     "ReadAtWeight": "choosing.rereading",
-    "SearchTraining": "answers_only.partition_search",
+    "SearchTraining": "answers_alone.partition_search",
     "AverageWithOneRate": "class_labels.one_rate",
     "AverageWithTrait": "class_labels.trait",
     "advice": "advising.advice",

@@ -19,8 +19,8 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
-from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone
-from pyro_crowdclust.interface.answers_only.records import may_be_records
+from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
+from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for

@@ -10,7 +10,7 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.about_data import is_of_features_alone, labels_alone
+from pyro_crowdclust.interface.about_data import is_of_features_alone, known_labels_alone
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
@@ -119,7 +119,7 @@ def fit_completely(
         fitted = recipe.fit(seed=seeds[0], **options)
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
-        check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
+        check = LabelCheck(best.feature_weight, seeds[0]) if known_labels_alone(data) else None
         kept = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
         fitted = kept.fitted
         if check is not None:
@@ -186,7 +186,7 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     # Overlap of components is measured at the full weight of features, before answers are used.
     fitted = with_feature_weight(fitted, best.feature_weight if best.uses_answers else 1.0)
     fitted = replace(fitted, data=data)
-    if labels_alone(data):  # every cluster of a regression is a class already
+    if known_labels_alone(data):  # every cluster of a regression is a class already
         return with_classes_joined(fitted) if best.form.of_features else fitted
     if not is_of_features_alone(data):
         return fitted

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import Answers
-from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers, SupportsHalves
+from pyro_crowdclust.interface.answers_alone.kinds import KindOfAnswers, SupportsHalves
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.training import is_interrupted, uninterrupted
