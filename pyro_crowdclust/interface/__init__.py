@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyro_crowdclust.interface.class_labels.calibrating import Calibrate
     from pyro_crowdclust.interface.class_labels.candidate_average import TrainMembers
     from pyro_crowdclust.interface.class_labels.classification import classify
-    from pyro_crowdclust.interface.class_labels.inference import infer_classes
+    from pyro_crowdclust.interface.class_labels.infer_classes import infer_classes
     from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
     from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait, infer_trait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
@@ -100,7 +100,7 @@ _HOMES = {
     "classify": "class_labels.classification",
     "cluster": "clustering",
     "components_for": "candidates.columns",
-    "infer_classes": "class_labels.inference",
+    "infer_classes": "class_labels.infer_classes",
     "infer_trait": "class_labels.trait",
     "mixture_for": "mixtures",
     "recipe_for": "clustering",

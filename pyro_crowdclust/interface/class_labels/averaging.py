@@ -21,7 +21,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import MIN_WORKERS, few_workers_vary
+from pyro_crowdclust.interface.class_labels.constant_workers import MIN_WORKERS, few_workers_vary
 from pyro_crowdclust.interface.class_labels.options import OF_LABELS
 from pyro_crowdclust.interface.class_labels.trait import latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options

@@ -20,8 +20,8 @@ from scipy.special import softmax
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.trials import ClassTrial
+from pyro_crowdclust.interface.class_labels.worker_models import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import AveragedPredictions
 from pyro_crowdclust.restarts import best_first

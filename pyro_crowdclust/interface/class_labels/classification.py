@@ -28,15 +28,11 @@ from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.candidate_average import fitted_to_all
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
-from pyro_crowdclust.interface.class_labels.inference import (
-    codes_of_workers,
-    infer_independent,
-    may_err_together,
-    shows_workers,
-)
+from pyro_crowdclust.interface.class_labels.infer_classes import infer_independent
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
 from pyro_crowdclust.interface.class_labels.options import OF_FEATURES, shared_options
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
+from pyro_crowdclust.interface.class_labels.second_labels import may_err_together, shows_workers
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
     averaged_with_trait,
@@ -44,7 +40,7 @@ from pyro_crowdclust.interface.class_labels.trait import (
     shared_errors_in_words,
 )
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
-from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.class_labels.workers import Workers, codes_of_workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.results import Chosen, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
