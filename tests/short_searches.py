@@ -52,7 +52,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
 
 def settle_early(patch: pytest.MonkeyPatch) -> None:
     """Let fits to class labels begin where priors have settled for fewer steps."""
-    for module in ("averaging", "candidates", "inference", "search"):
+    for module in ("averaging", "candidates", "infer_classes", "search"):
         patch.setattr(
             f"pyro_crowdclust.interface.class_labels.{module}.ClassLabelGuide", EARLY_SETTLED
         )
