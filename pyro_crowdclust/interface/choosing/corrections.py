@@ -71,9 +71,7 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     if has_one_cluster(read):
         return found
     chosen = with_reason(found.fitted.chosen, FROM_CANDIDATE)
-    return replace(
-        found, of_components=fitted, of_candidate=read, fitted=replace(read, chosen=chosen)
-    )
+    return replace(found, unread=fitted, read_as_chosen=read, fitted=replace(read, chosen=chosen))
 
 
 def explained_by_draws(found: CompleteFit) -> CompleteFit:
@@ -105,10 +103,10 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
     plan, best = found.search.plan, found.best
     # In minibatches, as of very many items, these fits would take longer than all others.
-    if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
+    if not (found.may_start_elsewhere and takes_all(plan.data, found.unread.model)):
         return None
     instead = better_from_draws(
-        found.of_components,
+        found.unread,
         best.form,
         distinct_items(plan.data),
         max_components=max(plan.sizes),
@@ -121,9 +119,7 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     why = FROM_DRAWS.format(count(number, "component"))
     read = as_chosen(best, instead, plan.data)
     chosen = with_reason(found.fitted.chosen, why)
-    return replace(
-        found, of_components=instead, of_candidate=read, fitted=replace(read, chosen=chosen)
-    )
+    return replace(found, unread=instead, read_as_chosen=read, fitted=replace(read, chosen=chosen))
 
 
 def explained_by_features(found: CompleteFit) -> CompleteFit:
