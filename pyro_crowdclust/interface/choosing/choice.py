@@ -61,7 +61,7 @@ _NOT_KEPT = "device", "initialize"
 
 @dataclass(frozen=True)
 class Choice(Plan):
-    """The candidates for some data; it can be inspected or changed before it is fitted.
+    """The candidates for some data, of which ``fit`` chooses one; they can be changed before.
 
     Its fields are those of a ``Plan``.
     """
