@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pyro_crowdclust.interface.candidates.forms import ANSWERS, Form
-from pyro_crowdclust.interface.candidates.weights import SHARPNESS, WEIGHTS, weights_for
+from pyro_crowdclust.interface.candidates.weights import REGRESSION_WEIGHTS, WEIGHTS, weights_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.trials import Trial, elbo_error
 
@@ -34,7 +34,7 @@ def test_held_out_answers_are_predicted_with_features_of_the_best_weight():
     np.testing.assert_array_equal(found.log_probabilities, by_weight[1])
     assert found.score == pytest.approx(np.log(0.5 * 0.3 * 0.4) / 3)
     regression = dataclasses.replace(found, form=dataclasses.replace(MIXTURE, of_features=False))
-    assert regression.feature_weight == SHARPNESS[1]
+    assert regression.feature_weight == REGRESSION_WEIGHTS[1]
     assert weights_for(ANSWERS) == (1,)  # which has no features
     alone = trial()
     assert (alone.feature_weight, alone.score) == (1.0, -7.0)
