@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
+from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
 from pyro_crowdclust.interface.class_labels.options import OF_LABELS
 from pyro_crowdclust.interface.class_labels.second_labels import shows_workers
-from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait
+from pyro_crowdclust.interface.class_labels.trait import (
+    AverageWithTrait,
+    averaged_with_trait,
+    fit_trait,
+    shared_errors_in_words,
+)
+from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
 from pyro_crowdclust.interface.class_labels.worker_models import best_of_workers
 from pyro_crowdclust.interface.class_labels.workers import Workers, codes_of_workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results import Chosen, Fitted, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 
+@warnings_once()
 def infer_classes(
     data: CrowdData,
     num_communities: Sequence[int] | None = None,
@@ -67,6 +79,10 @@ def infer_classes(
     ``1 - .9 / sqrt(T)`` at temperature T: where workers err together, rare classes take in items of
     frequent ones, which one rate per worker does not allow.
 
+    If copies explain best why some workers agree, the labels are fitted once more instead, by
+    workers who count as fewer independent ones (``pooling.discount_copies``); ``chosen`` names
+    them.
+
     Parameters
     ----------
     data
@@ -74,7 +90,8 @@ def infer_classes(
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
         not learned. By default 0 to 4, and truth and habit, or one rate per worker, and the average
-        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given.
+        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given; copies
+        are looked for unless ``worker_weights`` are given.
     trusted
         Workers who are always right, such as an expert. Only priors that are learned are then
         tried, if any number of communities is above 0: the trusted labels show what the other
@@ -105,11 +122,9 @@ def infer_classes(
     check_has_class_labels(data)
     given = Workers(worker_weights=worker_weights, trusted=codes_of_workers(trusted, data))
     result = infer_independent(data, given, num_communities, **options)
-    is_plain = num_communities is None and given.are_alike
-    if not is_plain or is_interrupted(result) or not shows_workers(data):
+    if num_communities is not None or worker_weights is not None:
         return result
-    average = AverageWithTrait if data.num_classes == 2 else AverageWithOneRate
-    return average(options).after(result)
+    return _with_shared_errors(result, given, options)
 
 
 def infer_independent(
@@ -144,6 +159,38 @@ def infer_independent(
             check_whole("num_communities", number, least=0)
     attempt = partial(_fit_workers, data, OF_LABELS | options)
     return calibrated(best_of_workers(data, attempt, given, num_communities))
+
+
+def _with_shared_errors(result: Fitted, given: Workers, options: dict[str, Any]) -> Fitted:
+    """The result with discounted answers if some workers copy others, or else the average."""
+    data, is_whole = result.data, not is_interrupted(result)
+    averages = is_whole and given.are_alike and shows_workers(data)
+    trait = fit_trait(data, **options) if averages and data.num_classes == 2 else None
+    # Copies may explain what the calibration corrects.
+    plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
+    worker_weights = copy_discounts(replace(result, guide=plain), trait) if is_whole else None
+    reasons: list[str] = []
+    fits = {"independent workers": result}
+    if worker_weights is not None:
+        given = given._replace(worker_weights=worker_weights)
+        result = fits["copies discounted"] = infer_independent(data, given, **options)
+        reasons.append(in_words(worker_weights, data))
+    elif trait is not None:
+        average = with_step(averaged_with_trait(result, trait), AverageWithTrait(options))
+        result = fits["average with a trait"] = average
+        reasons += filter(None, [shared_errors_in_words(result)])
+    elif averages:
+        result = fits["average with one rate"] = AverageWithOneRate(options).after(result)
+    if counts := counts_in_words(result):
+        reasons.append(counts)
+    if not reasons:
+        return result
+    row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
+    rows = [
+        row | {"kind": kind, "seconds": one.seconds, "chosen": one is result}
+        for kind, one in fits.items()
+    ]
+    return replace(result, chosen=Chosen(pd.DataFrame(rows), "; ".join(reasons)))
 
 
 def _fit_workers(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:
