@@ -20,7 +20,7 @@ from pyro_crowdclust.models import AnsweredPartition, SortedPartition
 from pyro_crowdclust.partitions import FewClusters, consensus
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.starts import largest_first, most_asked
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 
 _STEPS = 40
 # Sorted pages need fewer steps, since the start of the guide already runs its chains.
@@ -124,4 +124,6 @@ def drawn_partitions(data: CrowdData, *, seed: int = 0, max_chains: int = 6) -> 
 def _short_fit(model: Any, guide: Any, data: CrowdData, epochs: int, seed: int) -> Fitted:
     """A fit with all answers in every step; Ctrl-C raises instead of returning part of a fit."""
     options: dict[str, Any] = {"batch_size": None, "step_size": 0.2, "dtype": torch.float64}
-    return completed(fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options))
+    return uninterrupted(
+        fit(model, guide, data, epochs=epochs, seed=seed, progress=False, **options)
+    )

@@ -77,9 +77,9 @@ class AveragedGuide(nn.Module):
         """How the own guide is read."""
         return self.own.reading
 
-    def read_at(self, sharpness: float | None = None, **reading: Any) -> AveragedGuide:
+    def read_at(self, feature_weight: float | None = None, **reading: Any) -> AveragedGuide:
         """The average with the own guide ``read_at`` these."""
-        return AveragedGuide(self.own.read_at(sharpness, **reading), self.other, self.weight)
+        return AveragedGuide(self.own.read_at(feature_weight, **reading), self.other, self.weight)
 
     def in_full(self) -> ClassLabelGuide:
         """The own guide alone, as it is in training."""

@@ -146,7 +146,7 @@ class ClassLabelGuide(nn.Module):
         self.held: Tensor | None = None
 
     @property
-    def sharpness(self) -> float:
+    def feature_weight(self) -> float:
         """tau, the power of the features' likelihood in q(y)."""
         return self.reading.sharpness
 
@@ -202,13 +202,13 @@ class ClassLabelGuide(nn.Module):
     def _without_labels(
         self, values: dict[str, Tensor], joint: Float[Tensor, "item class"]
     ) -> Float[Tensor, "item class"]:
-        """The log-joint at this sharpness."""
-        if self.sharpness == 1:
+        """The log-joint at this weight of the features."""
+        if self.feature_weight == 1:
             return joint
         weights = getattr(self.model, "weights", None)
         # The shares of the classes are not tempered, only what depends on features.
         shares = 0.0 if weights is None else weights.log_weights(values["weights"])
-        return shares + self.sharpness * (joint - shares)
+        return shares + self.feature_weight * (joint - shares)
 
     def _log_labels(
         self, values: dict[str, Tensor], joint: Float[Tensor, "item class"], labels: LabelMatrix
@@ -224,18 +224,18 @@ class ClassLabelGuide(nn.Module):
         counted = (joint + evidence.to(joint)).softmax(-1)
         return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
 
-    def read_at(self, sharpness: float | None = None, **reading: Any) -> ClassLabelGuide:
+    def read_at(self, feature_weight: float | None = None, **reading: Any) -> ClassLabelGuide:
         """The same posterior, read in another way.
 
         Parameters
         ----------
-        sharpness
+        feature_weight
             tau; that of this guide by default.
         reading
             Of the other fields of ``ClassReading`` those that differ.
         """
-        sharpness = self.sharpness if sharpness is None else sharpness
-        return self._read(replace(self.reading, sharpness=sharpness, **reading))
+        tau = self.feature_weight if feature_weight is None else feature_weight
+        return self._read(replace(self.reading, sharpness=tau, **reading))
 
     def in_full(self) -> ClassLabelGuide:
         """The same posterior with all labels counted in full, as they are in training."""

@@ -297,17 +297,17 @@ class MessagePassingGuide(MixtureGuide):
         return None if summary is None else widened_by_draws(self, data, summary, interval)
 
     @property
-    def sharpness(self) -> float:
+    def feature_weight(self) -> float:
         """tau, the power of the observed features' likelihood in the model."""
         return self.model.feature_weight
 
-    def read_at(self, sharpness: float) -> MessagePassingGuide:
+    def read_at(self, feature_weight: float) -> MessagePassingGuide:
         """The same posterior under a model with ``p(x | z)^tau`` and an untempered prior of z."""
-        return self.for_model(rebuilt(self.model, feature_weight=sharpness, prior_weight=1.0))
+        return self.for_model(rebuilt(self.model, feature_weight=feature_weight, prior_weight=1.0))
 
-    def tempered(self, sharpness: float, solver: LocalSolver) -> MessagePassingGuide:
+    def tempered(self, feature_weight: float, solver: LocalSolver) -> MessagePassingGuide:
         """The same posterior under a model with ``(pi_z p(x | z))^tau``, by another solver."""
-        model = rebuilt(self.model, feature_weight=sharpness, prior_weight=sharpness)
+        model = rebuilt(self.model, feature_weight=feature_weight, prior_weight=feature_weight)
         return self.for_model(model, solver)
 
     def for_model(

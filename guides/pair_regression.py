@@ -137,7 +137,7 @@ class PairRegressionGuide(ConjugateGuide):
         if sharpness <= 0:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
         super().__init__(model)
-        self.solver, self.sharpness = solver, sharpness
+        self.solver, self.feature_weight = solver, sharpness
         size = model.num_clusters, model.regression.num_features
         # Shares and locations of clusters for tables, since they are no sites of this model: those
         # of the last step of training.
@@ -222,19 +222,19 @@ class PairRegressionGuide(ConjugateGuide):
             statistics, self.model.coordinates(batch)[rest]
         )
         prior = prior.index_copy(0, rest, moderated)
-        if self.sharpness != 1:
-            prior = (self.sharpness * prior).log_softmax(-1)
+        if self.feature_weight != 1:
+            prior = (self.feature_weight * prior).log_softmax(-1)
         others = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         logits = self._with_messages(prior, self.rate_statistics(), others, batch)
         return LocalPosterior(logits, None)
 
-    def read_at(self, sharpness: float) -> PairRegressionGuide:
-        """The same posterior, read with another sharpness."""
-        return self.tempered(sharpness, self.solver)
+    def read_at(self, feature_weight: float) -> PairRegressionGuide:
+        """The same posterior, read with another weight of the features."""
+        return self.tempered(feature_weight, self.solver)
 
-    def tempered(self, sharpness: float, solver: LocalSolver) -> PairRegressionGuide:
-        """The same posterior, read with another sharpness and another solver."""
-        other = rebuilt(self, sharpness=sharpness, solver=solver)
+    def tempered(self, feature_weight: float, solver: LocalSolver) -> PairRegressionGuide:
+        """The same posterior, read with another weight of the features and another solver."""
+        other = rebuilt(self, sharpness=feature_weight, solver=solver)
         other.load_state_dict(self.state_dict())
         return other
 

@@ -271,7 +271,10 @@ CORE = {
     ],
     "pyro_crowdclust/pooling/averaging.py": ["tests/pooling/test_averaging.py"],
     "pyro_crowdclust/pooling/calibration.py": [
-        *("tests/interface/class_labels/test_inference.py", "tests/pooling/test_calibration.py"),
+        *(
+            "tests/interface/class_labels/test_infer_classes.py",
+            "tests/pooling/test_calibration.py",
+        ),
     ],
     "pyro_crowdclust/results/cluster_classes.py": [
         *("tests/interface/choosing/test_overlaps.py", "tests/supervision/test_class_table.py"),

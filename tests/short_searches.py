@@ -15,8 +15,8 @@ from pyro_crowdclust.training import Stopping
 
 # Where the library says how much is tried and drawn, and what is enough here.
 LITTLE = {
-    "pyro_crowdclust.interface.answers_only.partition_search.TRIAL_EPOCHS": 8,
-    "pyro_crowdclust.interface.answers_only.partition_search._MAX_PARTS": 1,
+    "pyro_crowdclust.interface.answers_alone.partition_search.TRIAL_EPOCHS": 8,
+    "pyro_crowdclust.interface.answers_alone.partition_search._MAX_PARTS": 1,
     "pyro_crowdclust.interface.choosing.choice.SIZES": (2, 4, 8),
     "pyro_crowdclust.interface.choosing.trying.NUM_SPLITS": 1,
     "pyro_crowdclust.interface.choosing.shared_mistakes._MAX_ANSWERS": 0,
@@ -24,7 +24,7 @@ LITTLE = {
     "pyro_crowdclust.interface.choosing.answer_predictiveness.TRIAL_EPOCHS": 20,
     "pyro_crowdclust.interface.choosing.trials.MAX_RIVALS": 1,
     "pyro_crowdclust.interface.candidates.weights.WEIGHTS": (1.0, 0.5, 0.1),
-    "pyro_crowdclust.interface.answers_only.pages_only._PAGE_CHAINS": 4,
+    "pyro_crowdclust.interface.answers_alone.pages_alone._PAGE_CHAINS": 4,
     "pyro_crowdclust.guides.answer_draws._STEPS": 15,
     "pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS": 0,
     "pyro_crowdclust.inference.pair_evidence._FIRST_ROUNDS": 10,
@@ -52,7 +52,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
 
 def settle_early(patch: pytest.MonkeyPatch) -> None:
     """Let fits to class labels begin where priors have settled for fewer steps."""
-    for module in ("averaging", "candidates", "inference", "search"):
+    for module in ("averaging", "candidates", "infer_classes", "search"):
         patch.setattr(
             f"pyro_crowdclust.interface.class_labels.{module}.ClassLabelGuide", EARLY_SETTLED
         )

@@ -93,7 +93,7 @@ def test_script(script, monkeypatch, capsys, tmp_path):
     shorten(monkeypatch)
     monkeypatch.setattr("pyro_crowdclust.guides.ClassLabelGuide", EARLY_SETTLED)
     # Of few pages that many say which items are the same for sure.
-    monkeypatch.setattr("pyro_crowdclust.interface.answers_only.pages_only._PAGE_CHAINS", 12)
+    monkeypatch.setattr("pyro_crowdclust.interface.answers_alone.pages_alone._PAGE_CHAINS", 12)
     try_forms(monkeypatch, lambda form: form.features == "columns" and form.kind in KINDS)
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     if script == "benchmarks/dp_dlgmm_step.py":  # of own processes are the figures of others

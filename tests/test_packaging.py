@@ -198,6 +198,7 @@ def test_faces_that_load_late_offer_what_they_list():
     for face in (pyro_crowdclust, interface):
         assert {*face.__all__} <= {*dir(face)}
         assert all(hasattr(face, name) for name in face.__all__)
+        assert {*face.__all__}.isdisjoint(getattr(face, "FOR_FILES", ()))
         with pytest.raises(AttributeError, match="has no attribute 'clutser'"):
             face.clutser  # noqa: B018
     assert callable(pyro_crowdclust.fit)

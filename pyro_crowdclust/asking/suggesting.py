@@ -1,4 +1,8 @@
-"""``suggest``: the next questions, and the worker to ask each of them."""
+"""``suggest``: the next questions, and the worker to ask each of them.
+
+``suggest_for_new_fit`` does the work. ``suggest`` only checks before that ``update`` takes the
+answers; the first answers of a campaign need no such check, as a new fit is made with them.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Identity(Emission):
         """Inverse of ``latent``, for one row of numbers per item."""
         return latent
 
-    def completed(
+    def filled_in(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item ..."]:
         """Features with missing values drawn, if the emission has a distribution of them."""

@@ -1,8 +1,9 @@
 """Parts of the library that remember their constructor arguments, and their names in files.
 
-Only classes that a subpackage of this library lists in ``__all__`` and that are decorated with
-``described``, or dataclasses, have such a name, so that a file can refer to nothing else. A name
-consists of subpackage and class, so that the module within the subpackage may change.
+Only classes that a subpackage of this library lists in ``__all__``, or in ``FOR_FILES`` where they
+are for files only, and that are decorated with ``described``, or dataclasses, have such a name, so
+that a file can refer to nothing else. A name consists of subpackage and class, so that the module
+within the subpackage may change.
 """
 
 from __future__ import annotations
@@ -138,4 +139,5 @@ def _offered(name: str) -> Any:
         module = importlib.import_module(room)
     except ImportError:
         return None
-    return getattr(module, name) if name in getattr(module, "__all__", ()) else None
+    listed = {*getattr(module, "__all__", ()), *getattr(module, "FOR_FILES", ())}
+    return getattr(module, name) if name in listed else None

@@ -16,24 +16,18 @@ from pyro_crowdclust._lazy import loaded_late
 
 if TYPE_CHECKING:
     from pyro_crowdclust.interface.advising.advice import advice
-    from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone, SearchTraining
+    from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
     from pyro_crowdclust.interface.candidates.columns import components_for
     from pyro_crowdclust.interface.candidates.forms import Form
-    from pyro_crowdclust.interface.choosing.choice import Choice, ChooseAgain, choice_for
-    from pyro_crowdclust.interface.choosing.explaining import ExplainAnswers
+    from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
     from pyro_crowdclust.interface.choosing.rereading import (
-        RateWorkers,
-        ReadAtWeight,
         with_feature_weight,
         with_workers_refitted,
     )
     from pyro_crowdclust.interface.class_labels.averaging import average_annotator_models
-    from pyro_crowdclust.interface.class_labels.calibrating import Calibrate
-    from pyro_crowdclust.interface.class_labels.candidate_average import TrainMembers
     from pyro_crowdclust.interface.class_labels.classification import classify
-    from pyro_crowdclust.interface.class_labels.inference import infer_classes
-    from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
-    from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait, infer_trait
+    from pyro_crowdclust.interface.class_labels.infer_classes import infer_classes
+    from pyro_crowdclust.interface.class_labels.trait import infer_trait
     from pyro_crowdclust.interface.clustering import cluster, recipe_for
     from pyro_crowdclust.interface.estimator import CrowdClusterer
     from pyro_crowdclust.interface.mixtures import mixture_for
@@ -42,22 +36,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswersAlone",
-    "AverageWithOneRate",
-    "AverageWithTrait",
-    "Calibrate",
     "Choice",
-    "ChooseAgain",
     "CrowdClusterer",
     "DeepBernoulli",
     "DeepNormal",
-    "ExplainAnswers",
     "Form",
     "Networks",
-    "RateWorkers",
-    "ReadAtWeight",
     "Recipe",
-    "SearchTraining",
-    "TrainMembers",
     "advice",
     "average_annotator_models",
     "choice_for",
@@ -72,9 +57,22 @@ __all__ = [
     "with_workers_refitted",
 ]
 
+# Steps of updates, which nobody calls but files of results name (``files.parts``).
+FOR_FILES = [
+    "AverageWithOneRate",
+    "AverageWithTrait",
+    "Calibrate",
+    "ChooseAgain",
+    "ExplainAnswers",
+    "RateWorkers",
+    "ReadAtWeight",
+    "SearchTraining",
+    "TrainMembers",
+]
+
 # Names are loaded when they are first used, so that --help of the command line is fast.
 _HOMES = {
-    "AnswersAlone": "answers_only.partition_search",
+    "AnswersAlone": "answers_alone.partition_search",
     "TrainMembers": "class_labels.candidate_average",
     "Calibrate": "class_labels.calibrating",
     "Choice": "choosing.choice",
@@ -88,7 +86,7 @@ _HOMES = {
     "Recipe": "recipe",
     "RateWorkers": "choosing.rereading",
     "ReadAtWeight": "choosing.rereading",
-    "SearchTraining": "answers_only.partition_search",
+    "SearchTraining": "answers_alone.partition_search",
     "AverageWithOneRate": "class_labels.one_rate",
     "AverageWithTrait": "class_labels.trait",
     "advice": "advising.advice",
@@ -97,7 +95,7 @@ _HOMES = {
     "classify": "class_labels.classification",
     "cluster": "clustering",
     "components_for": "candidates.columns",
-    "infer_classes": "class_labels.inference",
+    "infer_classes": "class_labels.infer_classes",
     "infer_trait": "class_labels.trait",
     "mixture_for": "mixtures",
     "recipe_for": "clustering",

@@ -39,7 +39,7 @@ def is_of_features_alone(data: CrowdData) -> bool:
     return not data.has_answers and not is_supervised(data)
 
 
-def labels_alone(data: CrowdData) -> bool:
+def known_labels_alone(data: CrowdData) -> bool:
     """Whether known labels are the only supervision: there are no links and no answers."""
     others = data.answers, data.links, data.placements
     return bool(data.num_known_classes) and all(part is None for part in others)

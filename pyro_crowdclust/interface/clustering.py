@@ -8,8 +8,8 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
-from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone
-from pyro_crowdclust.interface.answers_only.records import are_records
+from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
+from pyro_crowdclust.interface.answers_alone.records import are_records
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
 from pyro_crowdclust.interface.mixtures import mixture_for
 from pyro_crowdclust.interface.networks import Networks

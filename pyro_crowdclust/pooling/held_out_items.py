@@ -20,7 +20,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.isolation import generator_of
-from pyro_crowdclust.training.stopping import completed
+from pyro_crowdclust.training.stopping import uninterrupted
 
 
 def held_out_log_probability(
@@ -63,7 +63,7 @@ def held_out_log_probability(
     """
     total, count = 0.0, 0
     for seen, held in held_out_parts(data, folds, seed):
-        result = completed(fit_one(seen))
+        result = uninterrupted(fit_one(seen))
         item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
         named = result.answer_probabilities(item, worker, label)
         total += float(np.log((result.probabilities[item] * named).sum(1)).sum())

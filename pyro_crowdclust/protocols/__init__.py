@@ -38,11 +38,11 @@ from pyro_crowdclust.protocols.guides import (
     Coupling,
     MovableGuide,
     SupportsConfusion,
+    SupportsFeatureWeight,
     SupportsInfer,
     SupportsMixture,
     SupportsPartition,
     SupportsRateStatistics,
-    SupportsSharpness,
     SupportsWorkers,
 )
 from pyro_crowdclust.protocols.models import (
@@ -87,6 +87,7 @@ __all__ = [
     "SupportsConfusion",
     "SupportsDrawParameters",
     "SupportsDraws",
+    "SupportsFeatureWeight",
     "SupportsFeaturesOf",
     "SupportsInfer",
     "SupportsItems",
@@ -95,7 +96,6 @@ __all__ = [
     "SupportsOutcomes",
     "SupportsPartition",
     "SupportsRateStatistics",
-    "SupportsSharpness",
     "SupportsSites",
     "SupportsSizeCheck",
     "SupportsState",

@@ -31,14 +31,14 @@ class SupportsMixture(Protocol):
 
 
 @runtime_checkable
-class SupportsSharpness(Protocol):
+class SupportsFeatureWeight(Protocol):
     """A guide whose q(z) can be computed with another weight of the features after training."""
 
     @property
-    def sharpness(self) -> float:
+    def feature_weight(self) -> float:
         """tau, the power of the features' likelihood."""
 
-    def read_at(self, sharpness: float) -> SupportsSharpness:
+    def read_at(self, feature_weight: float) -> SupportsFeatureWeight:
         """The same posterior with another tau, and another model if tau is part of the model."""
 
 

@@ -9,7 +9,7 @@ import torch
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.mixture import Components
-from pyro_crowdclust.protocols import SupportsSharpness, part_of
+from pyro_crowdclust.protocols import SupportsFeatureWeight, part_of
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.sharpness import read_at
 
@@ -39,7 +39,7 @@ def mean_log_density(result: Fitted, new: CrowdData) -> float:
             "this model regresses clusters on the features, so it has no density of features to "
             "score: give components, or compare fits by held-out answers"
         )
-    if isinstance(result.guide, SupportsSharpness):
+    if isinstance(result.guide, SupportsFeatureWeight):
         result = read_at(result, 1.0)
     data = result.data
     unknown = None if data.known is None else torch.full((new.num_items,), -1)

@@ -6,7 +6,7 @@ from pyro_crowdclust.training.elbo import EnumeratedELBO, PlainELBO, default_elb
 from pyro_crowdclust.training.held_steps import held_steps
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, RobbinsMonro
 from pyro_crowdclust.training.paced_adam import PacedAdam
-from pyro_crowdclust.training.stopping import Ending, Stopping, completed, is_interrupted
+from pyro_crowdclust.training.stopping import Ending, Stopping, is_interrupted, uninterrupted
 from pyro_crowdclust.training.trainer import Trainer
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "RobbinsMonro",
     "Stopping",
     "Trainer",
-    "completed",
     "default_elbo",
     "held_steps",
     "is_interrupted",
+    "uninterrupted",
 ]

@@ -40,7 +40,7 @@ def is_interrupted(result: FittedModel) -> bool:
     return Ending.INTERRUPTED.is_of(result.stop_reason)
 
 
-def completed(result: _Fit) -> _Fit:
+def uninterrupted(result: _Fit) -> _Fit:
     """The fit itself, if training was not interrupted: a part of a fit cannot be compared.
 
     Raises

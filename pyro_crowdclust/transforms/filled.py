@@ -77,7 +77,7 @@ class Filled(OfInner):
             filled[rows] = torch.where(gaps[rows], self.mean + t @ self.factors, points[rows])
         return filled
 
-    def completed(
+    def filled_in(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item feature"]:
         """Features with missing ones drawn: ``x_missing`` from ``p(x_missing | x_seen)``.

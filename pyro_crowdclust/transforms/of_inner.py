@@ -47,10 +47,10 @@ class OfInner(Identity):
     def features(self, latent: Float[Tensor, "item coordinate"]) -> Float[Tensor, "item feature"]:
         return self.inner.features(latent)
 
-    def completed(
+    def filled_in(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item ..."]:
-        return self.inner.completed(features, generator)
+        return self.inner.filled_in(features, generator)
 
     def units(self, num_features: int) -> tuple[Tensor, Tensor] | None:
         return self.inner.units(num_features)

@@ -101,10 +101,10 @@ class Projected(Identity):
     def _on_plane(self, points: Float[Tensor, "item direction"]) -> Float[Tensor, "item feature"]:
         return self.inner.features(self.mean + (self.scale * points) @ self.directions)
 
-    def completed(
+    def filled_in(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item ..."]:
-        return self.inner.completed(features, generator)
+        return self.inner.filled_in(features, generator)
 
     def units(self, num_features: int) -> None:
         return None

@@ -46,10 +46,10 @@ class Within(Bounded):
     def latent(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, "item coordinate"]:
         return self.inner.latent(self.seen(features))
 
-    def completed(
+    def filled_in(
         self, features: Float[Tensor, "item ..."], generator: torch.Generator
     ) -> Float[Tensor, "item ..."]:
-        whole = self.inner.completed(self.seen(features), generator)
+        whole = self.inner.filled_in(self.seen(features), generator)
         return whole.reshape(features.shape)
 
     def log_volume(self, features: Float[Tensor, "item ..."]) -> Float[Tensor, " item"]:

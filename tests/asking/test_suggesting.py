@@ -26,7 +26,7 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.interface import cluster
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.partitions import PitmanYor
@@ -193,7 +193,7 @@ def test_who_compared_an_item_with_all_others_is_not_shown_it():
 def test_partitions_of_answers_alone_can_be_asked_about(kind):
     said = simulate_pairs(np.arange(12) % 3, [0.9], [0.9], pairs_per_worker=30, seed=0)
     result = (
-        PairsOnly(CrowdData(None, said)).recipe(PitmanYor()).fit(epochs=3, seed=0, progress=False)
+        PairsAlone(CrowdData(None, said)).recipe(PitmanYor()).fit(epochs=3, seed=0, progress=False)
     )
     assert len(suggest(result, kind, count=3)) == 3
 

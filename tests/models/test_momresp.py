@@ -195,7 +195,7 @@ def test_a_weight_that_is_none():
 
 
 def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
-    """Read with a sharpness, what was trained is as it was, and how frequent classes are counts."""
+    """Another weight changes neither what was trained nor how much the shares of classes count."""
     words, truth = documents(60, 0)
     truth, words = truth[truth < 2], words[truth < 2]
     data = CrowdData(words, labels=labels_of(truth, range(20), 0))
@@ -223,7 +223,7 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     loaded = load(tmp_path / "fit", data=data)
     np.testing.assert_allclose(loaded.probabilities, expected, atol=1e-12)
     more = {"item": [25], "worker": [0], "label": [0]}
-    assert loaded.update(labels=more, epochs=1).guide.sharpness == 0.3
+    assert loaded.update(labels=more, epochs=1).guide.feature_weight == 0.3
     for wrong in (0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"sharpness is {wrong}"):
             plain.guide.read_at(wrong)

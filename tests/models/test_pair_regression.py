@@ -182,7 +182,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     loaded = load(tmp_path / "fit", data=data)
     np.testing.assert_allclose(loaded.probabilities, sure.probabilities, atol=1e-12)
     more = {"left": [0], "right": [4], "worker": ["a"], "label": [1]}
-    assert loaded.update(more, progress=False).guide.sharpness == 2
+    assert loaded.update(more, progress=False).guide.feature_weight == 2
     with pytest.raises(ValueError, match="sharpness is 0"):
         guide.read_at(0)
 

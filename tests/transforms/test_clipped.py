@@ -32,7 +32,7 @@ def test_gaps_are_filled_and_drawn_behind_it():
     assert emission.fills_gaps
     rows = tensor(torch.nan, 2.0, torch.nan).reshape(1, 3)
     torch.testing.assert_close(emission.latent(rows), tensor(0.5, 5.0).reshape(1, 2))
-    drawn = emission.completed(rows, torch.Generator().manual_seed(0))
+    drawn = emission.filled_in(rows, torch.Generator().manual_seed(0))
     assert bool(drawn.isfinite().all())
     assert float(drawn[0, 1]) == 2
     assert emission.latent_size(3) == 2

@@ -57,7 +57,7 @@ def test_what_is_missing_is_what_one_normal_distribution_lets_expect(missing):
     rows = torch.stack([row, tensor(1.0, 2.0, 3.0, 4.0)])
     torch.testing.assert_close(emission.latent(rows), torch.stack([expected, rows[1]]))
     number = 20_000
-    drawn = emission.completed(row.expand(number, 4), torch.Generator().manual_seed(0))
+    drawn = emission.filled_in(row.expand(number, 4), torch.Generator().manual_seed(0))
     seen = ~row.isnan()
     torch.testing.assert_close(drawn[:, seen], row[seen].expand(number, -1))
     of_draws = drawn[:, missing]
@@ -73,13 +73,13 @@ def test_draws_are_of_the_features_that_coordinates_are_of():
     kept = torch.tensor([True, True, False])
     emission = Filled(Selected(inner, kept), torch.zeros(2), torch.tensor([[1.0, 1.0]]), 1e-9)
     features = tensor(14.0, torch.nan, torch.nan).reshape(1, 3)
-    drawn = emission.completed(features, torch.Generator().manual_seed(0))
+    drawn = emission.filled_in(features, torch.Generator().manual_seed(0))
     torch.testing.assert_close(drawn[0, :2], tensor(14.0, 30.0), atol=1e-2, rtol=0)
     assert bool(drawn[0, 2].isnan())
     directed = Projected(emission, torch.zeros(2), torch.eye(2)[:1], 1.0, 0.1, beside=[2])
-    again = directed.completed(features, torch.Generator().manual_seed(0))
+    again = directed.filled_in(features, torch.Generator().manual_seed(0))
     torch.testing.assert_close(again, drawn, equal_nan=True)
-    assert inner.completed(features, torch.Generator()) is features
+    assert inner.filled_in(features, torch.Generator()) is features
 
 
 def test_a_residual_is_above_zero():

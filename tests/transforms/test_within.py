@@ -36,7 +36,7 @@ def test_what_is_outside_is_filled_and_drawn_where_the_inner_does_so():
     assert not emission.makes_gaps
     rows = tensor(9.0, 2.0, -1.0).reshape(1, 3)
     torch.testing.assert_close(emission.latent(rows), tensor(0.5, 7.0).reshape(1, 2))
-    drawn = emission.completed(rows, torch.Generator().manual_seed(0))
+    drawn = emission.filled_in(rows, torch.Generator().manual_seed(0))
     assert bool(drawn.isfinite().all())
     assert float(drawn[0, 1]) == 2
     assert float(drawn[0, 0]) != 9

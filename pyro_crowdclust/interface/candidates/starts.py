@@ -12,7 +12,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.about_data import feature_shape, is_of_features_alone, labels_alone
+from pyro_crowdclust.interface.about_data import (
+    feature_shape,
+    is_of_features_alone,
+    known_labels_alone,
+)
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.starts import (
@@ -59,7 +63,7 @@ def starts_at_labels(recipe: Recipe, data: CrowdData) -> list[Callable[..., None
     the mixture has a single component.
     """
     model: Any = recipe.model
-    return [_AT_LABELS] if labels_alone(data) and model.num_clusters > 1 else []
+    return [_AT_LABELS] if known_labels_alone(data) and model.num_clusters > 1 else []
 
 
 def starts_of_numbers(recipe: Recipe, data: CrowdData) -> list[Callable[..., None]]:

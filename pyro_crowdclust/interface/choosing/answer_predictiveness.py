@@ -12,11 +12,11 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.guides import DrawnStart, drawn_groups, drawn_partitions
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
-from pyro_crowdclust.interface.answers_only.partition_search import TRIAL_EPOCHS
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
+from pyro_crowdclust.interface.answers_alone.partition_search import TRIAL_EPOCHS
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of, splits_of_pairs
 from pyro_crowdclust.pooling.comparison import dyadic_error, gain_by_a_part, is_clear
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.isolation import generator_of
 
 # Answers that are guesses are recognized after this many parts; the others are then skipped.
@@ -156,7 +156,7 @@ def partition_predicts_best(
         return False
     first, *others = splits
     of_features = first.log_probability(by_features(first.data)).mean()
-    under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsOnly.priors}
+    under = {prior: _by_partition(first, prior, seed).mean() for prior in PairsAlone.priors}
     prior = max(under, key=lambda prior: under[prior])
     if under[prior] <= of_features:
         return False
@@ -180,9 +180,9 @@ def _by_draws(one: PairSplit, seed: int) -> Float[np.ndarray, " pair"]:
 def _by_partition(one: PairSplit, prior: str, seed: int) -> Float[np.ndarray, " pair"]:
     """The same by partitions in which features measure how similar two items are."""
     data, ends = _asked_about(one)
-    answers = PairsOnly(data, near_items=True).about(data).for_trials()
+    answers = PairsAlone(data, near_items=True).about(data).for_trials()
     recipe = answers.recipe(answers.priors[prior]())
-    fitted = completed(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
+    fitted = uninterrupted(recipe.fit(seed=seed, epochs=TRIAL_EPOCHS, progress=False))
     return _log_probability(fitted, one, ends)
 
 

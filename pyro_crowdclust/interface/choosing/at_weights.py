@@ -19,15 +19,15 @@ class AtWeights(NamedTuple):
 
     Attributes
     ----------
-    answers
-        Log-probability of everything that is held out.
-    pairs
+    log_probabilities
+        Of everything that is held out: answers, placements, links or known labels.
+    together
         The scores by which the weight is chosen, if those are others: of held-out placements, which
         items of a page lie together (``PlacementSplit.of_pairs``).
     """
 
-    answers: Float[np.ndarray, "weight answer"]
-    pairs: Float[np.ndarray, "weight placement"] | None = None
+    log_probabilities: Float[np.ndarray, "weight answer"]
+    together: Float[np.ndarray, "weight placement"] | None = None
 
     @classmethod
     def of(cls, one: HeldOut, reads: Iterable[Fitted], workers: WorkerSummary | None) -> AtWeights:
@@ -42,22 +42,22 @@ class AtWeights(NamedTuple):
         workers
             The summary of its workers, if it is the same at every weight.
         """
-        answers, pairs = [], []
+        found, together = [], []
         for read in reads:
-            answers.append(one.log_probability(read, workers))
+            found.append(one.log_probability(read, workers))
             if isinstance(one, PlacementSplit):
-                pairs.append(one.of_pairs(read, workers))
-        return cls(np.stack(answers), np.stack(pairs) if pairs else None)
+                together.append(one.of_pairs(read, workers))
+        return cls(np.stack(found), np.stack(together) if together else None)
 
     @classmethod
     def of_all(cls, parts: Sequence[AtWeights]) -> AtWeights:
         """The scores of several splits of one kind, one after the other."""
-        answers = np.concatenate([part.answers for part in parts], 1)
-        pairs = [part.pairs for part in parts if part.pairs is not None]
-        return cls(answers, np.concatenate(pairs, 1) if pairs else None)
+        found = np.concatenate([part.log_probabilities for part in parts], 1)
+        together = [part.together for part in parts if part.together is not None]
+        return cls(found, np.concatenate(together, 1) if together else None)
 
     @property
     def best(self) -> int:
         """The place of the weight that predicts best."""
-        scores = self.answers if self.pairs is None else self.pairs
+        scores = self.log_probabilities if self.together is None else self.together
         return int(scores.mean(1).argmax())

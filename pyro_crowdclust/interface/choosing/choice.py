@@ -19,8 +19,8 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
-from pyro_crowdclust.interface.answers_only.partition_search import AnswersAlone
-from pyro_crowdclust.interface.answers_only.records import may_be_records
+from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
+from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
@@ -64,7 +64,7 @@ _NOT_KEPT = "device", "initialize"
 
 @dataclass(frozen=True)
 class Choice(Plan):
-    """The candidates for some data; it can be inspected or changed before it is fitted.
+    """The candidates for some data, of which ``fit`` chooses one; they can be changed before.
 
     Its fields are those of a ``Plan``.
     """
@@ -105,12 +105,6 @@ class Choice(Plan):
             fitted = self._without_shared(shared, num_starts, seed, progress, changes)
         else:
             fitted = self._chosen(num_starts, seed, progress, changes)
-        return self._chosen_again(fitted, num_starts, seed, changes)
-
-    def _chosen_again(
-        self, fitted: Fitted, num_starts: int, seed: int, changes: dict[str, Any]
-    ) -> Fitted:
-        """The result, whose updates choose again when they have many more answers."""
         kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
         number, own = num_answers(self.data), (int(num_starts), int(seed), kept)
         return ChooseAgain(number, self.num_clusters, *own).after(fitted)

@@ -47,6 +47,8 @@ class Search:
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed, self.progress = plan, seed, progress
         self.candidates = Candidates(plan, seed, progress)
+        # The last that was found of the candidates without answers, for a decision on Ctrl-C.
+        self._without_answers_so_far: WithoutAnswers | None = None
 
     def unless_interrupted(self, decide: Callable[[], Decision]) -> Decision:
         """A decision; on Ctrl-C, the best candidate so far, if there is any."""
@@ -58,7 +60,7 @@ class Search:
             if not trials:
                 raise
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
-            best = max(trials, key=lambda trial: (trial.held_out is not None, trial.score))
+            best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
             why = f"best of {len(trials)} candidates when the search was interrupted"
             return Decision(best, why, without=without, interrupted=True)
 
@@ -74,12 +76,12 @@ class Search:
         Chance knows how often each worker gives each label, and nothing about the items. All
         candidates count that were tried on as many splits as the best.
         """
-        number, trials = len(self.best.trial.answers), self.candidates.trials
+        number, trials = len(self.best.trial.log_probabilities), self.candidates.trials
         chance, ends = self.by_chance(number)
         return any(
-            is_clear(gain_by_a_part(trial.answers, chance), ends, len(trials))
+            is_clear(gain_by_a_part(trial.log_probabilities, chance), ends, len(trials))
             for trial in trials
-            if len(trial.answers) == number
+            if len(trial.log_probabilities) == number
         )
 
     def by_chance(
@@ -103,16 +105,16 @@ class Search:
             return found
         if not candidates.splits:
             found = self.read_by_answers() or found
-            if candidates.data.placements is None:
-                return found
-        some = self._of_features.candidates
-        fitted = with_overlaps_joined(some.complete_fit_of(found.best, some.data))
-        found = replace(found, fitted=fitted)
-        if not candidates.splits:
-            return found
-        fits = [fitted] * len(candidates.splits)
-        scores = scores_at_fixed_components(fits, candidates.data, candidates.splits)
-        return found.with_best(replace(found.best, by_weight=scores))
+        if candidates.splits or candidates.data.placements is not None:
+            some = self._of_features.candidates
+            fitted = with_overlaps_joined(some.brief_fit_of(found.best, some.data))
+            found = replace(found, fitted=fitted)
+            if candidates.splits:
+                fits = [fitted] * len(candidates.splits)
+                scores = scores_at_fixed_components(fits, candidates.data, candidates.splits)
+                found = found.with_best(replace(found.best, by_weight=scores))
+        self._without_answers_so_far = found
+        return found
 
     @cached_property
     def joined(self) -> WithoutAnswers:
@@ -124,7 +126,8 @@ class Search:
         best, parts = joined_by_pages(
             found.best, found.fitted, candidates.data, self.seed, is_weighed
         )
-        return replace(found.with_best(best), parts=parts)
+        self._without_answers_so_far = replace(found.with_best(best), parts=parts)
+        return self._without_answers_so_far
 
     def read_by_answers(self) -> WithoutAnswers | None:
         """The same, with what comes nearest to how all answers read them as the best (``unseen``).
@@ -153,7 +156,9 @@ class Search:
         decision, trials = search.unless_interrupted(lambda: search.best), search.candidates.trials
         rows = [replace(one, by_item=None, uses_answers=False) for one in trials]
         best = rows[trials.index(decision.trial)]
-        return WithoutAnswers(best, rows, interrupted=decision.interrupted)
+        found = WithoutAnswers(best, rows, interrupted=decision.interrupted)
+        self._without_answers_so_far = found
+        return found
 
     @cached_property
     def _of_features(self) -> Search:
@@ -161,12 +166,6 @@ class Search:
         plan = self.plan.by_features
         assert plan is not None  # as the callers have seen
         return Search(plan, self.seed, self.progress)
-
-    @property
-    def _without_answers_so_far(self) -> WithoutAnswers | None:
-        """What was found without answers until Ctrl-C; None if nothing."""
-        found, stages = vars(self), ("joined", "without_answers", "_by_elbo")
-        return next((found[one] for one in stages if one in found), None)
 
     def tried(self, without: WithoutAnswers | None) -> list[Trial]:
         """All trials, those without answers last."""
@@ -189,7 +188,7 @@ class Search:
         splits = parts or self.candidates.splits
         if not splits:
             return None
-        sizes = [len(one.block) for one in splits]
-        used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.answers))) + 1
+        sizes = [len(one.item) for one in splits]
+        used = int(np.searchsorted(np.cumsum(sizes), len(decision.trial.log_probabilities))) + 1
         chances = [one.chance for one in splits[:used]]
         return float(np.average(chances, weights=sizes[:used]))

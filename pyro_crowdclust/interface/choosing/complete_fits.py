@@ -10,10 +10,10 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.interface.about_data import is_of_features_alone, labels_alone
+from pyro_crowdclust.interface.about_data import is_of_features_alone, known_labels_alone
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.decisions import Decision
-from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck, checked
+from pyro_crowdclust.interface.choosing.label_check import KeptFit, LabelCheck
 from pyro_crowdclust.interface.choosing.overlaps import with_classes_joined, with_overlaps_joined
 from pyro_crowdclust.interface.choosing.reasons import with_reason
 from pyro_crowdclust.interface.choosing.rereading import (
@@ -51,12 +51,12 @@ class CompleteFit:
         Of the candidate, for distinct rows of the data.
     seeds, options
         Seeds of the starts, and options of the fits.
-    of_components
+    unread
         The fit of the recipe, at full weight of the features.
-    of_candidate
-        The same as the candidate was chosen (``as_chosen``): without answers if it uses none.
+    read_as_chosen
+        The same, read as the candidate was chosen (``as_chosen``): without answers if it uses none.
     fitted
-        The same with all answers, and with how it was chosen.
+        The same, read with all answers, and with how it was chosen: the result.
     is_doubtful
         Whether the answers seem to be explained by blaming the workers.
     """
@@ -66,8 +66,8 @@ class CompleteFit:
     recipe: Recipe
     seeds: range
     options: dict[str, Any]
-    of_components: Fitted
-    of_candidate: Fitted
+    unread: Fitted
+    read_as_chosen: Fitted
     fitted: Fitted
     is_doubtful: bool = False
 
@@ -79,7 +79,7 @@ class CompleteFit:
     @property
     def has_one_cluster(self) -> bool:
         """Whether the candidate has a single cluster, before answers are added to it."""
-        return has_one_cluster(self.of_candidate)
+        return has_one_cluster(self.read_as_chosen)
 
     @property
     def may_start_elsewhere(self) -> bool:
@@ -115,20 +115,20 @@ def fit_completely(
         fitted = recipe.fit(seed=seeds[0], **options)
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
-        check = LabelCheck(best.feature_weight, seeds[0]) if labels_alone(data) else None
+        check = None
+        if known_labels_alone(data):
+            check = LabelCheck(best.feature_weight, seeds[0], search.candidates.trials, options)
         kept = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
         fitted = kept.fitted
         if check is not None:
-            best, fitted, chosen = checked(
-                check, search.candidates.trials, best, kept, chosen, data, options
-            )
+            best, fitted, chosen = check.checked(kept, best, chosen, data)
             decision = replace(decision, trial=best)
     with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
-        of_candidate = read = as_chosen(best, fitted, source.data)
+        result = read = as_chosen(best, fitted, source.data)
         if not best.uses_answers:
-            read, chosen = _with_answers_read(search.plan.data, decision, of_candidate, chosen)
-    read = replace(read, chosen=chosen)
-    return CompleteFit(search, decision, recipe, seeds, options, fitted, of_candidate, read)
+            result, chosen = _with_answers_read(search.plan.data, decision, read, chosen)
+    result = replace(result, chosen=chosen)
+    return CompleteFit(search, decision, recipe, seeds, options, fitted, read, result)
 
 
 def _best_fit(
@@ -182,7 +182,7 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     # Overlap of components is measured at the full weight of features, before answers are used.
     fitted = with_feature_weight(fitted, best.feature_weight if best.uses_answers else 1.0)
     fitted = replace(fitted, data=data)
-    if labels_alone(data):  # every cluster of a regression is a class already
+    if known_labels_alone(data):  # every cluster of a regression is a class already
         return with_classes_joined(fitted) if best.form.of_features else fitted
     if not is_of_features_alone(data):
         return fitted

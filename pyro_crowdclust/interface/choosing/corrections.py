@@ -38,7 +38,7 @@ from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.starts import FittedStart
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 
 def corrected(found: CompleteFit) -> CompleteFit:
@@ -60,20 +60,18 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     """
     search, best = found.search, found.best
     data, candidates = search.plan.data, search.candidates
-    is_scored = data.answers is not None and best.held_out is not None
+    is_scored = data.answers is not None and best.by_weight is not None
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
         return found
-    tried = candidates.complete_fit_of(best, candidates.splits[0].data)
+    tried = candidates.brief_fit_of(best, candidates.splits[0].data)
     start = FittedStart(tried.model, tried.guide, tried.data.num_items)
-    fitted = completed(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
+    fitted = uninterrupted(found.recipe.fit(seed=search.seed, initialize=start, **found.options))
     read = as_chosen(best, fitted, data)
     if has_one_cluster(read):
         return found
     chosen = with_reason(found.fitted.chosen, FROM_CANDIDATE)
-    return replace(
-        found, of_components=fitted, of_candidate=read, fitted=replace(read, chosen=chosen)
-    )
+    return replace(found, unread=fitted, read_as_chosen=read, fitted=replace(read, chosen=chosen))
 
 
 def explained_by_draws(found: CompleteFit) -> CompleteFit:
@@ -105,10 +103,10 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
     plan, best = found.search.plan, found.best
     # In minibatches, as of very many items, these fits would take longer than all others.
-    if not (found.may_start_elsewhere and takes_all(plan.data, found.of_components.model)):
+    if not (found.may_start_elsewhere and takes_all(plan.data, found.unread.model)):
         return None
     instead = better_from_draws(
-        found.of_components,
+        found.unread,
         best.form,
         distinct_items(plan.data),
         max_components=max(plan.sizes),
@@ -121,9 +119,7 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     why = FROM_DRAWS.format(count(number, "component"))
     read = as_chosen(best, instead, plan.data)
     chosen = with_reason(found.fitted.chosen, why)
-    return replace(
-        found, of_components=instead, of_candidate=read, fitted=replace(read, chosen=chosen)
-    )
+    return replace(found, unread=instead, read_as_chosen=read, fitted=replace(read, chosen=chosen))
 
 
 def explained_by_features(found: CompleteFit) -> CompleteFit:
@@ -145,7 +141,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     chosen = Chosen(table, "", most_components=source.max_clusters)
     decision = Decision(best, "", without=without)
     instead = fit_completely(search, decision, recipe, chosen, found.seeds, found.options)
-    completed(instead.fitted)
+    uninterrupted(instead.fitted)
     evidence = without.unseen.log_evidence_of
     gain = evidence(instead.fitted) - evidence(found.fitted)
     if gain <= SMALLEST_EVIDENCE:

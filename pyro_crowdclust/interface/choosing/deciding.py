@@ -63,7 +63,7 @@ def as_records(search: Search) -> Decision | None:
     if not search.plan.may_be_records:
         return None
     candidates = search.candidates
-    fit_best = partial(candidates.complete_fit_of, search.best.trial)
+    fit_best = partial(candidates.brief_fit_of, search.best.trial)
     if not partition_predicts_best(candidates.data, search.seed, fit_best):
         return None
     return replace(search.best, are_records=True)
@@ -86,16 +86,16 @@ def answers_about_the_same(search: Search) -> Decision | None:
     if not splits or not search.predicts_answers:  # partitions are not drawn beside pages
         return None
     best = search.best.trial
-    number = len(best.answers)
+    number = len(best.log_probabilities)
     of_others = np.concatenate([one.of_others for one in splits])[:number]
     if of_others.all():
         return None
     if of_others.sum() < _MIN_OTHERS:
-        fit_best = partial(search.candidates.complete_fit_of, best)
+        fit_best = partial(search.candidates.brief_fit_of, best)
         weight = best.feature_weight
         return _from_answers(search, lambda data: with_feature_weight(fit_best(data), weight))
     chance, ends = search.by_chance(number)
-    gain = gain_by_a_part(best.answers, chance)
+    gain = gain_by_a_part(best.log_probabilities, chance)
     is_predicted = is_clear(gain[of_others], ends[:, of_others], 1)
     return None if is_predicted else _from_answers(search, None)
 

@@ -146,7 +146,7 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     data = result.data
     if not answers_predict_each_other(drawn.data, result.seed):
         return result
-    max_weight = result.guide.sharpness  # held-out answers preferred it to larger ones
+    max_weight = result.guide.feature_weight  # held-out answers preferred it to larger ones
     weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]

@@ -9,7 +9,7 @@ are repeated without a fold of the labels at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,7 +34,7 @@ from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 # Parts of the known labels, each of which is held out once.
 _FOLDS = 4
@@ -73,10 +73,16 @@ class LabelCheck:
         The weight of the features at which the chosen candidate is read.
     seed
         Of the folds.
+    trials
+        The candidates that were tried.
+    options
+        Options of the fits.
     """
 
     feature_weight: float
     seed: int
+    trials: Sequence[Trial]
+    options: Mapping[str, Any]
 
     def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> KeptFit:
         """The fit with the largest ELBO, or the one that predicts held-out labels clearly better.
@@ -109,9 +115,36 @@ class LabelCheck:
         kept = best if is_other else place
         return KeptFit(fits[kept], held[kept], is_other)
 
-    def regression_instead(
-        self, mixture: KeptFit, data: CrowdData, options: dict[str, Any]
-    ) -> tuple[Trial, Fitted] | None:
+    def checked(
+        self, kept: KeptFit, best: Trial, chosen: Chosen, data: CrowdData
+    ) -> tuple[Trial, Fitted, Chosen]:
+        """A candidate with its fit and how it was chosen, or a regression in their place.
+
+        Parameters
+        ----------
+        kept
+            The best mixture.
+        best, chosen
+            Its candidate, and how this was chosen.
+        data
+            The data, with known labels.
+        """
+        if kept.is_other:
+            chosen = with_reason(chosen, FROM_OTHER_START)
+        try:
+            found = self.regression_instead(kept, data)
+        except KeyboardInterrupt:
+            return best, replace(kept.fitted, stop_reason=INTERRUPTED), chosen
+        if found is None:
+            return best, kept.fitted, chosen
+        trial, regression = found
+        assert kept.held is not None  # as a regression was compared with these
+        why = FROM_REGRESSION.format(trial.score, kept.held.mean())
+        table = table_of([*self.trials, trial], trial)
+        instead = Chosen(table, chosen.reason, self.chance(data))
+        return trial, regression, with_reason(instead, why)
+
+    def regression_instead(self, mixture: KeptFit, data: CrowdData) -> tuple[Trial, Fitted] | None:
         """A regression of the classes on the features, if it predicts held-out labels better.
 
         Its clusters are the classes, so that it has none for new kinds: a mixture that found some
@@ -123,8 +156,6 @@ class LabelCheck:
             The best mixture.
         data
             The data, with known labels.
-        options
-            Options of the fit.
 
         Returns
         -------
@@ -138,16 +169,16 @@ class LabelCheck:
         folds, held = self._folds(data), mixture.held
         # The mixture was checked on a part of very many items only.
         is_same = held is not None and len(held) == sum(map(_size, folds))
-        if held is None or not is_same or "initialize" in options:
+        if held is None or not is_same or "initialize" in self.options:
             return None
         if _share_of_new_kinds(mixture.fitted) > _MAX_NEW:
             return None
-        trials = [self._trial(form, data, folds, options) for form in regressions_for(data)]
+        trials = [self._trial(form, data, folds) for form in regressions_for(data)]
         best = max(trials, key=lambda trial: trial.score)
-        if not is_clearly_better(best.answers, held, _ERRORS):
+        if not is_clearly_better(best.log_probabilities, held, _ERRORS):
             return None
         recipe = best.form.recipe(data, best.num_components)
-        return best, completed(recipe.fit(seed=self.seed, **options))
+        return best, uninterrupted(recipe.fit(seed=self.seed, **self.options))
 
     def chance(self, data: CrowdData) -> float:
         """Mean log-probability of the held-out labels by the shares of the classes."""
@@ -157,46 +188,18 @@ class LabelCheck:
     def _folds(self, data: CrowdData) -> list[KnownSplit]:
         return known_folds(data, _FOLDS, torch.Generator().manual_seed(self.seed))
 
-    def _trial(
-        self, form: Form, data: CrowdData, folds: list[KnownSplit], options: dict[str, Any]
-    ) -> Trial:
+    def _trial(self, form: Form, data: CrowdData, folds: list[KnownSplit]) -> Trial:
         started = time.perf_counter()
         number = data.num_known_classes
         coordinates = form.make_coordinates(data)
 
         def attempt(part: CrowdData) -> Fitted:
             recipe = form.recipe(part, number, coordinates)
-            return recipe.fit(seed=self.seed, **options | {"progress": False})
+            return recipe.fit(seed=self.seed, **{**self.options, "progress": False})
 
         by_weight = _held_out(attempt, folds, weights_for(form))
         seconds = time.perf_counter() - started
         return Trial(form, number, np.nan, AtWeights(by_weight), number, seconds)
-
-
-def checked(
-    check: LabelCheck,
-    trials: Sequence[Trial],
-    best: Trial,
-    kept: KeptFit,
-    chosen: Chosen,
-    data: CrowdData,
-    options: dict[str, Any],
-) -> tuple[Trial, Fitted, Chosen]:
-    """The fit, or a regression that predicts the known labels better, and how it was chosen."""
-    if kept.is_other:
-        chosen = with_reason(chosen, FROM_OTHER_START)
-    try:
-        found = check.regression_instead(kept, data, options)
-    except KeyboardInterrupt:
-        return best, replace(kept.fitted, stop_reason=INTERRUPTED), chosen
-    if found is None:
-        return best, kept.fitted, chosen
-    trial, regression = found
-    assert kept.held is not None  # as a regression was compared with these
-    why = FROM_REGRESSION.format(trial.score, kept.held.mean())
-    table = table_of([*trials, trial], trial)
-    instead = Chosen(table, chosen.reason, check.chance(data))
-    return trial, regression, with_reason(instead, why)
 
 
 def _share_of_new_kinds(fitted: Fitted) -> float:
@@ -208,7 +211,7 @@ def _share_of_new_kinds(fitted: Fitted) -> float:
 
 
 def _size(one: KnownSplit) -> int:
-    return len(one.block)
+    return len(one.item)
 
 
 def _held_out(
@@ -223,7 +226,7 @@ def _held_out(
     """
     found = []
     for one in folds:
-        fitted = completed(attempt(one.data))
+        fitted = uninterrupted(attempt(one.data))
         each = (with_feature_weight(fitted, weight) for weight in weights)
         found.append(np.stack([one.log_probability(of_weight) for of_weight in each]))
     return np.concatenate(found, 1)

@@ -15,7 +15,10 @@ SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search tries, and on which data.
+    """What a search tries, and on which data: the fields of ``Choice``.
+
+    All that is ever made is a ``Choice`` (by ``choice_for``), which adds ``fit``. That runs the
+    search, which reads the fields, so that they stand in a file below both.
 
     Attributes
     ----------

@@ -35,9 +35,9 @@ class Ranking:
         self.splits, self.num_items = splits, num_items
 
     @property
-    def blocks(self) -> Int[np.ndarray, " answer"]:
+    def items(self) -> Int[np.ndarray, " answer"]:
         """The item of each held-out answer, label or link."""
-        return torch.cat([one.block for one in self.splits]).numpy()
+        return torch.cat([one.item for one in self.splits]).numpy()
 
     def is_better(self, found: Trial, best: Trial, direction: int) -> bool:
         """Whether a trial with more (or fewer) components improves on the best so far."""
@@ -62,16 +62,16 @@ class Ranking:
 
         Only those count that were tried on as many splits as the best.
         """
-        most = max(len(trial.answers) for trial in trials)
-        of_all = [trial for trial in trials if len(trial.answers) == most]
+        most = max(len(trial.log_probabilities) for trial in trials)
+        of_all = [trial for trial in trials if len(trial.log_probabilities) == most]
         best = max(of_all, key=lambda trial: trial.score)
-        blocks = self.blocks[:most]
-        return [
-            trial
-            for trial in of_all
-            if best.score - trial.score
-            < max(errors * error_of(best.answers - trial.answers, blocks), MIN_GAIN)
-        ]
+        items = self.items[:most]
+
+        def is_close(trial: Trial) -> bool:
+            error = error_of(best.log_probabilities - trial.log_probabilities, items)
+            return best.score - trial.score < max(errors * error, MIN_GAIN)
+
+        return [trial for trial in of_all if is_close(trial)]
 
     def in_order(self, trials: Sequence[Trial]) -> list[Trial]:
         """Trials, best first; those that held-out answers do not distinguish go by the ELBO."""

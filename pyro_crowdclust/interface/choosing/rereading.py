@@ -67,13 +67,13 @@ def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
     """The result, recomputed with features that count less than they did in the fit.
 
     If the weight is a part of the model, as in a mixture, an update trains as the fit did, and its
-    result is recomputed in the same way (``ReadAtWeight``). The ``sharpness`` of other guides does
+    result is recomputed in the same way (``ReadAtWeight``). In other guides the weight does
     not affect training.
 
     Parameters
     ----------
     result
-        A fit whose guide has ``read_at`` (``protocols.SupportsSharpness``).
+        A fit whose guide has ``read_at`` (``protocols.SupportsFeatureWeight``).
     feature_weight
         tau, the power of the features' likelihood.
     """
@@ -81,12 +81,12 @@ def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
     return read if read.model is result.model else updated_at_its_weight(read)
 
 
-def tempered_fit(result: Fitted, weight: float) -> Fitted:
+def tempered_fit(result: Fitted, feature_weight: float) -> Fitted:
     """The result of a mixture or a regression, with a power of the features' evidence about z.
 
     It has a guide of its own, with enough rounds of messages for answers to move items.
     """
-    guide = result.guide.tempered(weight, LocalSolver(exchanges=_EXCHANGES))
+    guide = result.guide.tempered(feature_weight, LocalSolver(exchanges=_EXCHANGES))
     return replace(result, model=guide.model, guide=guide)
 
 

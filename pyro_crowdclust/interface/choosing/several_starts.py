@@ -18,7 +18,7 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.starts import AnswersStart, GroupsStart, PartitionStart, TrustingStart
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 
 # The partitions are the consensus of so many chains of draws, and that of each.
 _CHAINS = 3
@@ -108,7 +108,7 @@ def better_from_draws(
         for each in _COMPONENTS if number else ():
             recipe = form.recipe(data, min(round(each * number), max_components))
             attempt = recipe.fit(seed=seed, initialize=GroupsStart(groups), **options)
-            found.append(completed(attempt))
+            found.append(uninterrupted(attempt))
     best = max(found, key=_comparable_elbo)
     return None if best is fitted else best
 

@@ -69,19 +69,16 @@ class Trial:
         return weights_for(self.form)[self.by_weight.best]
 
     @property
-    def held_out(self) -> np.ndarray | None:
-        """Log-probability of everything held out, at this weight; None if nothing is."""
-        return None if self.by_weight is None else self.by_weight.answers[self.by_weight.best]
-
-    @property
-    def answers(self) -> np.ndarray:
-        """Log-probability of everything held out; empty if nothing is."""
-        return np.empty(0) if self.held_out is None else self.held_out
+    def log_probabilities(self) -> np.ndarray:
+        """Of everything that is held out, at this weight; empty if nothing is."""
+        if self.by_weight is None:
+            return np.empty(0)
+        return self.by_weight.log_probabilities[self.by_weight.best]
 
     @property
     def score(self) -> float:
         """What the search maximizes: the score of held-out answers, or the ELBO without any."""
-        return self.elbo if self.held_out is None else float(self.held_out.mean())
+        return self.elbo if self.by_weight is None else float(self.log_probabilities.mean())
 
 
 def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
@@ -92,7 +89,7 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
             "kind": [trial.form.kind for trial in trials],
             "components": [trial.num_components for trial in trials],
             "elbo": [trial.elbo for trial in trials],
-            "held_out": [np.nan if trial.held_out is None else trial.score for trial in trials],
+            "held_out": [np.nan if trial.by_weight is None else trial.score for trial in trials],
             "feature_weight": [trial.feature_weight for trial in trials],
             "clusters": [trial.clusters for trial in trials],
             "seconds": [trial.seconds for trial in trials],

@@ -46,7 +46,7 @@ from pyro_crowdclust.mixture.coarsening import coarsened_elbo
 from pyro_crowdclust.mixture.orders import log_orders
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.starts import PartitionStart
-from pyro_crowdclust.training import Stopping, completed, is_interrupted
+from pyro_crowdclust.training import Stopping, is_interrupted, uninterrupted
 from pyro_crowdclust.training.isolation import generator_of
 
 # Share of the answered items whose answers are held out. If most items have answers, the same
@@ -179,7 +179,7 @@ class Candidates:
             self.try_out(form, size)
             self.try_joined(form, num_components, size)
         else:  # it cannot be chosen
-            larger = completed(self.fit_of(form, size, self.data))
+            larger = uninterrupted(self.fit_of(form, size, self.data))
             self._start_joined(form, num_components, larger)
 
     def try_joined(self, form: Form, num_components: int, larger: int) -> None:
@@ -209,7 +209,7 @@ class Candidates:
         self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
         start = PartitionStart(joined_partition(larger, num_components))
         recipe = self._recipe(form, num_components, self.data)
-        result = completed(self._brief(form, recipe)(initialize=start))
+        result = uninterrupted(self._brief(form, recipe)(initialize=start))
         trial = self._trial_of(form, num_components, result, None, started)
         self.bar.update()
         place = self.place_of(form, num_components)
@@ -249,9 +249,15 @@ class Candidates:
         options: dict[str, Any] = {"epochs": form.epochs, "stopping": stopping}
         return partial(recipe.fit, progress=False, seed=self.seed, **options)
 
-    def complete_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
-        """Fit a candidate that was tried to other data; raises if the fit is interrupted."""
-        return completed(self.fit_of(trial.form, trial.num_components, data))
+    def brief_fit_of(self, trial: Trial, data: CrowdData) -> Fitted:
+        """The brief fit to other data of a candidate that was tried.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        return uninterrupted(self.fit_of(trial.form, trial.num_components, data))
 
     def coordinates_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and the term that makes its ELBO comparable."""

@@ -21,7 +21,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import MIN_WORKERS, few_workers_vary
+from pyro_crowdclust.interface.class_labels.constant_workers import MIN_WORKERS, few_workers_vary
 from pyro_crowdclust.interface.class_labels.options import OF_LABELS
 from pyro_crowdclust.interface.class_labels.trait import latent_trait
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
@@ -39,7 +39,7 @@ from pyro_crowdclust.pooling.averaging import InferredClasses
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # The agreement of workers asks for at most this weight of a trait; beyond it, held-out answers do.
@@ -169,7 +169,7 @@ def _fit_and_draw(
     """The fit, or draws that start from it if its annotators can be drawn."""
     drawn = num_draws != 0 and isinstance(model.annotators, SupportsDraws)
     options = OF_LABELS | (_TO_DRAW if drawn else {}) | options
-    result = completed(fit(model, ClassLabelGuide(model), data, **options))
+    result = uninterrupted(fit(model, ClassLabelGuide(model), data, **options))
     return draw_classes(result, num_draws, seed=options.get("seed", 0)) if drawn else result
 
 

@@ -20,8 +20,8 @@ from scipy.special import softmax
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.trials import ClassTrial
+from pyro_crowdclust.interface.class_labels.worker_models import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import AveragedPredictions
 from pyro_crowdclust.restarts import best_first
@@ -81,7 +81,7 @@ def fitted_to_all(
     for trial, _ in used:
         attempt = partial(trial.candidate.fit, data, options)
         if trial.candidate.uses_features:
-            members.append(read_at(_best_prior(attempt, workers), trial.sharpness))
+            members.append(read_at(_best_prior(attempt, workers), trial.feature_weight))
         else:
             members.append(best_of_workers(data, attempt, workers))
         if is_interrupted(members[-1]):
@@ -153,7 +153,7 @@ class TrainMembers(UpdateStep):
             for member, train_on in zip(model.members, self.of_members, strict=True)
         ]
         guides = [
-            fitted.guide.read_at(member.sharpness)
+            fitted.guide.read_at(member.feature_weight)
             for fitted, member in zip(members, model.members, strict=True)
         ]
         average = rebuilt(model, members=guides)

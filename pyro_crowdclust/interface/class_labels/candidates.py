@@ -46,7 +46,7 @@ from pyro_crowdclust.transforms import Landmarks, Within
 # Numbers of principal directions if there are more columns than MAX_FULL.
 _DIRECTIONS = (20, 40)
 # Features may count less than Gaussians imply, but not almost nothing.
-_SHARPNESS = WEIGHTS[:-1]
+_WEIGHTS = WEIGHTS[:-1]
 # With more pseudo-items than there are items, all classes share one covariance, which is learned.
 _SHARED = 1000.0
 # Largest number of landmarks, and of its square times the number of classes.
@@ -79,7 +79,7 @@ def class_candidates(data: CrowdData) -> list[ClassCandidate]:
         for kind, make in CLASS_MODELS.items():
             # A regression needs complete rows.
             own = whole[name] if kind in _DEVIATIONS else emission
-            found.append(ClassCandidate(name, kind, partial(make, read(own)), _sharpness(kind)))
+            found.append(ClassCandidate(name, kind, partial(make, read(own)), _weights(kind)))
     if many is not None:
         return found + many.regressions(data)
     number = int(min(_LANDMARKS, (_MAX_PRODUCTS / data.num_classes) ** 0.5))
@@ -140,9 +140,9 @@ class _ManyColumns(NamedTuple):
         ]
 
 
-def _sharpness(kind: str) -> tuple[float, ...]:
+def _weights(kind: str) -> tuple[float, ...]:
     """Weights of features that may be tried; a regression is already calibrated by the labels."""
-    return (1.0,) if kind in _DEVIATIONS else _SHARPNESS
+    return (1.0,) if kind in _DEVIATIONS else _WEIGHTS
 
 
 def _num_numbers(data: CrowdData) -> int:

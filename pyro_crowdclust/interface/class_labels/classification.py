@@ -21,22 +21,17 @@ import torch
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.data.tables import count, in_pandas
-from pyro_crowdclust.errors import check_whole, warnings_once
+from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
 from pyro_crowdclust.interface.class_labels.candidate_average import fitted_to_all
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
-from pyro_crowdclust.interface.class_labels.inference import (
-    codes_of_workers,
-    infer_independent,
-    may_err_together,
-    shows_workers,
-)
-from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
+from pyro_crowdclust.interface.class_labels.infer_classes import infer_classes
 from pyro_crowdclust.interface.class_labels.options import OF_FEATURES, shared_options
 from pyro_crowdclust.interface.class_labels.search import ClassSearch
+from pyro_crowdclust.interface.class_labels.second_labels import may_err_together
 from pyro_crowdclust.interface.class_labels.trait import (
     AverageWithTrait,
     averaged_with_trait,
@@ -44,13 +39,12 @@ from pyro_crowdclust.interface.class_labels.trait import (
     shared_errors_in_words,
 )
 from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
-from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.class_labels.workers import Workers, codes_of_workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
-from pyro_crowdclust.results import Chosen, with_step
+from pyro_crowdclust.results import with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
-from pyro_crowdclust.training.argument_checks import check_has_class_labels
 from pyro_crowdclust.training.option_checks import check_values
 
 
@@ -95,9 +89,7 @@ def classify(
     others of their column count as missing, too; otherwise they are imputed from the other columns
     (``transforms.Filled``). Ctrl-C ends the trials with the average of the candidates so far
     (during the first trial with nothing), and ends the last fits at their current state. Without
-    features the result is ``infer_classes`` of the labels, or fitted anew with discounted answers
-    if copies explain best why some workers agree, which ``chosen`` then says; new items cannot be
-    predicted.
+    features the result is ``infer_classes`` of the labels; new items cannot be predicted.
 
     Parameters
     ----------
@@ -150,7 +142,7 @@ def classify(
     _check_given(features, labels, kinds=kinds, folds=folds, seed=seed)
     if features is None:
         data = CrowdData(None, labels=labels, item_ids=item_ids, classes=classes)
-        return _by_labels_alone(data, trusted=trusted, seed=seed, progress=progress, **options)
+        return infer_classes(data, trusted=trusted, seed=seed, progress=progress, **options)
     features = in_pandas(features)
     kinds = _as_numbers(features, kinds)
     data = CrowdData(features, labels=labels, item_ids=item_ids, classes=classes, kinds=kinds)
@@ -218,42 +210,6 @@ def _folds(data: CrowdData, folds: int | None) -> int:
             "as some are held out: label more items"
         )
     return min(3, number) if folds is None else folds
-
-
-@warnings_once()
-def _by_labels_alone(data: CrowdData, trusted: Iterable[Hashable], **options: Any) -> Fitted:
-    """``infer_classes``, fitted again with discounted answers if some workers copy others."""
-    check_has_class_labels(data)
-    given = Workers(trusted=codes_of_workers(trusted, data))
-    result = infer_independent(data, given, **options)
-    # Copies may explain what the calibration corrects.
-    plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
-    without = replace(result, guide=plain)
-    averages = not (given.trusted or is_interrupted(result)) and shows_workers(data)
-    trait = fit_trait(data, **options) if averages and data.num_classes == 2 else None
-    worker_weights = None if is_interrupted(result) else copy_discounts(without, trait)
-    reasons: list[str] = []
-    fits = {"independent workers": result}
-    if trait is not None and worker_weights is None:
-        average = with_step(averaged_with_trait(result, trait), AverageWithTrait(options))
-        result = fits["average with a trait"] = average
-        reasons += filter(None, [shared_errors_in_words(result)])
-    elif averages and worker_weights is None:
-        result = fits["average with one rate"] = AverageWithOneRate(options).after(result)
-    if worker_weights is not None:
-        given = given._replace(worker_weights=worker_weights)
-        result = fits["copies discounted"] = infer_independent(data, given, **options)
-        reasons.append(in_words(worker_weights, data))
-    if counts := counts_in_words(result):
-        reasons.append(counts)
-    if not reasons:
-        return result
-    row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
-    rows = [
-        row | {"kind": kind, "seconds": one.seconds, "chosen": one is result}
-        for kind, one in fits.items()
-    ]
-    return replace(result, chosen=Chosen(pd.DataFrame(rows), "; ".join(reasons)))
 
 
 def _are_rows(labels: list[Any]) -> bool:

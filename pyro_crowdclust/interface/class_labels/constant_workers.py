@@ -18,6 +18,9 @@ _MIN_LABELS = 10
 # Labels of such workers say nothing if, drawn like those of the others, they would be the same with
 # no larger probability than this.
 _BY_CHANCE = 0.001
+# Fewer workers do not determine a prior of workers: under one that is learned from three, one of
+# them is always right.
+MIN_WORKERS = 5
 
 
 def always_say_the_same(data: CrowdData) -> Bool[Tensor, " worker"]:
@@ -25,6 +28,16 @@ def always_say_the_same(data: CrowdData) -> Bool[Tensor, " worker"]:
     counts = _counts(data)
     number = counts.sum(1)
     return (counts.max(1).values == number) & (number >= _MIN_LABELS)
+
+
+def few_workers_vary(data: CrowdData) -> bool:
+    """Whether fewer than five workers are left without those who say the same of ten items or more.
+
+    Under a prior that is learned from these few and from workers who always say the same, answers
+    are certain in all classes, and so are the classes. False if there are no such workers.
+    """
+    number = int(always_say_the_same(data).sum())
+    return number > 0 and data.num_workers - number < MIN_WORKERS
 
 
 def say_nothing(data: CrowdData) -> Bool[Tensor, " worker"]:

@@ -22,7 +22,7 @@ from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.results import Chosen, read_at
-from pyro_crowdclust.training import completed
+from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
 
@@ -88,8 +88,8 @@ class ClassSearch:
         own, of_others = [], []
         for (seen, held), start in zip(self._parts, starts, strict=True):
             options = {"initialize": start} | self._options
-            result = completed(candidate.fit(seen, options, self._workers))
-            read = (read_at(result, sharpness) for sharpness in candidate.sharpness)
+            result = uninterrupted(candidate.fit(seen, options, self._workers))
+            read = (read_at(result, weight) for weight in candidate.feature_weights)
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
             of_others.append(mean_of_others(found))
@@ -120,7 +120,7 @@ class ClassSearch:
                 "kind": trial.candidate.kind,
                 "components": self._data.num_classes,
                 "held_out": float(trial.by_item.sum()) / number,
-                "feature_weight": trial.sharpness,
+                "feature_weight": trial.feature_weight,
                 "weight": weight,
                 "seconds": trial.seconds,
                 "chosen": position == weights.argmax(),
@@ -162,8 +162,8 @@ def parts_of_seen_classes(
 
 
 def mean_of_others(
-    found: Float[np.ndarray, "sharpness item other"],
-) -> Float[np.ndarray, "sharpness item"]:
+    found: Float[np.ndarray, "weight item other"],
+) -> Float[np.ndarray, "weight item"]:
     """Means over all other items; for a single item in its part, its own value."""
     number = found.shape[1]
     own = np.diagonal(found, axis1=1, axis2=2)

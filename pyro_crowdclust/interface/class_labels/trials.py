@@ -28,7 +28,7 @@ class ClassCandidate:
         The kind of model, in words.
     fit
         Fits it to data, with options of ``fit``, and assumptions about the workers.
-    sharpness
+    feature_weights
         Weights that the features' evidence about classes may have after the fit, 1 first.
     uses_features
         Whether it is not a model of the labels alone.
@@ -37,7 +37,7 @@ class ClassCandidate:
     features: str
     kind: str
     fit: Callable[[CrowdData, dict[str, Any], Workers], Fitted]
-    sharpness: tuple[float, ...] = (1.0,)
+    feature_weights: tuple[float, ...] = (1.0,)
     uses_features: bool = True
 
 
@@ -50,8 +50,8 @@ class ClassTrial:
     candidate
         The candidate.
     own
-        Joint log-probability of all labels of each held-out item, a row for every ``sharpness`` of
-        the candidate.
+        Joint log-probability of all labels of each held-out item, a row for every one of
+        ``feature_weights`` of the candidate.
     of_others
         The mean of this log-probability with the labels of another item of the same part.
     seconds
@@ -59,13 +59,13 @@ class ClassTrial:
     """
 
     candidate: ClassCandidate
-    own: Float[np.ndarray, "sharpness item"]
-    of_others: Float[np.ndarray, "sharpness item"]
+    own: Float[np.ndarray, "weight item"]
+    of_others: Float[np.ndarray, "weight item"]
     seconds: float
 
     @property
-    def scores(self) -> Float[np.ndarray, " sharpness"]:
-        """Expected joint log-probability of an item's labels, in nats, for each sharpness.
+    def scores(self) -> Float[np.ndarray, " weight"]:
+        """Expected joint log-probability of an item's labels, in nats, for each weight.
 
         With ``l_ij`` the log-probability of item j's labels as those of item i, of n items,
 
@@ -84,11 +84,11 @@ class ClassTrial:
         return float(self.scores.max() * (self.own.shape[1] + _MISLED))
 
     @property
-    def sharpness(self) -> float:
-        """The sharpness with the largest score."""
-        return self.candidate.sharpness[int(self.scores.argmax())]
+    def feature_weight(self) -> float:
+        """The weight of the features with the largest score."""
+        return self.candidate.feature_weights[int(self.scores.argmax())]
 
     @property
     def by_item(self) -> Float[np.ndarray, " item"]:
-        """Joint log-probability of the labels of each held-out item, at this sharpness."""
+        """Joint log-probability of the labels of each held-out item, at this weight."""
         return np.asarray(self.own[self.scores.argmax()])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
+
+import pandas as pd
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import (
@@ -15,6 +17,8 @@ from pyro_crowdclust.annotators import (
     TrustedWorkers,
     Truth,
 )
+from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.protocols import ClassAnnotators
 
 # Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of
@@ -82,3 +86,20 @@ class Workers(NamedTuple):
                 *size, self.num_communities, worker_weights=self.worker_weights
             )
         return TrustedWorkers(found, self.trusted) if self.trusted else found
+
+
+def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:
+    """Codes of workers by their ids; raises a ``ValueError`` for one who gave no answer."""
+    if isinstance(named, str | bytes) or not isinstance(named, Iterable):
+        remedy = "leave it out" if named is None else f"[{named!r}]"
+        raise ValueError(f"trusted is {named!r}, but must be a list of workers: {remedy}")
+    each = [*named]
+    wanted = pd.Index(each, tupleize_cols=False)
+    codes = data.worker_ids.get_indexer(wanted).tolist() if each else []
+    for who, code in zip(each, codes, strict=True):
+        if code < 0:
+            raise ValueError(
+                f"trusted names {show(who)}, who gave no answer{did_you_mean(who, data.worker_ids)}"
+                ": name workers as in the column 'worker'"
+            )
+    return tuple(codes)

@@ -26,14 +26,14 @@ class KnownSplit:
     ----------
     data
         All items, with the classes that are not held out.
-    block
+    item
         Positions of the items whose classes are held out.
     classes
         Codes of their classes.
     """
 
     data: CrowdData
-    block: Int[Tensor, " held"]
+    item: Int[Tensor, " held"]
     classes: Int[Tensor, " held"]
 
     def sentence(self, score: float) -> str:
@@ -52,7 +52,7 @@ class KnownSplit:
         self, result: Fitted, workers: WorkerSummary | None = None
     ) -> Float[np.ndarray, " held"]:
         """``log p(y)`` of every held-out class, by q(z) and the class table."""
-        probabilities = known_class_probabilities(result)[self.block.numpy(), self.classes.numpy()]
+        probabilities = known_class_probabilities(result)[self.item.numpy(), self.classes.numpy()]
         return np.log(probabilities.clip(MIN_PROBABILITY))
 
 

@@ -32,7 +32,7 @@ class LinkSplit:
     held_out: Links
 
     @property
-    def block(self) -> Int[Tensor, " link"]:
+    def item(self) -> Int[Tensor, " link"]:
         """One of the two items of every link."""
         return self.held_out.left
 

@@ -41,7 +41,7 @@ class PlacementSplit:
     held_out: Placements
 
     @property
-    def block(self) -> Int[Tensor, " placement"]:
+    def item(self) -> Int[Tensor, " placement"]:
         """The item of every placement that is held out."""
         return self.held_out.item
 

@@ -41,14 +41,14 @@ class PairSplit:
         All items, with the answers that are not held out.
     held_out
         The held-out answers.
-    block
+    item
         One of the two items of each held-out answer, a held-out item if there is one. Standard
         errors are computed by these.
     """
 
     data: CrowdData
     held_out: Answers
-    block: Int[Tensor, " pair"]
+    item: Int[Tensor, " pair"]
 
     def sentence(self, score: float) -> str:
         """A score in words."""
@@ -179,14 +179,14 @@ def _without(
     data: CrowdData,
     answers: Answers,
     out: Bool[Tensor, " pair"],
-    block: Int[Tensor, " pair"] | None = None,
+    item: Int[Tensor, " pair"] | None = None,
     least: int = _MIN_ANSWERS,
 ) -> PairSplit | None:
     """The split that holds out some answers; None if one part has too few."""
     if has_fewer(least, out) or has_fewer(_MIN_ANSWERS, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
-    return PairSplit(kept, answers.at(out), (answers.left if block is None else block)[out])
+    return PairSplit(kept, answers.at(out), (answers.left if item is None else item)[out])
 
 
 def _pairs_out(

@@ -174,7 +174,7 @@ def test_components_that_answers_do_not_ask_for_have_to_pay(monkeypatch, gain, n
     )
 
     def try_out(self, form, size, split=0):
-        said = np.full((1, len(self.splits[split].block)), -0.5)
+        said = np.full((1, len(self.splits[split].item)), -0.5)
         # 3 nats, of 60 items, are no evidence.
         found = Trial(form, size, gain * size, AtWeights(said), size, 0.0)
         if split == 0:
@@ -206,9 +206,9 @@ def test_the_error_of_a_difference_is_that_of_its_items():
         Trial(form, 2, 0.0, AtWeights(np.repeat(rng.normal(size=50), 2)[None]), 2, 0.0)
         for _ in range(2)
     )
-    difference = (better.held_out - worse.held_out)[::2]
-    expected = difference.std() / np.sqrt(50)
-    found = error_of(better.answers - worse.answers, np.repeat(np.arange(50), 2))
+    difference = better.log_probabilities - worse.log_probabilities
+    expected = difference[::2].std() / np.sqrt(50)
+    found = error_of(difference, np.repeat(np.arange(50), 2))
     assert found == pytest.approx(expected)
 
 

@@ -81,7 +81,7 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
     tried = search.candidates.try_out(search.plan.forms[0], 2)
     assert tried.by_weight is not None
-    assert tried.by_weight.answers.shape == (
+    assert tried.by_weight.log_probabilities.shape == (
         len(WEIGHTS),
         len(search.candidates.splits[0].held_out.label),
     )
@@ -89,7 +89,7 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     trial = without.best
     assert without.fitted is not None
     assert trial.by_weight is not None
-    assert trial.by_weight.answers.shape == (
+    assert trial.by_weight.log_probabilities.shape == (
         len(WEIGHTS),
         len(search.candidates.splits[0].held_out.label),
     )
@@ -103,4 +103,4 @@ def test_answers_that_are_all_the_same_leave_features_their_weight(label):
     answers = dataclasses.replace(data.answers, label=torch.full_like(data.answers.label, label))
     search = Search(small(data.with_answers(answers), 2, forms=1), 0, False)
     trial = search.without_answers.best
-    assert (trial.feature_weight, len(trial.by_weight.answers)) == (1, 1)
+    assert (trial.feature_weight, len(trial.by_weight.log_probabilities)) == (1, 1)

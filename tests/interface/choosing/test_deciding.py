@@ -17,7 +17,7 @@ from ..small_choices import small, two_groups
 
 
 def trial(clusters: int = 3, joins: bool = False) -> SimpleNamespace:
-    return SimpleNamespace(clusters=clusters, joins=joins, answers=np.zeros(9))
+    return SimpleNamespace(clusters=clusters, joins=joins, log_probabilities=np.zeros(9))
 
 
 BEST = Decision(trial(), "it predicts them")

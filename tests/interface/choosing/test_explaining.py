@@ -173,7 +173,7 @@ def test_a_regression_is_read_anew_and_goes_on(monkeypatch, tmp_path):
     options = {"batch_size": None, "dtype": torch.float64, "progress": False}
     fitted = fit(model, PairRegressionGuide(model), data, epochs=20, **options)
     read = with_answers_explained(fitted)
-    assert read.guide.sharpness <= fitted.guide.sharpness
+    assert read.guide.feature_weight <= fitted.guide.feature_weight
     assert covered(read.workers) >= 0.8
     read.save(tmp_path / "fit")
     again = load(tmp_path / "fit", data=data)
@@ -182,7 +182,7 @@ def test_a_regression_is_read_anew_and_goes_on(monkeypatch, tmp_path):
     more["worker"] += 8
     updated = again.update(more, epochs=3)
     assert step_of(updated, ExplainAnswers)
-    assert updated.guide.sharpness <= read.guide.sharpness
+    assert updated.guide.feature_weight <= read.guide.feature_weight
 
 
 def test_the_choice_says_so():

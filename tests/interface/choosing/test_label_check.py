@@ -63,7 +63,7 @@ def attempts(monkeypatch):
 def test_the_start_that_predicts_labels_is_kept(attempts):
     data, both = attempts
     _, classes = sliced()
-    check = LabelCheck(1.0, 0)
+    check = LabelCheck(1.0, 0, [], {})
     kept = check.best(both, data)
     assert kept.is_other
     assert right(kept.fitted, classes) > right(both[0](data), classes) + 0.2
@@ -74,7 +74,7 @@ def test_the_start_that_predicts_labels_is_kept(attempts):
 @pytest.mark.long
 def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     data, both = attempts
-    check = LabelCheck(1.0, 0)
+    check = LabelCheck(1.0, 0, [], {})
     usual = both[1]
     kept = check.best([usual, usual, both[0]], data)
     assert not kept.is_other
@@ -83,7 +83,7 @@ def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     kept = check.best(both, few)
     assert not kept.is_other
     assert kept.held is None
-    assert check.regression_instead(kept, data, {}) is None
+    assert check.regression_instead(kept, data) is None
 
 
 def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monkeypatch):
@@ -96,7 +96,7 @@ def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monke
             raise KeyboardInterrupt
         return both[0](part)
 
-    kept = LabelCheck(1.0, 0).best([then_interrupted, both[1]], data)
+    kept = LabelCheck(1.0, 0, [], {}).best([then_interrupted, both[1]], data)
     assert is_interrupted(kept.fitted)
     assert kept.held is None
     assert not kept.is_other
@@ -106,11 +106,11 @@ def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
     known = ["a"] * 7 + ["b"] * 6 + ["c"] + [None] * 5
     data = CrowdData(np.arange(19.0)[:, None], known=known)
     folds = known_folds(data, 4, torch.Generator().manual_seed(0))
-    held = torch.cat([one.block for one in folds])
+    held = torch.cat([one.item for one in folds])
     assert sorted(held.tolist()) == [*range(13)]
     for one in folds:
-        assert one.classes.tolist() == data.known[one.block].tolist()
-        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.block.sort().values)
+        assert one.classes.tolist() == data.known[one.item].tolist()
+        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.item.sort().values)
         assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
         assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
 
@@ -143,13 +143,13 @@ def test_a_regression_is_kept_where_classes_are_no_kinds(of_slices, tmp_path):
 @pytest.mark.long
 def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts, monkeypatch):
     data, both = attempts
-    check = LabelCheck(1.0, 0)
+    check = LabelCheck(1.0, 0, [], {"epochs": 2, "batch_size": None})
     kept = check.best(both[:1], data)
     # Any regression is better.
     kept = dataclasses.replace(kept, held=np.full_like(kept.held, -9.0))
     for share, is_replaced in {0.04: True, 0.06: False}.items():
         monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda _, share=share: share)
-        found = check.regression_instead(kept, data, {"epochs": 2, "batch_size": None})
+        found = check.regression_instead(kept, data)
         assert (found is not None) == is_replaced
 
 

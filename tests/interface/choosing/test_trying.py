@@ -106,7 +106,7 @@ def test_features_weigh_less_where_the_held_out_answers_say_so(rings):
     one = split(result.data, 0.25, torch.Generator().manual_seed(0))
     form = choice_for(result.data).forms[0]
     found = at_weights(form, one, with_feature_weight(result, 0.5))
-    assert found.answers.shape == (len(WEIGHTS), len(one.held_out.label))
+    assert found.log_probabilities.shape == (len(WEIGHTS), len(one.held_out.label))
     # The result itself is read at a weight that the answers have chosen.
     most, least = with_feature_weight(result, 0.9), with_feature_weight(result, 0.05)
     assert (most.model.feature_weight, least.model.feature_weight) == (0.9, 0.05)

@@ -83,7 +83,7 @@ def test_an_update_trains_the_members_too(blobs, result, tmp_path):
     assert updated.data.num_workers == 3
     for before, after in zip(result.model.members, updated.model.members, strict=True):
         assert after.model.annotators.num_workers == 3
-        assert after.sharpness == before.sharpness
+        assert after.feature_weight == before.feature_weight
     new = np.random.default_rng(4).normal(size=(50, 2)) + 1.0
     moved = updated.predict_proba(new) - result.predict_proba(new)
     assert np.abs(moved).max() > 0.01

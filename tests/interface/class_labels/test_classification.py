@@ -17,10 +17,10 @@ from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import classify, infer_classes
 from pyro_crowdclust.interface.class_labels import candidates, classification, search
-from pyro_crowdclust.interface.class_labels.inference import codes_of_workers, infer_independent
+from pyro_crowdclust.interface.class_labels.infer_classes import infer_independent
 from pyro_crowdclust.interface.class_labels.options import OF_FEATURES
 from pyro_crowdclust.interface.class_labels.search import ClassSearch, WorkersStart
-from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.class_labels.workers import Workers, codes_of_workers
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 
 from ...control_c import press_control_c, press_in_start

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import AnswerSources, ConfusionMatrices
 from pyro_crowdclust.interface import infer_classes
-from pyro_crowdclust.interface.class_labels.inference import best_of_workers, keeping_classes
+from pyro_crowdclust.interface.class_labels.worker_models import best_of_workers, keeping_classes
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling import calibrated_guide
 

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
 from pyro_crowdclust.interface import AverageWithOneRate, classify, infer_classes
-from pyro_crowdclust.interface.class_labels.inference import infer_independent
+from pyro_crowdclust.interface.class_labels.infer_classes import infer_independent
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.results import step_of
 from pyro_crowdclust.training import is_interrupted

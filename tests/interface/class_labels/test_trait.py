@@ -14,7 +14,7 @@ from pyro_crowdclust.interface import (
     classify,
     infer_classes,
 )
-from pyro_crowdclust.interface.class_labels.inference import infer_independent
+from pyro_crowdclust.interface.class_labels.infer_classes import infer_independent
 from pyro_crowdclust.interface.class_labels.trait import fit_trait
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT

@@ -20,7 +20,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.guides import EnumeratedGuide
 from pyro_crowdclust.interface import cluster, infer_classes
-from pyro_crowdclust.interface.answers_only.kinds import kind_of_answers
+from pyro_crowdclust.interface.answers_alone.kinds import kind_of_answers
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.report import report_page

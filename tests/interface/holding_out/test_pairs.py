@@ -31,15 +31,15 @@ def test_classes_of_held_out_items_are_predicted_by_the_table():
     data = CrowdData(features, known=[*kinds[:45], *[None] * 45])
     one = split(data, 0.4, torch.Generator().manual_seed(0))
     assert isinstance(one, KnownSplit)
-    assert bool((one.data.known[one.block] == -1).all())
-    assert one.classes.tolist() == kinds[one.block].tolist()
+    assert bool((one.data.known[one.item] == -1).all())
+    assert one.classes.tolist() == kinds[one.item].tolist()
     kept = one.data.known[one.data.known >= 0]
     shares = (torch.bincount(kept, minlength=3) + 1.0) / (len(kept) + 3)
     assert one.chance == pytest.approx(float(shares[one.classes].log().mean()))
     result = small(one.data, 3, forms=1).forms[0].recipe(one.data, 3).fit(progress=False)
     found = one.log_probability(result)
     np.testing.assert_allclose(
-        np.exp(found), known_class_probabilities(result)[one.block, one.classes], atol=1e-6
+        np.exp(found), known_class_probabilities(result)[one.item, one.classes], atol=1e-6
     )
     assert found.mean() > one.chance
 
@@ -96,7 +96,7 @@ def test_a_share_is_held_out_and_both_parts_are_large_enough(kind, expected):
         assert split(data, share, torch.Generator().manual_seed(0)) is None
     one = split(data, 0.25, torch.Generator().manual_seed(0))
     total = {"answers": data.num_pairs, "classes": data.num_items}.get(kind, 119)
-    assert len(one.block) / total == pytest.approx(expected, abs=0.1)
+    assert len(one.item) / total == pytest.approx(expected, abs=0.1)
 
 
 @pytest.mark.parametrize("asked", [59, 60, 90, 120])
@@ -111,7 +111,7 @@ def test_held_out_answers_are_about_items_as_the_users_are(asked):
         heard = torch.zeros(120, dtype=torch.bool)
         heard[one.data.answers.left] = heard[one.data.answers.right] = True
         of_pairs = heard[one.held_out.left] & heard[one.held_out.right]
-        assert not bool(heard[one.block[~of_pairs]].any())
+        assert not bool(heard[one.item[~of_pairs]].any())
         assert one.of_others.tolist() == (~of_pairs).tolist()
         shares.append(float(of_pairs.double().mean()))
         totals.append(one.held_out.num_pairs / data.num_pairs)
@@ -142,7 +142,7 @@ def test_answers_about_held_out_items_are_kept_out():
     data = answered(features, ring, items=range(29))
     one = split(data, 0.25, torch.Generator().manual_seed(0))
     assert len(one.held_out.label) + one.data.num_pairs == data.num_pairs
-    held = set(one.block.tolist())
+    held = set(one.item.tolist())
     ends = torch.cat([one.data.answers.left, one.data.answers.right]).tolist()
     assert held.isdisjoint(ends)
     assert one.data.num_workers == data.num_workers

@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import PageUrns
 from pyro_crowdclust.data import Placements
 from pyro_crowdclust.guides import SortedPartitionGuide
-from pyro_crowdclust.interface.answers_only.shared import random_parts, recipe_of_draws
+from pyro_crowdclust.interface.answers_alone.shared import random_parts, recipe_of_draws
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import SortedPartition
 from pyro_crowdclust.partitions import FewClusters, PitmanYor
@@ -26,7 +26,7 @@ _MIN_PAGES = 30
 
 
 @dataclass(frozen=True)
-class PagesOnly:
+class PagesAlone:
     """Sorted pages; whole pages are held out.
 
     Attributes
@@ -45,13 +45,13 @@ class PagesOnly:
     tested: ClassVar[bool] = True
     variant: ClassVar[str] = ""
 
-    def variants(self) -> list[tuple[PagesOnly, str]]:
+    def variants(self) -> list[tuple[PagesAlone, str]]:
         return []
 
-    def about(self, data: CrowdData) -> PagesOnly:
-        return PagesOnly(data)
+    def about(self, data: CrowdData) -> PagesAlone:
+        return PagesAlone(data)
 
-    def for_trials(self) -> PagesOnly:
+    def for_trials(self) -> PagesAlone:
         return self
 
     def recipe(self, prior: FewClusters | PitmanYor) -> Recipe:
@@ -70,8 +70,8 @@ class PagesOnly:
     ) -> list[Bool[Tensor, " unit"]]:
         return random_parts(self._placements.num_pages, _MIN_PAGES, share, max_parts, generator)
 
-    def without(self, out: Bool[Tensor, " unit"]) -> PagesOnly:
-        return PagesOnly(self.data.with_parts(placements=self._placements.of_pages(~out)))
+    def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
+        return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """``log p`` of each page, divided by the number of its placements."""

@@ -12,12 +12,12 @@ import pandas as pd
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data.tables import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
-from pyro_crowdclust.interface.answers_only.kinds import (
+from pyro_crowdclust.interface.answers_alone.kinds import (
     KindOfAnswers,
     items_with_answers,
     kind_of_answers,
 )
-from pyro_crowdclust.interface.answers_only.prior_trials import (
+from pyro_crowdclust.interface.answers_alone.prior_trials import (
     CLEAR,
     Attempt,
     PriorTrial,
@@ -27,11 +27,11 @@ from pyro_crowdclust.interface.answers_only.prior_trials import (
     trial_of,
     varied,
 )
-from pyro_crowdclust.interface.answers_only.records import (
+from pyro_crowdclust.interface.answers_alone.records import (
     lists_candidates,
     takes_likeness_of_features,
 )
-from pyro_crowdclust.interface.answers_only.shared import EPOCHS
+from pyro_crowdclust.interface.answers_alone.shared import EPOCHS
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results import Chosen, FurtherTraining

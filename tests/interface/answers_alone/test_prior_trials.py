@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
-from pyro_crowdclust.interface.answers_only.prior_trials import (
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
+from pyro_crowdclust.interface.answers_alone.prior_trials import (
     PriorTrial,
     agreement_and_joins,
     by_halves,
@@ -22,7 +22,7 @@ from pyro_crowdclust.interface.answers_only.prior_trials import (
 )
 from pyro_crowdclust.partitions import FewClusters
 
-SAID = PairsOnly(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
+SAID = PairsAlone(CrowdData(None, {"left": [0], "right": [1], "worker": ["a"], "label": [1]}))
 
 
 def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
@@ -114,7 +114,7 @@ def test_pairs_that_are_known_to_be_chosen_need_not_be_joined():
     assert simplest([few, many], many, 0.1, are_chosen=True) is many
 
 
-def graded_trial(prior: str, of_halves: float, answers: PairsOnly) -> PriorTrial:
+def graded_trial(prior: str, of_halves: float, answers: PairsAlone) -> PriorTrial:
     """A trial that joins items, with held-out halves that are so likely."""
     heard = torch.full((100,), -1.0, dtype=torch.float64)
     noise = 0.1 * torch.linspace(-1, 1, 100, dtype=torch.float64)
@@ -125,10 +125,10 @@ def graded_trial(prior: str, of_halves: float, answers: PairsOnly) -> PriorTrial
 @pytest.mark.parametrize(("gain", "is_taken"), [(0.3, True), (-0.3, False), (0.0, False)])
 def test_halves_of_grades_are_what_counts_if_they_are_better_predicted(gain, is_taken):
     pairs = {"left": [0, 1], "right": [1, 2], "worker": ["a", "a"], "label": [1, 3]}
-    answers = PairsOnly(CrowdData(None, pairs=pairs, grades=[1, 2, 3]))
+    answers = PairsAlone(CrowdData(None, pairs=pairs, grades=[1, 2, 3]))
     chosen, tried = graded_trial("clusters of all sizes", -0.6, answers), []
 
-    def attempt(prior: str, answers: PairsOnly) -> PriorTrial:
+    def attempt(prior: str, answers: PairsAlone) -> PriorTrial:
         tried.append(prior)
         return graded_trial(prior, -0.6 + gain * (prior == "few clusters"), answers)
 
@@ -147,7 +147,7 @@ def test_halves_are_as_likely_as_their_grades_together():
     ends = rng.permutation(np.stack(np.triu_indices(12, 1), 1))[:60]
     pairs = {"left": ends[:, 0], "right": ends[:, 1], "worker": ["a"] * 60}
     label = np.where(rng.random(60) < 0.1, None, 1 + rng.integers(4, size=60))
-    answers = PairsOnly(CrowdData(None, pairs=pairs | {"label": label}, grades=[1, 2, 3, 4]))
+    answers = PairsAlone(CrowdData(None, pairs=pairs | {"label": label}, grades=[1, 2, 3, 4]))
     out = torch.arange(60) < 9
     kept = answers.without(out).for_trials()
     result = kept.recipe(FewClusters()).fit(epochs=3, progress=False)

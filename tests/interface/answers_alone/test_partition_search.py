@@ -12,8 +12,8 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
-from pyro_crowdclust.interface.answers_only.prior_trials import PriorTrial, trial_of
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
+from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, trial_of
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
@@ -23,7 +23,7 @@ from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
 from ...control_c import press_control_c, press_in_start
 
 TRUTH = np.arange(40) % 2
-SEARCH = "pyro_crowdclust.interface.answers_only.partition_search"
+SEARCH = "pyro_crowdclust.interface.answers_alone.partition_search"
 RATES = {"sensitivity": [0.9, 0.8, 0.95], "specificity": [0.9, 0.95, 0.85]}
 
 
@@ -71,7 +71,7 @@ def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
     monkeypatch.setattr("pyro_crowdclust.guides.partition._ANSWERS_OF_CHAINS", 3000)
     pairs = simulate_pairs(np.arange(90) % 3, [0.9], [0.9], pairs_per_worker=number, seed=0)
     prior = ManySmall() if number == 800 else FewClusters()
-    said = PairsOnly(CrowdData(None, pairs))
+    said = PairsAlone(CrowdData(None, pairs))
     guides = [some.recipe(prior).guide for some in (said, said.for_trials())]
     assert [len(guide.draws) for guide in guides] == [100 * chains, 100 * min(chains, 2)]
 
@@ -126,7 +126,7 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_
     best = lambda tried: max(tried, key=lambda trial: trial.held_out)  # noqa: E731
     monkeypatch.setattr(f"{SEARCH}.is_clearly_better", lambda *_: is_clear)
     monkeypatch.setattr(f"{SEARCH}.most_agreeing", lambda _, tried, __: best(tried))
-    monkeypatch.setattr(PairsOnly, "tested", False)
+    monkeypatch.setattr(PairsAlone, "tested", False)
     search = AnswersAlone(CrowdData(None, answers()))
     result = search.fit(epochs=2, progress=False)
     assert result.chosen.winner == "clusters of all sizes"
@@ -169,10 +169,10 @@ def test_what_looks_alike_is_told_by_who_was_compared_with_whom():
         .T.tolist()
     )
     pairs = {"left": left, "right": right, "worker": ["a"] * 150, "label": [0, 1] * 75}
-    assert PairsOnly(CrowdData(None, pairs)).look_alike
+    assert PairsAlone(CrowdData(None, pairs)).look_alike
     pages = pairs | {"page": [place // 15 for place in range(150)]}
-    assert not PairsOnly(CrowdData(None, pages)).look_alike
-    assert not PairsOnly(CrowdData(None, answers())).look_alike
+    assert not PairsAlone(CrowdData(None, pages)).look_alike
+    assert not PairsAlone(CrowdData(None, answers())).look_alike
 
 
 @pytest.mark.long
@@ -238,16 +238,16 @@ def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
 def test_on_pages_only_pairs_of_several_pages_are_tested():
     """All pairs of three items, on one page, and on two."""
     pairs = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [1, 0, 0]}
-    assert PairsOnly(CrowdData(None, pairs)).tested
+    assert PairsAlone(CrowdData(None, pairs)).tested
     pages = pd.DataFrame(pairs | {"page": [0] * 3})
-    assert not PairsOnly(CrowdData(None, pages)).tested
-    assert PairsOnly(CrowdData(None, pd.concat([pages, pages.assign(page=1)]))).tested
+    assert not PairsAlone(CrowdData(None, pages)).tested
+    assert PairsAlone(CrowdData(None, pd.concat([pages, pages.assign(page=1)]))).tested
 
 
 def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
     for number, most in ((100, 5), (1500, 2), (4000, 1)):
         pairs = simulate_pairs(np.arange(400) % 2, [0.9], [0.9], pairs_per_worker=number, seed=0)
-        answered = PairsOnly(CrowdData(None, pairs))
+        answered = PairsAlone(CrowdData(None, pairs))
         parts = answered.parts(0.1, 5, torch.Generator().manual_seed(0))
         assert len(parts) == most
         heard = torch.stack(parts).sum(0)
@@ -336,7 +336,7 @@ def test_an_update_ends_where_a_fresh_fit_ends():
 
 
 def test_workers_are_thought_right_of_four_pairs_in_five():
-    found = PairsOnly(CrowdData(None, answers())).recipe(FewClusters())
+    found = PairsAlone(CrowdData(None, answers())).recipe(FewClusters())
     for prior in found.model.annotators.priors().values():
         np.testing.assert_allclose(prior.natural_parameters + 1, [[4.0, 1.0]] * 3)
 
@@ -381,7 +381,7 @@ def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
 )
 def test_ctrl_c_while_answers_held_out_are_scored(look_alike, first, monkeypatch):
     """Of records, many small clusters are tried first."""
-    monkeypatch.setattr(PairsOnly, "look_alike", look_alike)
+    monkeypatch.setattr(PairsAlone, "look_alike", look_alike)
     press_control_c(monkeypatch, PartitionGuide, "log_answer_probabilities", 2)
     with pytest.warns(UserWarning, match=f"much better clusters than '{first}', which is used"):
         result = cluster(None, pairs=answers(), epochs=4, progress=False)
@@ -449,7 +449,7 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
     """Of pages that share no items, which are heard as pairs; nats an answer of every page."""
     kind = np.arange(48) % 3
     pages = simulate_placements(kind, accuracy=[0.9] * 2, pages_per_worker=2, page_size=12, seed=0)
-    said = PairsOnly(CrowdData(None, placements=pages).as_pairs())
+    said = PairsAlone(CrowdData(None, placements=pages).as_pairs())
     parts = said.parts(0.1, 10, torch.Generator())
     assert torch.stack(parts).sum(0).eq(1).all()
     page = said.data.answers.page
@@ -471,7 +471,7 @@ def test_whole_pages_are_held_out_whose_pairs_follow_from_each_other():
 def test_chance_is_that_of_each_worker_where_this_says_more(lazy):
     """Not where workers differ by accident, from few answers each."""
     rates = [0.5] * 20 + [1.0] * 10 * lazy, [0.5] * 20 + [0.0] * 10 * lazy
-    said = PairsOnly(CrowdData(None, simulate_pairs(TRUTH, *rates, pairs_per_worker=12, seed=0)))
+    said = PairsAlone(CrowdData(None, simulate_pairs(TRUTH, *rates, pairs_per_worker=12, seed=0)))
     parts = said.parts(0.1, 10, torch.Generator().manual_seed(0))
     of_each, of_all = (
         torch.cat([log_chance(said.without(o).data, said.data.answers.at(o), c) for o in parts])

@@ -12,8 +12,8 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, Choice, cluster, recipe_for
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
-from pyro_crowdclust.interface.answers_only.records import (
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
+from pyro_crowdclust.interface.answers_alone.records import (
     are_records,
     lists_candidates,
     may_be_records,
@@ -72,7 +72,7 @@ def listed(num_asked: int, num_others: int, share_same: float) -> CrowdData:
 
 def test_a_list_of_candidates_that_mostly_differ_is_of_records():
     assert lists_candidates(listed(60, 60, 0.2))
-    assert PairsOnly(listed(60, 60, 0.2)).look_alike
+    assert PairsAlone(listed(60, 60, 0.2)).look_alike
     assert not lists_candidates(listed(60, 60, 0.6))  # so they may be of few clusters
     assert not lists_candidates(listed(60, 0, 0.2))  # only what was asked about is known
     assert not lists_candidates(listed(60, 720, 0.2))  # these are all pairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -12,40 +12,32 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.errors import check_whole, did_you_mean
+from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.constant_workers import always_say_the_same
+from pyro_crowdclust.interface.class_labels.copies import copy_discounts, in_words
 from pyro_crowdclust.interface.class_labels.one_rate import AverageWithOneRate
 from pyro_crowdclust.interface.class_labels.options import OF_LABELS
-from pyro_crowdclust.interface.class_labels.trait import AverageWithTrait
-from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
-from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.class_labels.second_labels import shows_workers
+from pyro_crowdclust.interface.class_labels.trait import (
+    AverageWithTrait,
+    averaged_with_trait,
+    fit_trait,
+    shared_errors_in_words,
+)
+from pyro_crowdclust.interface.class_labels.trusted_reading import counts_in_words
+from pyro_crowdclust.interface.class_labels.worker_models import best_of_workers
+from pyro_crowdclust.interface.class_labels.workers import Workers, codes_of_workers
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint, check_options
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.restarts import best_first
-from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results import Chosen, Fitted, with_step
 from pyro_crowdclust.results.agreement import warn_of_contradictions, warn_of_guesses
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
-# Numbers of communities that are tried; 0 stands for a prior that is not learned.
-_NUMBERS = 0, 1, 2, 3, 4
-# Fewer workers do not determine a prior of workers: under one that is learned from three, one of
-# them is always right.
-MIN_WORKERS = 5
-# A fit loses a class if fewer than this share of its items by the vote are left.
-_MIN_KEPT = 0.5
-# Classes with fewer votes, or a smaller share of them, may be lost.
-_MIN_VOTES, _MIN_SHARE = 5.0, 0.05
-# Priors that are tried in turn where all fits lose a class.
-_STRENGTHS = 4.0, 16.0
-# Agreement shows how workers err only if at least this share of the items has a second label.
-_MIN_SECOND = 0.1
 
-
+@warnings_once()
 def infer_classes(
     data: CrowdData,
     num_communities: Sequence[int] | None = None,
@@ -87,6 +79,10 @@ def infer_classes(
     ``1 - .9 / sqrt(T)`` at temperature T: where workers err together, rare classes take in items of
     frequent ones, which one rate per worker does not allow.
 
+    If copies explain best why some workers agree, the labels are fitted once more instead, by
+    workers who count as fewer independent ones (``pooling.discount_copies``); ``chosen`` names
+    them.
+
     Parameters
     ----------
     data
@@ -94,7 +90,8 @@ def infer_classes(
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
         not learned. By default 0 to 4, and truth and habit, or one rate per worker, and the average
-        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given.
+        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given; copies
+        are looked for unless ``worker_weights`` are given.
     trusted
         Workers who are always right, such as an expert. Only priors that are learned are then
         tried, if any number of communities is above 0: the trusted labels show what the other
@@ -125,11 +122,9 @@ def infer_classes(
     check_has_class_labels(data)
     given = Workers(worker_weights=worker_weights, trusted=codes_of_workers(trusted, data))
     result = infer_independent(data, given, num_communities, **options)
-    is_plain = num_communities is None and given.are_alike
-    if not is_plain or is_interrupted(result) or not shows_workers(data):
+    if num_communities is not None or worker_weights is not None:
         return result
-    average = AverageWithTrait if data.num_classes == 2 else AverageWithOneRate
-    return average(options).after(result)
+    return _with_shared_errors(result, given, options)
 
 
 def infer_independent(
@@ -166,129 +161,36 @@ def infer_independent(
     return calibrated(best_of_workers(data, attempt, given, num_communities))
 
 
-def may_err_together(data: CrowdData) -> bool:
-    """Whether a trait may explain labels of two classes: items have second labels, which vary."""
-    return data.num_classes == 2 and shows_workers(data)
-
-
-def shows_workers(data: CrowdData) -> bool:
-    """Whether labels show how workers err: items have second labels, and enough workers vary."""
-    return not _labels_stand_alone(data) and not few_workers_vary(data)
-
-
-def best_of_workers(
-    data: CrowdData,
-    attempt: Callable[[Workers], Fitted],
-    given: Workers,
-    num_communities: Sequence[int] | None = None,
-) -> Fitted:
-    """The best fit to class labels alone among several models of the workers.
-
-    Parameters
-    ----------
-    data
-        The labels.
-    attempt
-        Fits a model of the workers.
-    given
-        Who is trusted, and how much each worker counts.
-    num_communities
-        As for ``infer_classes``.
-    """
-    numbers = _NUMBERS if num_communities is None else num_communities
-    with_simple = num_communities is None and given.are_alike
-    if not given.trusted and 0 in numbers and not shows_workers(data):
-        numbers, with_simple = [0], False
-    if given.trusted and any(numbers):  # their labels suffice to learn how the others err
-        numbers = [number for number in numbers if number]
-    if with_simple and data.num_workers == 2 and data.num_classes > 2:
-        return at_one_rate(attempt(Workers(one_rate=True)))
-    models = [given._replace(num_communities=number) for number in numbers]
-    if with_simple:
-        # Few workers do not determine how habits are distributed.
-        many = data.num_workers >= MIN_WORKERS
-        models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
-    found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
-    strengths = _STRENGTHS if 0 in numbers else ()
-    for strength in strengths:
-        if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
-            break
-        # Of a rare class, the votes are mostly errors, and a strong prior keeps even less of it.
-        cautious = attempt(given._replace(num_communities=0, prior_strength=strength))
-        found = keeping_classes([cautious, found])
-    return found
-
-
-def keeping_classes(fits: Sequence[Fitted]) -> Fitted:
-    """The first of some fits in which each class has at least half of the items that name it.
-
-    The others explain one class as an error of all workers. If all fits do, it is the one that
-    keeps most of each class.
-
-    Parameters
-    ----------
-    fits
-        Fits of class labels to the same data, the best first.
-    """
-    kept: list[float] = []
-    for fitted in fits:
-        kept.append(_least_kept(fitted))
-        if kept[-1] >= _MIN_KEPT:
-            break
-    found = fits[int(np.argmax(kept))]
-    if found is not fits[0] and is_interrupted(fits[0]):
-        return replace(found, stop_reason=fits[0].stop_reason)
-    return found
-
-
-def _least_kept(fitted: Fitted) -> float:
-    """The smallest ratio of a class's items in a fit to its items by the vote.
-
-    Classes with fewer than five votes, or a twentieth of them, do not count.
-    """
-    labels = fitted.data.class_labels
-    assert labels is not None  # as the callers have checked
-    items = labels.labelled_items
-    of_items = labels.of_items(items).votes()
-    votes = (of_items / of_items.sum(1, keepdim=True)).sum(0).numpy()
-    found = fitted.probabilities[items.numpy()].sum(0)
-    counts = votes >= max(_MIN_VOTES, _MIN_SHARE * len(items))
-    return float((found[counts] / votes[counts]).min(initial=1.0))
-
-
-def _labels_stand_alone(data: CrowdData) -> bool:
-    """Whether fewer than one labelled item in ten has a second label."""
-    labels = data.class_labels
-    assert labels is not None  # as the caller has checked
-    number = len(labels.labelled_items)
-    return len(labels.label) - number < _MIN_SECOND * number
-
-
-def few_workers_vary(data: CrowdData) -> bool:
-    """Whether fewer than five workers are left without those who say the same of ten items or more.
-
-    Under a prior that is learned from these few and from workers who always say the same, answers
-    are certain in all classes, and so are the classes. False if there are no such workers.
-    """
-    number = int(always_say_the_same(data).sum())
-    return number > 0 and data.num_workers - number < MIN_WORKERS
-
-
-def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, ...]:
-    """Codes of workers by their ids; raises a ``ValueError`` for one who gave no answer."""
-    if isinstance(named, str | bytes) or not isinstance(named, Iterable):
-        remedy = "leave it out" if named is None else f"[{named!r}]"
-        raise ValueError(f"trusted is {named!r}, but must be a list of workers: {remedy}")
-    each = [*named]
-    wanted = pd.Index(each, tupleize_cols=False)
-    codes = data.worker_ids.get_indexer(wanted).tolist() if each else []
-    for who, code in zip(each, codes, strict=True):
-        if code < 0:
-            raise ValueError(
-                f"trusted names {show(who)}, who gave no answer{did_you_mean(who, data.worker_ids)}"
-                ": name workers as in the column 'worker'"
-            )
-    return tuple(codes)
+def _with_shared_errors(result: Fitted, given: Workers, options: dict[str, Any]) -> Fitted:
+    """The result with discounted answers if some workers copy others, or else the average."""
+    data, is_whole = result.data, not is_interrupted(result)
+    averages = is_whole and given.are_alike and shows_workers(data)
+    trait = fit_trait(data, **options) if averages and data.num_classes == 2 else None
+    # Copies may explain what the calibration corrects.
+    plain = result.guide.read_at(temperature=1.0, single_answer_probability=0.0)
+    worker_weights = copy_discounts(replace(result, guide=plain), trait) if is_whole else None
+    reasons: list[str] = []
+    fits = {"independent workers": result}
+    if worker_weights is not None:
+        given = given._replace(worker_weights=worker_weights)
+        result = fits["copies discounted"] = infer_independent(data, given, **options)
+        reasons.append(in_words(worker_weights, data))
+    elif trait is not None:
+        average = with_step(averaged_with_trait(result, trait), AverageWithTrait(options))
+        result = fits["average with a trait"] = average
+        reasons += filter(None, [shared_errors_in_words(result)])
+    elif averages:
+        result = fits["average with one rate"] = AverageWithOneRate(options).after(result)
+    if counts := counts_in_words(result):
+        reasons.append(counts)
+    if not reasons:
+        return result
+    row = {"features": "none", "components": data.num_classes, "held_out": np.nan}
+    rows = [
+        row | {"kind": kind, "seconds": one.seconds, "chosen": one is result}
+        for kind, one in fits.items()
+    ]
+    return replace(result, chosen=Chosen(pd.DataFrame(rows), "; ".join(reasons)))
 
 
 def _fit_workers(data: CrowdData, options: dict[str, Any], workers: Workers) -> Fitted:

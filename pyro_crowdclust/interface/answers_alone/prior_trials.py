@@ -14,10 +14,10 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import Answers
-from pyro_crowdclust.interface.answers_only.kinds import KindOfAnswers, SupportsHalves
+from pyro_crowdclust.interface.answers_alone.kinds import KindOfAnswers, SupportsHalves
 from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.pooling.comparison import is_clearly_better
-from pyro_crowdclust.training import completed, is_interrupted
+from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 # Held-out answers are clearly likelier under one prior than another by this many standard errors,
 # as the best of several looks better than it is.
@@ -229,7 +229,7 @@ def most_agreeing(
     """
     found: list[Float[Tensor, " answer"]] = []
     for trial in tried:
-        result = completed(
+        result = uninterrupted(
             answers.for_trials().recipe(answers.priors[trial.prior]()).fit(**options)
         )
         if not found and len(np.unique(result.assignments)) == 1:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
-from pyro_crowdclust.interface.answers_only.pages_only import PagesOnly
-from pyro_crowdclust.interface.answers_only.pairs_only import PairsOnly
+from pyro_crowdclust.interface.answers_alone.pages_alone import PagesAlone
+from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.interface.recipe import Recipe
 
 
@@ -90,11 +90,11 @@ class SupportsHalves(Protocol):
         """``log p`` of the half in which each held-out grade is; None if answers are no grades."""
 
 
-def kind_of_answers(data: CrowdData) -> PairsOnly | PagesOnly:
+def kind_of_answers(data: CrowdData) -> PairsAlone | PagesAlone:
     """The answers of some data: sorted pages if there are placements, otherwise pairs."""
     if data.placements is not None:
-        return PagesOnly(data)
-    return PairsOnly(data).about(data)
+        return PagesAlone(data)
+    return PairsAlone(data).about(data)
 
 
 def items_with_answers(data: CrowdData) -> CrowdData:

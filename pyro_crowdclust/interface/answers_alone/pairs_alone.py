@@ -16,12 +16,12 @@ from pyro_crowdclust.annotators.halved_grades import halves_of_grades
 from pyro_crowdclust.data import Answers, Outcomes
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
-from pyro_crowdclust.interface.answers_only.records import (
+from pyro_crowdclust.interface.answers_alone.records import (
     lists_candidates,
     takes_likeness_of_features,
     with_likeness,
 )
-from pyro_crowdclust.interface.answers_only.shared import random_parts, recipe_of_draws
+from pyro_crowdclust.interface.answers_alone.shared import random_parts, recipe_of_draws
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.models import AnsweredPartition
@@ -51,7 +51,7 @@ _HARD = "some items are hard to recognize"
 
 
 @dataclass(frozen=True)
-class PairsOnly:
+class PairsAlone:
     """Answers about pairs.
 
     If pages are sorted, their pairs follow from each other, so that whole pages are held out.
@@ -103,7 +103,7 @@ class PairsOnly:
         hard = ", halves of grades" * self.halves + ", hard items" * self.hard_items
         return hard + ", near items" * self.near_items
 
-    def variants(self) -> list[tuple[PairsOnly, str]]:
+    def variants(self) -> list[tuple[PairsAlone, str]]:
         found = []
         if takes_likeness_of_features(self.data) and not self.near_items:
             found.append((replace(self, near_items=True).about(self.data), _NEAR))
@@ -111,15 +111,15 @@ class PairsOnly:
             found.append((replace(self, hard_items=True), _HARD))
         return found
 
-    def with_halves(self) -> PairsOnly | None:
+    def with_halves(self) -> PairsAlone | None:
         return replace(self, halves=True) if len(self.data.grade_ids) >= _MIN_GRADES else None
 
-    def about(self, data: CrowdData) -> PairsOnly:
+    def about(self, data: CrowdData) -> PairsAlone:
         if takes_likeness_of_features(data):
             data = with_likeness(data, near=self.near_items)
         return replace(self, data=data)
 
-    def for_trials(self) -> PairsOnly:
+    def for_trials(self) -> PairsAlone:
         return replace(self, max_chains=_TRIAL_CHAINS)
 
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
@@ -155,7 +155,7 @@ class PairsOnly:
         pages = random_parts(number, fewest, share, max_parts, generator)
         return [out[self._page] for out in pages]
 
-    def without(self, out: Bool[Tensor, " unit"]) -> PairsOnly:
+    def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_answers(self._answers.at(~out))
         return replace(self, data=kept)
 
