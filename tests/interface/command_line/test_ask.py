@@ -316,6 +316,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
         (["nowhere"], "there is no folder nowhere"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
         (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
+        (["FIT", "--workers", "WORKER,zoe"], ": separate workers by spaces, --workers WORKER zoe"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
         (
@@ -331,7 +332,9 @@ def test_what_cannot_be_asked(words, message, fitted, tmp_path, monkeypatch, cap
     (tmp_path / "few.csv").write_text("item,name\nx,y\n", encoding="utf-8")
     (tmp_path / "bare.csv").write_text("price,name\n1,x\n2,y\n", encoding="utf-8")
     np.save(tmp_path / "bare.npy", np.zeros((2, 4, 4)))
-    words = [str(fitted) if word == "FIT" else word for word in words]
+    known = pd.read_csv(fitted / "workers.csv")["worker"][0]
+    message = message.replace("WORKER", str(known))
+    words = [str(fitted) if word == "FIT" else word.replace("WORKER", str(known)) for word in words]
     assert main(["ask", *words, "--out", str(tmp_path / "tasks")]) == 1
     assert message in only_error(capsys)
     assert not (tmp_path / "tasks").exists()
