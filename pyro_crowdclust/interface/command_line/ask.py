@@ -40,6 +40,10 @@ _SURE = 0.9
 _GUESSES = 0.3
 # So many of them are named.
 _NAMED = 3
+# A page of more items is warned of: nobody overlooks it, and to choose its items takes long.
+_MANY_ITEMS = 100
+# What pages that people can overlook have.
+_CAN_OVERLOOK = "a page that people can overlook has 10 to 30"
 # Formats that list the classes to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
@@ -88,8 +92,7 @@ def _about_fewer(options: Namespace, result: Fitted, found: Suggestions) -> list
         if largest < kind.size:
             notes.append(
                 f"pages of {kind.size} items were asked for, but they have {largest} at most of "
-                f"{counted(result.data.num_items, 'item')}; a page that people can overlook has "
-                "10 to 30"
+                f"{counted(result.data.num_items, 'item')}; {_CAN_OVERLOOK}"
             )
     return notes
 
@@ -121,6 +124,13 @@ def _is_it_enough(result: Fitted, found: Suggestions) -> str:
 
 def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     kind, count = _asked_for(options, result)
+    if isinstance(kind, Pages) and kind.size > _MANY_ITEMS:
+        of_all = f" of {counted(result.data.num_items, 'item')}"
+        warnings.warn(
+            f"--size {kind.size}: to choose pages of so many{of_all} may take long; "
+            f"{_CAN_OVERLOOK}",
+            stacklevel=2,
+        )
     # In a result from Python the ids of workers may be numbers.
     known = {str(who): who for who in result.data.worker_ids}
     for who in options.workers or ():

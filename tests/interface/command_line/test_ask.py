@@ -86,7 +86,9 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
 def test_fewer_questions_and_smaller_pages_than_asked_for(fitted, tmp_path, capsys):
     words = ["ask", str(fitted), "--pages", "3", "--size", "500", "--workers", "ann"]
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
-    *_, fewer, smaller = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    assert "--size 500: to choose pages of so many of 60 items may take long; a page" in said.err
+    *_, fewer, smaller = said.out.splitlines()
     assert fewer == "3 questions were asked for, but 1 are all that is left to ask these workers"
     assert smaller.startswith("pages of 500 items were asked for, but they have")
 
