@@ -24,10 +24,13 @@ class AtWeights(NamedTuple):
     pairs
         The scores by which the weight is chosen, if those are others: of held-out placements, which
         items of a page lie together (``PlacementSplit.of_pairs``).
+    num_splits
+        How many splits these are the scores of.
     """
 
     answers: Float[np.ndarray, "weight answer"]
     pairs: Float[np.ndarray, "weight placement"] | None = None
+    num_splits: int = 1
 
     @classmethod
     def of(cls, one: HeldOut, reads: Iterable[Fitted], workers: WorkerSummary | None) -> AtWeights:
@@ -54,7 +57,8 @@ class AtWeights(NamedTuple):
         """The scores of several splits of one kind, one after the other."""
         answers = np.concatenate([part.answers for part in parts], 1)
         pairs = [part.pairs for part in parts if part.pairs is not None]
-        return cls(answers, np.concatenate(pairs, 1) if pairs else None)
+        num_splits = sum(part.num_splits for part in parts)
+        return cls(answers, np.concatenate(pairs, 1) if pairs else None, num_splits)
 
     @property
     def best(self) -> int:
