@@ -35,9 +35,8 @@ def three_lines(result: FittedModel) -> str:
     lines = [data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         workers = result.workers
-        lines.append(
-            most_and_least_reliable(weight_with_lapses(workers), workers.get("weight_sd", 0.0))
-        )
+        error = workers["weight_sd"].fillna(0.0)  # unknown where rates are point estimates
+        lines.append(most_and_least_reliable(weight_with_lapses(workers), error))
     else:
         lines.append(f"{_bound(result)} in {result.seconds:.1f} s, seed {result.seed}")
     return "\n".join(lines)
