@@ -12,6 +12,9 @@ from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import count, show
 
+# Smaller pages are questions about one pair, which may be asked again.
+_FEWEST = 3
+
 
 def first_alike(
     placements: Placements, is_new: Bool[np.ndarray, " page"]
@@ -64,7 +67,7 @@ def message_about_copies(
     if is_new is None:
         is_new = np.ones(len(page_ids), dtype=bool)
     first = first_alike(placements, is_new)
-    is_copy = first != np.arange(len(first))
+    is_copy = (first != np.arange(len(first))) & (placements.page_sizes.numpy() >= _FEWEST)
     page = placements.page.numpy()
     if not look_copied((is_copy & is_new)[page[is_new[page]]]):
         return None

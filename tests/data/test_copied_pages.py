@@ -35,6 +35,10 @@ def test_pages_that_differ_are_no_copies(difference):
     CrowdData(None, placements=two_pages(**difference))  # warnings are errors
 
 
+def test_pages_of_one_pair_are_no_copies():
+    CrowdData(None, placements=two_pages().drop([2, 5]))
+
+
 def test_a_single_page_among_many_may_be_asked_twice():
     crowd = simulate_placements(
         np.arange(60) % 4, [0.9] * 3, pages_per_worker=8, page_size=9, seed=0
