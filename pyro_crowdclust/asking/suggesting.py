@@ -140,7 +140,8 @@ def suggest(
         Items whose clusters are wanted; default: all.
     workers
         Ids of workers who can be asked. New ones first get some items with known clusters, to
-        measure them. Default: the workers of the fit who are not trusted.
+        measure them. Default: the workers of the fit who are not trusted. Empty: questions are for
+        nobody in particular, and their ``worker`` is missing.
     prices
         Price of a question by worker; 1 for workers who are not listed.
     loads

@@ -21,6 +21,7 @@ from torch.utils.data import Dataset
 
 from pyro_crowdclust.data.class_labels import ClassLabels, warn_about_repeated_labels
 from pyro_crowdclust.data.columns import Columns
+from pyro_crowdclust.data.copied_pages import warn_about_copies
 from pyro_crowdclust.data.known_labels import Links, warn_about_contradictions
 from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
@@ -133,7 +134,8 @@ class CrowdData:
     -----
     UserWarning
         Where rows look like copies, as more than a tenth of them, or twenty consecutive ones,
-        repeat earlier ones (same items, worker, label and page). They are kept. Answers that
+        repeat earlier ones (same items, worker, label and page), or pages earlier ones (same items,
+        worker and groups). They are kept. Answers that
         contradict each other are data and pass silently. Where links and labels cannot all be true;
         these are kept, too, and counted. Where a class is in no answer. Where a row of ``labels``
         has no label.
@@ -212,6 +214,8 @@ class CrowdData:
         self.__dict__.update(parts)
         if self.answers is not None and self._pairs_index is not None:
             warn_about_repeats(self.answers, self._pairs_index)
+        if self.placements is not None:
+            warn_about_copies(self.placements, self.page_ids)
         if self.class_labels is not None and self._labels_index is not None:
             warn_about_repeated_labels(self.class_labels, self._labels_index)
         warn_about_contradictions(self.num_contradictions)

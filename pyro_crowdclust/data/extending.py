@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from pyro_crowdclust.data.class_labels import repeated_labels
+from pyro_crowdclust.data.copied_pages import message_about_copies
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
 from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import as_frame, reject
+from pyro_crowdclust.data.tables import are_among, as_frame, reject
 
 
 def extended(
@@ -140,6 +141,10 @@ def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -
         if one.kind in repeated:
             of_one, repeated[one.kind] = np.split(repeated[one.kind], [len(one.table)])
             found += one.messages_about_repeats(of_one)
+    if any(one.kind == "placements" for one in new):
+        is_new = ~are_among(parts["page_ids"], data.page_ids)
+        copies = message_about_copies(parts["placements"], parts["page_ids"], is_new)
+        found += [] if copies is None else [copies]
     return found
 
 

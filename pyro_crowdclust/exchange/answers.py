@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Hashable, Iterable, Mapping
+import warnings
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,7 +14,7 @@ import pandas as pd
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
-from pyro_crowdclust.data.tables import LINE, PLACE, reject, show
+from pyro_crowdclust.data.tables import LINE, PLACE, count, reject, show
 from pyro_crowdclust.exchange.questions import Question
 
 _COLUMNS = {
@@ -122,31 +123,66 @@ class CrowdAnswers:
     def joined(cls, parts: Iterable[CrowdAnswers]) -> CrowdAnswers:
         """All answers of several files.
 
+        A page that is in two of them, item for item in the same groups, counts once, with a
+        warning: whoever goes on with a page that was saved saves all its answers again.
+
         Raises
         ------
         ValueError
-            If a worker sorted a page in two of them, since the two groupings cannot be joined.
+            If a worker sorted a page in two ways, since the two groupings cannot be joined.
         """
         found: dict[str, list[pd.DataFrame]] = {name: [] for name in _COLUMNS}
-        seen: set[tuple[Hashable, Hashable]] = set()
+        seen: dict[tuple[Hashable, Hashable], dict[Hashable, Hashable]] = {}
+        saved_again = []
         for part in parts:
-            pages = {*zip(part.placements["page"], part.placements["worker"], strict=True)}
-            if twice := sorted(seen & pages, key=str):
-                page, worker = twice[0]
-                raise ValueError(
-                    f"{show(worker)} sorted page {show(page)} in two of the files: leave out the "
-                    "older one, or rename its pages"
-                )
+            pages = part._groups_of_pages()
+            again = sorted(pages.keys() & seen.keys(), key=str)
+            for page, worker in again:
+                if pages[page, worker] != seen[page, worker]:
+                    raise ValueError(
+                        f"{show(worker)} sorted page {show(page)} in two of the files, in two "
+                        "ways: leave out the older one"
+                    )
+            saved_again += again
             seen |= pages
-            for name, some in found.items():
-                some += [table for table in [getattr(part, name)] if len(table)]
+            for name, table in part._without_pages(again)._tables().items():
+                found[name] += [table] if len(table) else []
+        if saved_again:
+            page, worker = saved_again[0]
+            warnings.warn(
+                f"{show(worker)} sorted page {show(page)} in two of the files in the same way "
+                f"({count(len(saved_again), 'such page')}): it counts once",
+                stacklevel=3,
+            )
         return cls.of_tables(
             **{name: _one_below_another(some) for name, some in found.items() if some}
         )
 
+    def _groups_of_pages(self) -> dict[tuple[Hashable, Hashable], dict[Hashable, Hashable]]:
+        """By page and worker, the group of every item."""
+        pages: dict[tuple[Hashable, Hashable], dict[Hashable, Hashable]] = {}
+        for row in self.placements[_COLUMNS["placements"]].itertuples(index=False, name=None):
+            page, item, worker, group = row
+            pages.setdefault((page, worker), {})[item] = group
+        return pages
+
+    def _without_pages(self, pages: Collection[tuple[Hashable, Hashable]]) -> CrowdAnswers:
+        """The answers without these pages of workers, and what is unanswered on them."""
+        left_out = pd.Index([*pages], tupleize_cols=False)
+        kept = self._tables()
+        for name in ("placements", "unanswered"):
+            table = kept[name]
+            of_rows = [*zip(table["page"], table["worker"], strict=True)]
+            kept[name] = table[~pd.Index(of_rows, tupleize_cols=False).isin(left_out)]
+        return CrowdAnswers(**kept)
+
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        """All four tables by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def in_file(self, name: str) -> CrowdAnswers:
         """The answers with an index that also names the file, if it says on which line they are."""
-        tables = {field.name: getattr(self, field.name) for field in fields(self)}
+        tables = self._tables()
         for kind, table in tables.items():
             if table.index.name == LINE:
                 places = [f"{name} line {line}" for line in table.index]
@@ -224,8 +260,8 @@ class CrowdAnswers:
     @property
     def _given(self) -> dict[str, pd.DataFrame]:
         """The tables with answers."""
-        names = [field.name for field in fields(self) if field.name != "unanswered"]
-        return {name: getattr(self, name) for name in names if len(getattr(self, name))}
+        tables = self._tables()
+        return {name: tables[name] for name in tables if name != "unanswered" and len(tables[name])}
 
     def __repr__(self) -> str:
         counts = {name.removesuffix("s"): len(table) for name, table in self._given.items()}

@@ -28,6 +28,8 @@ class Chosen:
           to one Gaussian on these columns, so that rows can be compared;
         - ``held_out``: mean log-probability, in nats, of the answers, placements, known labels or
           links that were kept out of the fit; NaN if there were none;
+        - ``splits``: how many parts of the answers, each with a fit of its own, ``held_out`` is the
+          mean over; only rows with the same number are about the same answers;
         - ``feature_weight``: how much features count relative to answers, from 0 to 1;
         - ``clusters`` in use; ``seconds``; ``uses_answers``, whether its fit uses the answers
           (candidates without them are tried if answers do not help to predict answers about other

@@ -34,7 +34,9 @@ def three_lines(result: FittedModel) -> str:
         data += ", loaded without its features"
     lines = [data, f"{_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
-        lines.append(most_and_least_reliable(weight_with_lapses(result.workers)))
+        workers = result.workers
+        error = workers["weight_sd"].fillna(0.0)  # unknown where rates are point estimates
+        lines.append(most_and_least_reliable(weight_with_lapses(workers), error))
     else:
         lines.append(f"{_bound(result)} in {result.seconds:.1f} s, seed {result.seed}")
     return "\n".join(lines)
@@ -60,24 +62,43 @@ def weight_with_lapses(workers: pd.DataFrame) -> pd.Series:
     return (workers["weight"] * attention).rename("weight with lapses")
 
 
-def most_and_least_reliable(reliability: pd.Series) -> str:
+def most_and_least_reliable(reliability: pd.Series, error: pd.Series | float = 0.0) -> str:
     """The most and the least reliable worker, by a column of the workers' table.
+
+    They are those of whom this is surest: the most reliable has the largest ``reliability - error``
+    and the least reliable, of those below, the smallest ``reliability + error``. By ``reliability``
+    alone they would be workers with few answers, whose estimates vary most.
+
+    Parameters
+    ----------
+    reliability
+        How reliable every worker is; the name of the column is shown.
+    error
+        Its standard deviation.
 
     Examples
     --------
     >>> most_and_least_reliable(pd.Series([0.9, 0.5], ["ann", "ben"], name="accuracy"))
     'most reliable worker ann (accuracy 0.90), least ben (0.50)'
+    >>> few = pd.Series([4.4, 3.9, 0.2], ["ann", "ben", "cat"], name="weight")
+    >>> most_and_least_reliable(few, pd.Series([1.5, 0.4, 0.4], few.index))
+    'most reliable worker ben (weight 3.90), least cat (0.20)'
     >>> most_and_least_reliable(pd.Series([0.9], ["ann"], name="accuracy"))
     'one worker, ann (accuracy 0.90)'
     >>> most_and_least_reliable(pd.Series([0.9, 0.9], ["ann", "ben"], name="accuracy"))
     '2 workers, all alike (accuracy 0.90)'
     """
-    most = f"{reliability.idxmax()} ({reliability.name} {reliability.max():.2f})"
+    first = (reliability - error).idxmax()
+    most = f"{first} ({reliability.name} {reliability[first]:.2f})"
     if len(reliability) == 1:
         return f"one worker, {most}"
     if f"{reliability.min():.2f}" == f"{reliability.max():.2f}":
         return f"{len(reliability)} workers, all alike ({reliability.name} {reliability.max():.2f})"
-    return f"most reliable worker {most}, least {reliability.idxmin()} ({reliability.min():.2f})"
+    below = reliability[reliability < reliability[first]]
+    if below.empty:  # of all others little is known
+        return f"most reliable worker {most}"
+    last = (below + error).reindex(below.index).idxmin()
+    return f"most reliable worker {most}, least {last} ({reliability[last]:.2f})"
 
 
 def _bound(result: FittedModel) -> str:

@@ -116,10 +116,29 @@ def test_pages_and_single_pairs_are_pairs_together():
     assert labelled.tables().keys() == {"pairs", "labels"}
 
 
-def test_a_page_in_two_files_of_one_worker(tmp_path):
-    for name in ("one.csv", "two.csv"):
-        (tmp_path / name).write_text("page,item,worker,group\n1,a,ann,1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="'ann' sorted page '1' in two of the files"):
+def test_a_page_that_was_saved_again_counts_once(tmp_path):
+    """As the HTML page saves all answers whenever somebody goes on with it."""
+    first = "page,item,worker,group\n1,a,ann,1\n1,b,ann,2\n1,c,ann,\n"
+    (tmp_path / "one.csv").write_text(first, encoding="utf-8")
+    (tmp_path / "two.csv").write_text(f"{first}2,a,ann,1\n2,d,ann,1\n", encoding="utf-8")
+    said = r"'ann' sorted page '1' in two of the files in the same way \(1 such page\)"
+    with pytest.warns(UserWarning, match=said):
+        both = read_answers(tmp_path / "one.csv", tmp_path / "two.csv")
+    later = read_answers(tmp_path / "two.csv")
+    pd.testing.assert_frame_equal(
+        both.placements.reset_index(drop=True), later.placements.reset_index(drop=True)
+    )
+    assert both.unanswered["item"].tolist() == ["c"]
+    assert both.placements.index.tolist()[:3] == ["one.csv line 2", "one.csv line 3"] + [
+        "two.csv line 5"
+    ]
+
+
+def test_a_page_in_two_files_in_two_ways(tmp_path):
+    for name, group in (("one.csv", 1), ("two.csv", 2)):
+        text = f"page,item,worker,group\n1,a,ann,1\n1,b,ann,{group}\n"
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="two of the files, in two ways: leave out the older one$"):
         read_answers(tmp_path / "one.csv", tmp_path / "two.csv")
 
 

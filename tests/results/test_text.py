@@ -7,6 +7,7 @@ import dataclasses
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from pyro.infer.autoguide import AutoNormal
 
@@ -15,6 +16,7 @@ from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.data import DatasetFeatures
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
 from pyro_crowdclust.models import DawidSkene
+from pyro_crowdclust.results.text import most_and_least_reliable
 
 from ..crowds import crowd, plain_mixture, plain_pair, quiet_fit
 from ..problems import location_model
@@ -30,8 +32,18 @@ def test_three_lines(result):
     assert first == repr(result.data)
     sizes = ", ".join(map(str, np.sort(np.bincount(result.assignments))[::-1]))
     assert second == f"3 clusters with {sizes} items; {result.stop_reason}"
-    weight = result.workers["weight"]
-    assert third.startswith(f"most reliable worker {weight.idxmax()} (weight {weight.max():.2f})")
+    weight, error = result.workers["weight"], result.workers["weight_sd"]
+    surest = (weight - error).idxmax()
+    assert third.startswith(f"most reliable worker {surest} (weight {weight[surest]:.2f})")
+
+
+def test_few_answers_make_nobody_the_most_or_the_least_reliable():
+    weight = pd.Series([4.4, 3.9, 1.0, 0.9], list("abcd"), name="weight")
+    error = pd.Series([1.5, 0.4, 0.4, 1.5], list("abcd"))
+    said = "most reliable worker b (weight 3.90), least c (1.00)"
+    assert most_and_least_reliable(weight, error) == said
+    # Of all others it is only known that they may be better.
+    assert most_and_least_reliable(weight[:2], error[:2]) == "most reliable worker b (weight 3.90)"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +52,7 @@ def test_three_lines(result):
     ids=lambda one: [*one][0],
 )
 def test_whoever_does_not_look_is_not_the_most_reliable(result, lapses):
-    table = result.workers.assign(weight=[2.0, 1.5, 1.0], **lapses)
+    table = result.workers.assign(weight=[2.0, 1.5, 1.0], weight_sd=0.1, **lapses)
     fitted = copy.copy(result)
     vars(fitted)["workers"] = table
     assert repr(fitted).splitlines()[2] == (

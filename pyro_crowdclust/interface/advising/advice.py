@@ -8,6 +8,10 @@ from pyro_crowdclust.interface.advising.clusters import (
     about_clusters,
     about_repeated_columns,
 )
+from pyro_crowdclust.interface.advising.constant_answers import (
+    SAME_ANSWER,
+    about_constant_answers,
+)
 from pyro_crowdclust.interface.advising.workers import (
     about_constant_labels,
     about_lapses,
@@ -30,7 +34,8 @@ def advice(result: Fitted) -> list[str]:
     - Without answers, a cluster is two large components that overlap, or another number of
       components describes the features about as well and divides one.
     - Same and different are swapped: most answers come from workers who say the opposite.
-    - Some workers nearly always give the same answer, though others do not: they say nothing.
+    - Some workers nearly always give the same answer, though others do not: they say nothing. If
+      they gave few of the answers, others must be unlikely to say the same of the same pairs.
     - All answers are "same", or all "different", so that the rates of workers are open.
     - By the clusters of a given model workers are blamed, though their answers predict each other.
     - The crowd guesses, or sees finer or coarser kinds than the clusters: most answers come from
@@ -71,6 +76,8 @@ def advice(result: Fitted) -> list[str]:
         answers = AnswerFacts.of(result)
         if not (found and answers.are_used) or answers.are_blamed:
             found += about_answers(answers) or about_lapses(result)
+        if not any(sentence.startswith(SAME_ANSWER) for sentence in found):
+            found += about_constant_answers(result)
         found += about_open_rates(result) + about_shared_mistakes(result)
     found += about_constant_labels(result) + about_other_labels(result)
     if _still_rising(result):

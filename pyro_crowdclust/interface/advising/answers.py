@@ -10,6 +10,7 @@ import pandas as pd
 
 from pyro_crowdclust.annotators import informative_workers
 from pyro_crowdclust.data.tables import count, listed
+from pyro_crowdclust.interface.advising.constant_answers import SAME_ANSWER
 from pyro_crowdclust.interface.advising.kinds_seen import kinds_seen
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
@@ -227,8 +228,8 @@ def _one_word(answers: AnswerFacts) -> list[str]:
 
 def _same_answer(answers: AnswerFacts) -> list[str]:
     return [
-        "some workers nearly always give the same answer, whatever the pair, which says nothing "
-        f"about it (in workers: {listed(answers.uninformative, _NAMED)})"
+        f"{SAME_ANSWER}, which says nothing about it (in workers: "
+        f"{listed(answers.uninformative, _NAMED)})"
         f"{_learned_from(answers)}; leave their answers out, or ask them again",
         *_about_unclear(answers.result),
     ]

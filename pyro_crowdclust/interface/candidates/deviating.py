@@ -20,15 +20,15 @@ from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.transforms import Within
 
 # With fewer numbers, or fewer different ones, the ends of their range are unknown.
-_MIN_NUMBERS, _MIN_VALUES = 20, 10
+_MIN_NUMBERS, MIN_VALUES = 20, 10
 # A gap is wider than this many standard deviations, and than this multiple of the tail before it.
-_DEVIATIONS, _TAILS = 4.0, 1.0
+DEVIATIONS, _TAILS = 4.0, 1.0
 # Largest share of the numbers beyond a gap, and largest share if these are all equal.
-_MAX_SHARE, _MAX_SHARE_EQUAL = 0.02, 0.1
+_MAX_SHARE, MAX_SHARE_EQUAL = 0.02, 0.1
 # This many numbers beyond a gap that are near to each other may be a cluster.
 _CLUSTER = 3
 # Width of the central four fifths of a normal distribution, in standard deviations.
-_CENTRAL = 2.5631
+CENTRAL = 2.5631
 
 
 class Bounds(NamedTuple):
@@ -62,7 +62,7 @@ def deviation_bounds(data: CrowdData) -> Bounds | None:
     rows = numbers_in(data).reshape(data.num_items, -1)
     low = np.full(rows.shape[1], -np.inf)
     high = -low
-    for place in np.flatnonzero(_are_numbers(data)):
+    for place in np.flatnonzero(are_numbers(data)):
         numbers = np.sort(rows[~np.isnan(rows[:, place]), place])
         low[place], high[place] = -_last_regular(-numbers[::-1]), _last_regular(numbers)
     if np.isinf(low).all() and np.isinf(high).all():
@@ -70,7 +70,8 @@ def deviation_bounds(data: CrowdData) -> Bounds | None:
     return Bounds(torch.from_numpy(low), torch.from_numpy(high))
 
 
-def _are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
+def are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
+    """Which features are real numbers or counts."""
     counts = [] if data.columns is None else data.columns.of_kind("count")
     found = is_real(data).numpy().copy()
     found[counts] = True
@@ -80,18 +81,18 @@ def _are_numbers(data: CrowdData) -> Bool[np.ndarray, " feature"]:
 def _last_regular(numbers: Float[np.ndarray, " number"]) -> float:
     """The last of ascending numbers before a gap; infinity if there is no gap."""
     values, counts = np.unique(numbers, return_counts=True)
-    if len(numbers) < _MIN_NUMBERS or len(values) < _MIN_VALUES:
+    if len(numbers) < _MIN_NUMBERS or len(values) < MIN_VALUES:
         return np.inf
-    if counts.max() > _MAX_SHARE_EQUAL * len(numbers):  # an atom is left out
+    if counts.max() > MAX_SHARE_EQUAL * len(numbers):  # an atom is left out
         numbers = numbers[numbers != values[counts.argmax()]]
         if len(numbers) < _MIN_NUMBERS:
             return np.inf
     lowest, highest = np.quantile(numbers, [0.1, 0.9])
-    near = _DEVIATIONS * (highest - lowest) / _CENTRAL
+    near = DEVIATIONS * (highest - lowest) / CENTRAL
     if not near > 0:
         return np.inf
     tail = np.append(highest, numbers[numbers > highest])
-    most, most_alike = (max(share * len(numbers), 1) for share in (_MAX_SHARE, _MAX_SHARE_EQUAL))
+    most, most_alike = (max(share * len(numbers), 1) for share in (_MAX_SHARE, MAX_SHARE_EQUAL))
     is_gap = np.diff(tail) > np.maximum(near, _TAILS * (tail[:-1] - highest))
     for place in np.flatnonzero(is_gap):
         beyond = tail[place + 1 :]

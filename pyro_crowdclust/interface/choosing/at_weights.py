@@ -24,10 +24,13 @@ class AtWeights(NamedTuple):
     together
         The scores by which the weight is chosen, if those are others: of held-out placements, which
         items of a page lie together (``PlacementSplit.of_pairs``).
+    num_splits
+        How many splits these are the scores of.
     """
 
     log_probabilities: Float[np.ndarray, "weight answer"]
     together: Float[np.ndarray, "weight placement"] | None = None
+    num_splits: int = 1
 
     @classmethod
     def of(cls, one: HeldOut, reads: Iterable[Fitted], workers: WorkerSummary | None) -> AtWeights:
@@ -54,7 +57,8 @@ class AtWeights(NamedTuple):
         """The scores of several splits of one kind, one after the other."""
         found = np.concatenate([part.log_probabilities for part in parts], 1)
         together = [part.together for part in parts if part.together is not None]
-        return cls(found, np.concatenate(together, 1) if together else None)
+        num_splits = sum(part.num_splits for part in parts)
+        return cls(found, np.concatenate(together, 1) if together else None, num_splits)
 
     @property
     def best(self) -> int:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
 from pyro_crowdclust.interface.about_data import as_answered, is_supervised
@@ -24,6 +27,7 @@ from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.candidates.missing_codes import warn_about_codes
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
@@ -240,7 +244,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     'largest ELBO of 23 candidates; nothing held out'
     """
     check_data(data)
-    _warn_if_constant(data)
+    rows = sample_of(data)
+    _warn_if_constant(rows)
+    warn_about_codes(data, rows)
     data = as_answered(data)
     forms, least = forms_for(data), data.num_known_classes
     # Answers and links relate items, which makes no sense if there is a single cluster.
@@ -267,9 +273,8 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
     )
 
 
-def _warn_if_constant(data: CrowdData) -> None:
+def _warn_if_constant(rows: Float[Tensor, "item feature"]) -> None:
     """Warn if all items have the same features."""
-    rows = sample_of(data)
     if len(rows) > 1 and bool(((rows == rows[0]) | rows.isnan()).all()):
         warnings.warn(
             "no column varies, so the features say nothing about the items: pass columns in which "

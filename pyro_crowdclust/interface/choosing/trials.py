@@ -90,6 +90,9 @@ def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
             "components": [trial.num_components for trial in trials],
             "elbo": [trial.elbo for trial in trials],
             "held_out": [np.nan if trial.by_weight is None else trial.score for trial in trials],
+            "splits": [
+                0 if trial.by_weight is None else trial.by_weight.num_splits for trial in trials
+            ],
             "feature_weight": [trial.feature_weight for trial in trials],
             "clusters": [trial.clusters for trial in trials],
             "seconds": [trial.seconds for trial in trials],

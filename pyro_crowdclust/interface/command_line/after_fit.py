@@ -14,6 +14,9 @@ from pyro_crowdclust.interface.command_line.reading import read_feature_file
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
+# Of files that a browser shows as a page.
+_ENDINGS = (".html", ".htm")
+
 
 def predict(options: Namespace) -> int:
     """Cluster new items by their features, with what 'fit' learned."""
@@ -43,8 +46,13 @@ def predict(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     """Write a page with the tables and pictures of what 'fit' learned."""
-    result, settings = read_result(options.folder, with_features=True)
     path = options.out or options.folder / "report.html"
+    if path.suffix.lower() not in _ENDINGS:
+        raise ValueError(
+            f"--out {path}: the report is a web page, which opens only if its name ends in .html: "
+            f"--out {path.with_suffix('.html')}"
+        )
+    result, settings = read_result(options.folder, with_features=True)
     kind = "Clusters" if has_clusters(result) else "Classes"
     files = [settings.get(name) for name in (*FILES, "labels")] + (settings["answers"] or [])
     title = f"{kind} of {Path(next(filter(None, files))).name}"

@@ -265,7 +265,7 @@ def _add_ask(parsers: Any) -> None:
         nargs="+",
         action="extend",
         metavar="ID",
-        help="whom to ask (default: the workers of the fit)",
+        help="whom to ask, separated by spaces (default: the workers of the fit)",
     )
     parser.add_argument(
         "--items",

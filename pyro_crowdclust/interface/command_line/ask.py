@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import warnings
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pandas as pd
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
 from pyro_crowdclust.data.tables import count as counted
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.data.tables import listed, show
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
@@ -39,6 +40,10 @@ _SURE = 0.9
 _GUESSES = 0.3
 # So many of them are named.
 _NAMED = 3
+# A page of more items is warned of: nobody overlooks it, and to choose its items takes long.
+_MANY_ITEMS = 100
+# What pages that people can overlook have.
+_CAN_OVERLOOK = "a page that people can overlook has 10 to 30"
 # Formats that list the classes to choose from.
 _WITH_CLASSES: dict[str, Callable[..., Format]] = {"label-studio": LabelStudio, "prodigy": Prodigy}
 
@@ -87,8 +92,7 @@ def _about_fewer(options: Namespace, result: Fitted, found: Suggestions) -> list
         if largest < kind.size:
             notes.append(
                 f"pages of {kind.size} items were asked for, but they have {largest} at most of "
-                f"{counted(result.data.num_items, 'item')}; a page that people can overlook has "
-                "10 to 30"
+                f"{counted(result.data.num_items, 'item')}; {_CAN_OVERLOOK}"
             )
     return notes
 
@@ -120,13 +124,35 @@ def _is_it_enough(result: Fitted, found: Suggestions) -> str:
 
 def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     kind, count = _asked_for(options, result)
+    if isinstance(kind, Pages) and kind.size > _MANY_ITEMS:
+        of_all = f" of {counted(result.data.num_items, 'item')}"
+        warnings.warn(
+            f"--size {kind.size}: to choose pages of so many{of_all} may take long; "
+            f"{_CAN_OVERLOOK}",
+            stacklevel=2,
+        )
     # In a result from Python the ids of workers may be numbers.
     known = {str(who): who for who in result.data.worker_ids}
+    for who in options.workers or ():
+        _refuse_list(who, known)
     workers = options.workers and [known.get(who, who) for who in options.workers]
     found = suggest(result, kind, count=count, workers=workers, seed=options.seed)
     if not len(found):
         raise ValueError("there is nothing left to ask these workers: name others by --workers")
     return found
+
+
+def _refuse_list(worker: str, known: Collection[str]) -> None:
+    """Raise a ``ValueError`` where the word for a worker is a list of the workers of the fit.
+
+    Among words without spaces, "ann,ben" would be a new person. "Doe, Jane" can be one.
+    """
+    names = [name.strip() for name in worker.split(",")]
+    if worker not in known and any(name in known for name in names):
+        raise ValueError(
+            f"--workers {worker} names one person, whose id is {show(worker)}: separate workers "
+            f"by spaces, --workers {' '.join(map(shlex.quote, filter(None, names)))}"
+        )
 
 
 def _asked_for(options: Namespace, result: Fitted) -> tuple[Pairs | Labels | Pages, int]:

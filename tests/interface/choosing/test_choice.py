@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing import complete_fits, corrections, several_starts, trying
 from pyro_crowdclust.interface.choosing.choice import Choice
 from pyro_crowdclust.interface.choosing.plan import SIZES
+from pyro_crowdclust.interface.choosing.trying import NUM_SPLITS
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
 from pyro_crowdclust.restarts import INTERRUPTED_STARTS
@@ -107,6 +108,8 @@ def test_answers_choose_the_components_that_clusters_own(rings):
     assert table["chosen"].sum() == 1
     assert clustering_accuracy(ring, result.assignments) > 0.9
     best = table.loc[table["chosen"], "held_out"].item()
+    assert table["splits"].between(1, NUM_SPLITS).all()
+    assert table.loc[table["chosen"], "splits"].item() == table["splits"].max()
     assert best > result.chosen.chance
     assert best > table.loc[table["components"] == 3, "held_out"].max()
     assert "held-out" in result.chosen.reason
@@ -173,6 +176,7 @@ def test_without_answers_the_elbo_chooses():
     result = small(CrowdData(features), 5, 4, 3, 2).fit(num_starts=1, progress=False)
     chosen, table = result.chosen, result.chosen.table
     assert table["held_out"].isna().all()
+    assert (table["splits"] == 0).all()
     assert chosen.chance is None
     assert table["elbo"].idxmax() == table.index[table["chosen"]][0]
     assert result.model.num_clusters == 3

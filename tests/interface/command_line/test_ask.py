@@ -86,7 +86,9 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
 def test_fewer_questions_and_smaller_pages_than_asked_for(fitted, tmp_path, capsys):
     words = ["ask", str(fitted), "--pages", "3", "--size", "500", "--workers", "ann"]
     assert main([*words, "--out", str(tmp_path / "tasks")]) == 0
-    *_, fewer, smaller = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    assert "--size 500: to choose pages of so many of 60 items may take long; a page" in said.err
+    *_, fewer, smaller = said.out.splitlines()
     assert fewer == "3 questions were asked for, but 1 are all that is left to ask these workers"
     assert smaller.startswith("pages of 500 items were asked for, but they have")
 
@@ -316,6 +318,7 @@ def test_answers_that_do_not_fit(text, words, message, crowd, tmp_path, capsys):
         (["nowhere"], "there is no folder nowhere"),
         (["FIT", "--pairs", "3", "--html"], "the HTML page can only sort pages: ask for pages"),
         (["FIT", "--labels", "3"], "has no classes: ask by --pages N or --pairs N"),
+        (["FIT", "--workers", "WORKER,zoe"], ": separate workers by spaces, --workers WORKER zoe"),
         (["FIT", "--items", "none.csv"], "there is no file none.csv"),
         (["FIT", "--items", "few.csv"], "a question is about the item 'item-"),
         (
@@ -331,7 +334,9 @@ def test_what_cannot_be_asked(words, message, fitted, tmp_path, monkeypatch, cap
     (tmp_path / "few.csv").write_text("item,name\nx,y\n", encoding="utf-8")
     (tmp_path / "bare.csv").write_text("price,name\n1,x\n2,y\n", encoding="utf-8")
     np.save(tmp_path / "bare.npy", np.zeros((2, 4, 4)))
-    words = [str(fitted) if word == "FIT" else word for word in words]
+    known = pd.read_csv(fitted / "workers.csv")["worker"][0]
+    message = message.replace("WORKER", str(known))
+    words = [str(fitted) if word == "FIT" else word.replace("WORKER", str(known)) for word in words]
     assert main(["ask", *words, "--out", str(tmp_path / "tasks")]) == 1
     assert message in only_error(capsys)
     assert not (tmp_path / "tasks").exists()

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
     [
         (["predict", "nowhere", "--features", "abc.csv"], "there is no folder nowhere"),
         (["predict", "full", "--features", "none.csv"], "there is no file none.csv"),
+        (["report", "full", "--out", "rep.txt"], "only if its name ends in .html: --out rep.html"),
         (["report", "full"], "full was not written by .*: it has no readable settings.json"),
         (["fit", "--features", "none.csv", "--out", "new"], "there is no file none.csv"),
         (["fit", "--answers", "abc.csv", "none.csv", "--out", "new"], "there is no file none.csv"),
