@@ -79,7 +79,7 @@ class CrowdData:
         an answer. A row whose label is missing is skipped.
     classes
         Every class that an item can have, in the desired order. None uses the classes in
-        ``labels``, sorted.
+        ``labels``, sorted; or, if the column is an ordered categorical one, its categories.
     likeness
         How similar the items of pairs are, for clusters from answers alone: a table with the
         columns ``left``, ``right``, and others with numbers that grow or fall with the similarity.

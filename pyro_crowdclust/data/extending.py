@@ -132,14 +132,16 @@ def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -
     """The warnings about rows of the new tables, given all answers."""
     found = [message for one in new for message in one.warnings]
     repeated = {"pairs": np.zeros(0, dtype=bool), "labels": np.zeros(0, dtype=bool)}
+    in_full = False
     if parts["answers"] is not None:
         repeated["pairs"] = repeated_answers(parts["answers"])[data.num_pairs :]
     if parts["class_labels"] is not None:
         repeated["labels"] = repeated_labels(parts["class_labels"])[data.num_labels :]
+        in_full = parts["class_labels"].weight is None
     for one in new:
         if one.kind in repeated:
             of_one, repeated[one.kind] = np.split(repeated[one.kind], [len(one.table)])
-            found += one.messages_about_repeats(of_one)
+            found += one.messages_about_repeats(of_one, in_full)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import torch
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import count, listed, show
 from pyro_crowdclust.diagnostics import find_lapses
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
@@ -65,23 +66,23 @@ def about_open_rates(result: Fitted) -> list[str]:
     ]
 
 
-def about_constant_labels(result: Fitted) -> list[str]:
+def about_constant_labels(data: CrowdData) -> list[str]:
     """Advice where workers always give the same label, whatever the item."""
-    if result.data.class_labels is None:
+    if data.class_labels is None:
         return []
-    codes = torch.where(say_nothing(result.data))[0].numpy()
+    codes = torch.where(say_nothing(data))[0].numpy()
     if not len(codes):
         return []
-    names = listed(list(result.data.worker_ids[codes]), _NAMED)
+    names = listed(list(data.worker_ids[codes]), _NAMED)
     return [
         "some workers always give the same label, whatever the item, which says nothing about it "
         f"(in workers: {names}): leave their labels out, or ask them again"
     ]
 
 
-def about_other_labels(result: Fitted) -> list[str]:
-    """Advice where a worker gives two classes to one item, both of which count."""
-    labels = result.data.class_labels
+def about_other_labels(data: CrowdData) -> list[str]:
+    """Advice where a worker gives two classes to one item, and how much these count."""
+    labels = data.class_labels
     if labels is None:
         return []
     given = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
@@ -90,8 +91,16 @@ def about_other_labels(result: Fitted) -> list[str]:
     if several.empty:
         return []
     first = several.iloc[0]
-    item, worker = result.data.item_ids[first["item"]], result.data.worker_ids[first["worker"]]
+    item, worker = data.item_ids[first["item"]], data.worker_ids[first["worker"]]
+    counted = "all of them count"
+    if labels.weight is not None:
+        of_each = pd.Series(labels.weight.numpy()).groupby(labels.source.numpy())
+        together = of_each.sum()[of_each.size() > 1].mean()
+        counted = (
+            "answers that a worker repeats about an item count together as those of "
+            f"{together:.1f} workers in the mean, as far as they are independent"
+        )
     return [
         f"workers give two classes or more to one item in {count(len(several), 'case')}, such as "
-        f"{show(worker)} to {show(item)}, and all of them count: keep the one that is meant"
+        f"{show(worker)} to {show(item)}, and {counted}: if only one is meant, keep that"
     ]
