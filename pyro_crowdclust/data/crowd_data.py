@@ -26,6 +26,7 @@ from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
 from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sort_pairs
 from pyro_crowdclust.data.reading import read_parts
+from pyro_crowdclust.data.repeated_pairs import without_repeats
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import count, show, to_index, unknown
 from pyro_crowdclust.data.words import (
@@ -212,6 +213,7 @@ class CrowdData:
         self.__dict__.update(parts)
         if self.answers is not None and self._pairs_index is not None:
             warn_about_repeats(self.answers, self._pairs_index)
+            self.__dict__.update(without_repeats(self.answers, self._pairs_index))
         if self.class_labels is not None and self._labels_index is not None:
             warn_about_repeated_labels(self.class_labels, self._labels_index)
         warn_about_contradictions(self.num_contradictions)

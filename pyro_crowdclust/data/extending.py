@@ -16,6 +16,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
 from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
+from pyro_crowdclust.data.repeated_pairs import without_repeats
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import as_frame, reject
 
@@ -79,6 +80,8 @@ def extended(
         found = [message for message in found if message not in known_messages]
     for message in [*_about_rows(data, new, parts), *found]:
         warnings.warn(message, stacklevel=4)  # where Fitted.update was called
+    if parts["answers"] is not None:
+        parts |= without_repeats(parts["answers"], parts["_pairs_index"])
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:
