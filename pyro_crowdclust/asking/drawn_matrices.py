@@ -80,7 +80,7 @@ class DrawnMatrices:
             _log(self.matrices[:, worker, :, label]) - _log(self._mean[worker, :, label])[:, None]
         )
         found = np.repeat(_log(self._q[items])[:, None], len(self.matrices), axis=1)
-        np.add.at(found, place[item], self._label_weights[used, None] * ratio)
+        np.add.at(found, place[item], self._label_weights[used, None, None] * ratio)
         return found
 
 
