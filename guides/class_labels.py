@@ -184,7 +184,7 @@ class ClassLabelGuide(nn.Module):
             evidence = labels.per_item(reading.sharp(log_labels, labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
-        return LocalPosterior(reading.joined(logits, evidence, labels.counts), None)
+        return LocalPosterior(reading.joined(logits, evidence, labels.size), None)
 
     @torch.no_grad()
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:

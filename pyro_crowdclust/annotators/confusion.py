@@ -203,7 +203,8 @@ class ConfusionMatrices(nn.Module):
 
             alpha_jka - w_j q(y_i = k)    sum_l alpha_jkl - w_j q(y_i = k)
 
-        without what the answer itself has added to the counts. The prior stays.
+        without what the answer itself has added to the counts, or, if the worker has several about
+        the item, all of these. The prior stays.
 
         Parameters
         ----------
@@ -222,9 +223,10 @@ class ConfusionMatrices(nn.Module):
             own = self.worker_weights.to(counted)[labels.worker, None] * own
         # Never less than the prior: some answers may not have been counted at all.
         least = prior[labels.worker, :, labels.label]
-        named = torch.maximum(counted[labels.worker, :, labels.label] - own, least)
-        least = prior.sum(-1)[labels.worker]
-        return named, torch.maximum(counted.sum(-1)[labels.worker] - own, least)
+        left = counted[labels.worker, :, labels.label] - labels.of_source(own, same_label=True)
+        named, least = torch.maximum(left, least), prior.sum(-1)[labels.worker]
+        left = counted.sum(-1)[labels.worker] - labels.of_source(own)
+        return named, torch.maximum(left, least)
 
     def log_leave_one_out(
         self,

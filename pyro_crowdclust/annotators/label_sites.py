@@ -82,8 +82,11 @@ class LabelLikelihood:
         return self._of_classes(labels.evidence(log_answers))
 
     def of_answers(self, labels: LabelMatrix) -> Float[Tensor, "answer class"]:
-        """``w_j log p(a_ij | y_i = k)`` of every label, for classes without states."""
-        found = self._log_answers[labels.worker, labels.label]
+        """``w_j log p(a_ij | y_i = k)`` of every label, for classes without states.
+
+        Times the weight of the label, if workers have several about an item.
+        """
+        found = labels.weighted(self._log_answers[labels.worker, labels.label])
         return weighted_by_worker(found, worker_weights_of(self._annotators), labels)
 
     def log_confusion(self) -> Float[Tensor, "worker label class"]:
@@ -116,7 +119,7 @@ def weighted_leave_one_out(
     labels: LabelMatrix,
     classes: Float[Tensor, "item class"],
 ) -> Float[Tensor, "answer class"]:
-    """``w_j log E_-i[p(a_ij | y_i = k)]`` of every label.
+    """``w_j log E_-i[p(a_ij | y_i = k)]`` of every label, times the weight of the label.
 
     ``E_-i`` is the expectation under the posterior of the workers without their answers about the
     item itself, if these can be removed (``SupportsLeaveOneOut``), otherwise under the whole
@@ -133,7 +136,7 @@ def weighted_leave_one_out(
     classes
         q(y), which weighted the labels in these posteriors.
     """
-    found = log_leave_one_out(annotators, posteriors, labels, classes)
+    found = labels.weighted(log_leave_one_out(annotators, posteriors, labels, classes))
     return weighted_by_worker(found, worker_weights_of(annotators), labels)
 
 

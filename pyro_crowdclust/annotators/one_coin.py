@@ -108,7 +108,7 @@ class OneCoin(nn.Module):
         counted = torch.stack([*posteriors["accuracy"].standard()], -1)
         prior = torch.stack([*self._prior()], -1).to(counted)
         own = classes.to(counted)[labels.item, labels.label]
-        own = torch.stack([own, 1 - own], -1)
+        own = labels.of_source(torch.stack([own, 1 - own], -1))
         # Never less than the prior: some answers may not have been counted at all.
         left = torch.maximum(counted[labels.worker] - own, prior[labels.worker])
         rows = self._log_rows((left / left.sum(-1, keepdim=True)).log())

@@ -33,9 +33,10 @@ class Asked:
         if data.placements is not None:
             sorter = data.placements.worker[data.placements.page]
             placed = sorter * data.num_items + data.placements.item
-        self._labels = (nobody.numpy(),) * 3
+        self._labels, self._label_weights = (nobody.numpy(),) * 3, np.zeros(0)
         if (given := data.class_labels) is not None:
             self._labels = given.item.numpy(), given.worker.numpy(), given.label.numpy()
+            self._label_weights = given.weights.numpy()
             labelled = given.worker * data.num_items + given.item
         if (answers := data.as_pairs().answers) is not None:
             worker = answers.worker.numpy()
@@ -71,6 +72,11 @@ class Asked:
     def labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Item, worker and class of every label, as codes."""
         return self._labels
+
+    @property
+    def label_weights(self) -> Float[np.ndarray, " label"]:
+        """As how many answers each of them counts."""
+        return self._label_weights
 
     def said_same(self) -> tuple[Int[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
         """Keys of all pairs with answers, and the share of "same"; a grade counts in part."""

@@ -39,6 +39,7 @@ class DrawnMatrices:
         self.askable[:, known] = self.matrices[:, crowd.codes[known]]
         self._mean, self._mean_askable = (one.label_channels(number) for one in (everybody, crowd))
         self._labels = situation.asked.labels
+        self._label_weights = situation.asked.label_weights
 
     def labels(
         self, items: Int[np.ndarray, " chosen"]
@@ -70,15 +71,16 @@ class DrawnMatrices:
     def _log_odds(
         self, items: Int[np.ndarray, " chosen"]
     ) -> Float[np.ndarray, "chosen draw class"]:
-        """Logarithms of ``q prod gamma / E[gamma]``."""
+        """Logarithms of ``q prod gamma / E[gamma]``, weighted where workers repeat themselves."""
         place = np.full(len(self._q), -1)
         place[items] = np.arange(len(items))
-        item, worker, label = (part[place[self._labels[0]] >= 0] for part in self._labels)
+        used = place[self._labels[0]] >= 0
+        item, worker, label = (part[used] for part in self._labels)
         ratio = (
             _log(self.matrices[:, worker, :, label]) - _log(self._mean[worker, :, label])[:, None]
         )
         found = np.repeat(_log(self._q[items])[:, None], len(self.matrices), axis=1)
-        np.add.at(found, place[item], ratio)
+        np.add.at(found, place[item], self._label_weights[used, None, None] * ratio)
         return found
 
 

@@ -10,11 +10,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.repeat_weights import repeat_weights
 from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
@@ -43,6 +44,9 @@ class ClassLabels:
         Codes, indices into ``CrowdData.worker_ids`` and ``CrowdData.class_ids``.
     num_workers, num_classes
         How many workers and classes there are in all.
+    weight
+        As how many answers each counts, at most one (``repeat_weights``); None if all count in
+        full, as where no worker has given several about an item.
     """
 
     item: Int[Tensor, " answer"]
@@ -50,6 +54,7 @@ class ClassLabels:
     label: Int[Tensor, " answer"]
     num_workers: int
     num_classes: int
+    weight: Float[Tensor, " answer"] | None = None
 
     def __len__(self) -> int:
         return len(self.item)
@@ -57,7 +62,8 @@ class ClassLabels:
     def at(self, kept: Bool[Tensor, " answer"]) -> ClassLabels:
         """The answers of some rows."""
         parts = self.item[kept], self.worker[kept], self.label[kept]
-        return ClassLabels(*parts, self.num_workers, self.num_classes)
+        weight = None if self.weight is None else self.weight[kept]
+        return ClassLabels(*parts, self.num_workers, self.num_classes, weight)
 
     def among(self, place: Int[Tensor, " item"]) -> ClassLabels:
         """The answers about items whose place is not negative, with these places as items."""
@@ -70,14 +76,38 @@ class ClassLabels:
         return torch.add(self.label, self.worker, alpha=self.num_classes)
 
     @cached_property
-    def _by_item(self) -> tuple[Tensor, Tensor]:
-        """Cells sorted by item, and where each item's cells begin."""
-        cell = self.cell
+    def _by_item(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Cells sorted by item, where each item's cells begin, and their weights."""
+        cell, weight = self.cell, self.weight
         if bool((self.item[1:] < self.item[:-1]).any()):
-            cell = cell.index_select(0, self.item.argsort(stable=True))
+            order = self.item.argsort(stable=True)
+            cell = cell.index_select(0, order)
+            weight = None if weight is None else weight[order]
         last = int(self.item.max()) + 1 if len(self) else 0
         counts = torch.bincount(self.item, minlength=last)
-        return cell, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return cell, torch.cat([counts.new_zeros(1), counts.cumsum(0)]), weight
+
+    @property
+    def weights(self) -> Float[Tensor, " answer"]:
+        """As how many answers each counts."""
+        return torch.ones(len(self), dtype=torch.float64) if self.weight is None else self.weight
+
+    @property
+    def size(self) -> float:
+        """As how many answers all of them count."""
+        return len(self) if self.weight is None else float(self.weight.sum())
+
+    @cached_property
+    def source(self) -> Int[Tensor, " answer"]:
+        """``item * num_workers + worker``: the answers of one worker about one item have one."""
+        return self.item * self.num_workers + self.worker
+
+    @cached_property
+    def is_first(self) -> Bool[Tensor, " answer"]:
+        """Whether an answer is the first of its worker about its item; all are without weights."""
+        if self.weight is None:
+            return torch.ones(len(self), dtype=torch.bool)
+        return torch.from_numpy(~pd.Series(self.source.numpy()).duplicated().to_numpy())
 
     @cached_property
     def most_per_item(self) -> int:
@@ -91,13 +121,13 @@ class ClassLabels:
 
     def of_items(self, items: Int[Tensor, " row"]) -> LabelMatrix:
         """All answers about these items, as a matrix with a row for each."""
-        cell, starts = self._by_item
+        cell, starts, weight = self._by_item
         first, stop = (int(items[0]), int(items[-1]) + 1) if len(items) else (0, 0)
         if stop < len(starts) and torch.equal(items, torch.arange(first, first + len(items))):
             # The answers about consecutive items are consecutive, too.
             counts = starts[first + 1 : stop + 1] - starts[first:stop]
-            chosen = cell[int(starts[first]) : int(starts[stop])]
-            return self._matrix(chosen, counts)
+            chosen = slice(int(starts[first]), int(starts[stop]))
+            return self._matrix(cell[chosen], counts, None if weight is None else weight[chosen])
         known = items.clamp(max=len(starts) - 2)
         counts = starts[known + 1] - starts[known]
         # Items after the last one that anybody was asked about have no answers.
@@ -105,11 +135,18 @@ class ClassLabels:
         ends = counts.cumsum(0)
         total = int(ends[-1]) if len(ends) else 0
         shift = (starts[known] - ends + counts).repeat_interleave(counts, output_size=total)
-        return self._matrix(cell.index_select(0, torch.arange(total) + shift), counts)
+        place = torch.arange(total) + shift
+        of_place = None if weight is None else weight[place]
+        return self._matrix(cell.index_select(0, place), counts, of_place)
 
-    def _matrix(self, cell: Int[Tensor, " answer"], counts: Int[Tensor, " row"]) -> LabelMatrix:
+    def _matrix(
+        self,
+        cell: Int[Tensor, " answer"],
+        counts: Int[Tensor, " row"],
+        weight: Float[Tensor, " answer"] | None,
+    ) -> LabelMatrix:
         sizes = self.num_workers, self.num_classes, self.most_per_item
-        return LabelMatrix(cell, counts, *sizes)
+        return LabelMatrix(cell, counts, *sizes, weight)
 
 
 def read_class_labels(
@@ -135,6 +172,8 @@ def read_class_labels(
         "can't tell", are -1 beside two others, or look like probabilities.
     """
     item = item_positions("labels", table["item"], item_ids)
+    if classes is None and getattr(table["label"].dtype, "ordered", False):
+        classes = table["label"].cat.categories
     if classes is None:
         label, class_ids = codes_and_ids(table["label"], "labels")
         _check_are_classes(label, class_ids)
@@ -143,12 +182,12 @@ def read_class_labels(
         _warn_of_cannot_tell(class_ids)
     else:
         class_ids = _read_classes(classes)
-        codes = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
+        found = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
         known = ", ".join(map(show, class_ids[:5])) + (", ..." if len(class_ids) > 5 else "")
         new = f"not among the classes ({known}); correct it, or fit anew with classes= naming it"
-        reject("labels", table["label"], codes < 0, new)
-        label = torch.from_numpy(codes.astype(np.int64))
-        never = np.bincount(codes, minlength=len(class_ids)) == 0
+        reject("labels", table["label"], found < 0, new)
+        label = torch.from_numpy(found.astype(np.int64))
+        never = np.bincount(found, minlength=len(class_ids)) == 0
         if never.any():
             warnings.warn(
                 f"class {show(class_ids[int(never.argmax())])} is in no answer ({int(never.sum())} "
@@ -161,7 +200,8 @@ def read_class_labels(
             f"all labels are {show(class_ids[0])}, but there must be at least two classes: collect "
             "answers of another class, or name all that an item can have (in Python by classes=)"
         )
-    return ClassLabels(item, worker, label, num_workers, len(class_ids)), class_ids
+    codes = item, worker, label, num_workers, len(class_ids)
+    return ClassLabels(*codes, repeat_weights(*codes)), class_ids
 
 
 def _check_are_classes(label: Int[Tensor, " answer"], class_ids: pd.Index) -> None:
@@ -249,16 +289,28 @@ def repeated_labels(labels: ClassLabels) -> Bool[np.ndarray, " answer"]:
     return np.zeros(len(labels), dtype=bool)
 
 
-def message_about_repeated_labels(index: pd.Index, repeated: Bool[np.ndarray, " row"]) -> str:
-    """The warning about rows of a table that repeat earlier labels."""
+def message_about_repeated_labels(
+    index: pd.Index, repeated: Bool[np.ndarray, " row"], in_full: bool = False
+) -> str:
+    """The warning about rows of a table that repeat earlier labels.
+
+    ``in_full`` if all count, as those of the only worker do.
+    """
+    counted = (
+        "since there is one worker only, all count as if others had given them: remove them if "
+        "they are copies, or name who answered"
+        if in_full
+        else "the more a worker repeats what they said, the more such answers count together as one"
+    )
     return (
         f"{where('labels', index, repeated)}: repeats an earlier answer (same item, worker and "
-        "label); all are kept, remove them if they are copies"
+        f"label); {counted}"
     )
 
 
 def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
-    """Warn where labels look like copies of earlier ones; answers that differ are data."""
+    """Warn where labels look like copies of earlier ones, and say how they count."""
     repeated = repeated_labels(labels)
     if look_copied(repeated):
-        warnings.warn(message_about_repeated_labels(index, repeated), UserWarning, stacklevel=3)
+        message = message_about_repeated_labels(index, repeated, labels.weight is None)
+        warnings.warn(message, UserWarning, stacklevel=3)

@@ -27,6 +27,7 @@ from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
 from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sort_pairs
 from pyro_crowdclust.data.reading import read_parts
+from pyro_crowdclust.data.repeated_pairs import without_repeats
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import count, show, to_index, unknown
 from pyro_crowdclust.data.words import (
@@ -80,7 +81,7 @@ class CrowdData:
         an answer. A row whose label is missing is skipped.
     classes
         Every class that an item can have, in the desired order. None uses the classes in
-        ``labels``, sorted.
+        ``labels``, sorted; or, if the column is an ordered categorical one, its categories.
     likeness
         How similar the items of pairs are, for clusters from answers alone: a table with the
         columns ``left``, ``right``, and others with numbers that grow or fall with the similarity.
@@ -214,6 +215,7 @@ class CrowdData:
         self.__dict__.update(parts)
         if self.answers is not None and self._pairs_index is not None:
             warn_about_repeats(self.answers, self._pairs_index)
+            self.__dict__.update(without_repeats(self.answers, self._pairs_index))
         if self.placements is not None:
             warn_about_copies(self.placements, self.page_ids)
         if self.class_labels is not None and self._labels_index is not None:

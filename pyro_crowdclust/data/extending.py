@@ -17,6 +17,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
 from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
+from pyro_crowdclust.data.repeated_pairs import without_repeats
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import are_among, as_frame, reject
 
@@ -80,6 +81,8 @@ def extended(
         found = [message for message in found if message not in known_messages]
     for message in [*_about_rows(data, new, parts), *found]:
         warnings.warn(message, stacklevel=4)  # where Fitted.update was called
+    if parts["answers"] is not None:
+        parts |= without_repeats(parts["answers"], parts["_pairs_index"])
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:
@@ -133,14 +136,16 @@ def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -
     """The warnings about rows of the new tables, given all answers."""
     found = [message for one in new for message in one.warnings]
     repeated = {"pairs": np.zeros(0, dtype=bool), "labels": np.zeros(0, dtype=bool)}
+    in_full = False
     if parts["answers"] is not None:
         repeated["pairs"] = repeated_answers(parts["answers"])[data.num_pairs :]
     if parts["class_labels"] is not None:
         repeated["labels"] = repeated_labels(parts["class_labels"])[data.num_labels :]
+        in_full = parts["class_labels"].weight is None
     for one in new:
         if one.kind in repeated:
             of_one, repeated[one.kind] = np.split(repeated[one.kind], [len(one.table)])
-            found += one.messages_about_repeats(of_one)
+            found += one.messages_about_repeats(of_one, in_full)
     if any(one.kind == "placements" for one in new):
         is_new = ~are_among(parts["page_ids"], data.page_ids)
         copies = message_about_copies(parts["placements"], parts["page_ids"], is_new)

@@ -46,6 +46,8 @@ class LabelMatrix:
         Sizes of the whole data.
     most_per_item
         The most answers about an item in the whole data; None: about an item in this matrix.
+    weight
+        As how many answers each counts (``data.repeat_weights``); None: as one.
 
     Examples
     --------
@@ -62,10 +64,12 @@ class LabelMatrix:
         num_workers: int,
         num_classes: int,
         most_per_item: int | None = None,
+        weight: Float[Tensor, " answer"] | None = None,
     ) -> None:
         self.cell, self.counts = cell, counts
         self.num_workers, self.num_classes = num_workers, num_classes
         self.most_per_item = most_per_item
+        self.weight = weight
 
     def __len__(self) -> int:
         return len(self.cell)
@@ -95,14 +99,15 @@ class LabelMatrix:
 
     @cached_property
     def matrix(self) -> scipy.sparse.csr_matrix:
-        """S by rows."""
+        """S by rows; answers are counted by their weights."""
         shape = self.num_items, self.num_workers * self.num_classes
         # Narrow indices are read faster.
         integer = np.int32 if max(len(self), *shape) < 2**31 else np.int64
         starts = np.zeros(self.num_items + 1, dtype=integer)
         np.cumsum(self.counts.numpy(force=True), out=starts[1:])
         columns = self.cell.numpy(force=True).astype(integer)
-        parts: Any = np.ones(len(self)), columns, starts
+        weight = np.ones(len(self)) if self.weight is None else self.weight.numpy(force=True)
+        parts: Any = weight, columns, starts
         return scipy.sparse.csr_matrix(parts, shape)
 
     def evidence(self, log_answers: Float[Tensor, "worker label state"]) -> Tensor:
@@ -117,10 +122,64 @@ class LabelMatrix:
         found = of_answers.new_zeros(self.num_items, of_answers.shape[1])
         return found.index_add(0, self.item, of_answers)
 
+    @property
+    def weights(self) -> Float[Tensor, " answer"]:
+        """As how many answers each counts."""
+        if self.weight is None:
+            return torch.ones(len(self), dtype=torch.float64, device=self.cell.device)
+        return self.weight
+
+    def weighted(
+        self, of_answers: Float[Tensor, "answer column"]
+    ) -> Float[Tensor, "answer column"]:
+        """The rows of a table, times the weights of their answers."""
+        if self.weight is None:
+            return of_answers
+        return self.weight.to(of_answers).unsqueeze(-1) * of_answers
+
+    @cached_property
+    def size(self) -> Float[Tensor, " item"]:
+        """As how many answers those about each item count."""
+        if self.weight is None:
+            return self.counts.double()
+        return self.per_item(self.weight.unsqueeze(1)).squeeze(1)
+
+    @cached_property
+    def source(self) -> Int[Tensor, " answer"]:
+        """A number for the worker and item of every answer, from 0 on."""
+        if self.weight is None:
+            return torch.arange(len(self), device=self.cell.device)
+        return torch.unique(self.item * self.num_workers + self.worker, return_inverse=True)[1]
+
+    def of_source(
+        self, of_answers: Float[Tensor, "answer column"], same_label: bool = False
+    ) -> Float[Tensor, "answer column"]:
+        """Weighted sums over all answers of the same worker about the same item.
+
+        With ``same_label`` over those that name the same class.
+        """
+        if self.weight is None:
+            return of_answers
+        group = self.source
+        if same_label:
+            both = group * self.num_classes + self.label
+            group = torch.unique(both, return_inverse=True)[1]
+        sums = torch.zeros_like(of_answers).index_add(0, group, self.weighted(of_answers))
+        return sums[group]
+
+    @cached_property
+    def has_others(self) -> Bool[Tensor, " answer"]:
+        """Whether another worker has an answer about the item, too."""
+        if self.weight is None:
+            return self.counts[self.item] > 1
+        own = torch.bincount(self.source)[self.source]
+        return self.counts[self.item] > own
+
     def votes(self) -> Float[Tensor, "item label"]:
-        """How many answers about each item name each class."""
+        """As how many answers those about each item count that name each class."""
         cells = self.item * self.num_classes + self.label
-        count = torch.bincount(cells, minlength=self.num_items * self.num_classes)
+        size = self.num_items * self.num_classes
+        count = torch.bincount(cells, self.weight, minlength=size)
         return count.double().reshape(self.num_items, self.num_classes)
 
     def padded(self) -> PaddedLabels:
@@ -148,14 +207,16 @@ class LabelMatrix:
         """The same workers asked about the same items, with other answers."""
         cell = self.worker * self.num_classes + label
         sizes = self.num_workers, self.num_classes, self.most_per_item
-        return LabelMatrix(cell, self.counts, *sizes)
+        return LabelMatrix(cell, self.counts, *sizes, self.weight)
 
     def to(self, device: torch.device | str | None) -> LabelMatrix:
         """The same matrix on another device."""
         if device is None or self.cell.device == torch.device(device):
             return self
         moved = self.cell.to(device), self.counts.to(device)
-        return LabelMatrix(*moved, self.num_workers, self.num_classes, self.most_per_item)
+        weight = None if self.weight is None else self.weight.to(device)
+        sizes = self.num_workers, self.num_classes, self.most_per_item
+        return LabelMatrix(*moved, *sizes, weight)
 
 
 class _Product(torch.autograd.Function):

@@ -154,14 +154,19 @@ class NewAnswers:
                 )
         return pd.concat([before, table], ignore_index=True)
 
-    def messages_about_repeats(self, repeated: Bool[np.ndarray, " answer"]) -> list[str]:
-        """The warning about those that repeat earlier ones, if they look like copies."""
+    def messages_about_repeats(
+        self, repeated: Bool[np.ndarray, " answer"], in_full: bool
+    ) -> list[str]:
+        """The warning about those that repeat earlier ones, if they look like copies.
+
+        ``in_full`` if labels that do so count in full.
+        """
         rows = np.zeros(len(self.index), dtype=bool)
         rows[self.row[repeated]] = True
         if not look_copied(rows):
             return []
         if self.kind == "labels":
-            return [message_about_repeated_labels(self.index, rows)]
+            return [message_about_repeated_labels(self.index, rows, in_full)]
         return [message_about_repeats(self.given, self.index, rows)]
 
 

@@ -164,7 +164,8 @@ def _with_labels_of_each(
     given = result.data.class_labels
     assert given is not None  # there are rows of them
     sizes = given.num_workers, given.num_classes
-    labels = ClassLabels(row, given.worker[label], given.label[label], *sizes)
+    weight = None if given.weight is None else given.weight[label]
+    labels = ClassLabels(row, given.worker[label], given.label[label], *sizes, weight)
     batch = batch_of_items(result, given.item[rows])
     matrix = labels.of_items(torch.arange(len(rows))).to(result.device)
     return dataclasses.replace(batch, class_labels=matrix)

@@ -182,14 +182,15 @@ class ClassChains:
     def _counts(
         self, states: Int[Tensor, "chain item"]
     ) -> Float[Tensor, "chain worker state label"]:
-        """n: how often each worker gave each label to items in each state."""
+        """n: how often each worker gave each label to items in each state, by weights."""
         num_states, num_labels = math.prod(self.q.shape[2:]), self.labels.num_classes
         shape = self.labels.num_workers, num_states, num_labels
         item = self.labels.item.numpy()
         cell = (self.labels.worker * (num_states * num_labels) + self.labels.label).numpy()
+        weight = None if self.labels.weight is None else self.labels.weight.numpy()
         # Chain by chain, as small tables stay in the cache, and by NumPy, which counts faster.
         each = [
-            np.bincount(cell + own[item], minlength=math.prod(shape))
+            np.bincount(cell + own[item], weight, math.prod(shape))
             for own in num_labels * states.numpy()
         ]
         return torch.from_numpy(np.stack(each)).double().reshape(len(states), *shape)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.label_sites import weighted_by_worker
@@ -115,10 +115,10 @@ class ClassReading:
         self,
         logits: Float[Tensor, "item class"],
         evidence: Float[Tensor, "item class"],
-        counts: Int[Tensor, " item"],
+        counts: Float[Tensor, " item"],
     ) -> Float[Tensor, "item class"]:
         """Logits of q(y) from those without labels and the evidence of ``counts`` labels."""
-        evidence, number = evidence.to(logits), counts.unsqueeze(-1)
+        evidence, number = evidence.to(logits), counts.to(logits).unsqueeze(-1)
         hot = torch.where(number > 0, self.temperature, 1.0).to(logits)
         found = (logits + evidence) / hot
         probability = self.single_answer_probability

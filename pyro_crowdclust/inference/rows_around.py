@@ -117,7 +117,7 @@ def rows_of_drawn_classes(
     for _ in range(_DRAWN_CLASSES):
         drawn = rng.multinomial(1, classes).argmax(1)[item]
         counts = np.zeros(expected.shape)
-        np.add.at(counts, (worker, drawn, label), 1)
+        np.add.at(counts, (worker, drawn, label), labels.weights.numpy())
         of_draw = rows_around(expected, counts)
         mean = mean + of_draw.mean / _DRAWN_CLASSES
         square = square + of_draw.square / _DRAWN_CLASSES

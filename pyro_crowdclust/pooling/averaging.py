@@ -43,7 +43,8 @@ def hold_out_answers(
     """The data without a random share of the class labels, and the labels held out.
 
     An answer is held out only if its item and its worker keep at least one other. The choice does
-    not depend on the order of the rows.
+    not depend on the order of the rows. Of several answers by one worker about one item, the first
+    stands for all, and the others are in neither part.
 
     Raises
     ------
@@ -62,6 +63,7 @@ def hold_out_answers(
     labels = data.class_labels
     if labels is None:
         raise ValueError("the data have no class labels to hold out: give CrowdData(..., labels=)")
+    every, labels = labels, labels.at(labels.is_first)
     items, workers = labels.item.numpy(), labels.worker.numpy()
     left = np.bincount(items), np.bincount(workers)
     wanted = max(1, round(share * len(labels)))
@@ -78,12 +80,19 @@ def hold_out_answers(
             "no answer can be held out, since every item or every worker has only one: use "
             "infer_classes, which fits one model"
         )
-    held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
-    return data.with_class_labels(labels.at(~held)), labels.at(held)
+    is_held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
+    held = labels.at(is_held)
+    # Several answers of the only worker are those of many.
+    of_held = is_held if len(every) == len(labels) else torch.isin(every.source, held.source)
+    return data.with_class_labels(every.at(~of_held)), held
 
 
 class InferredClasses(Protocol):
     """A member of an average: a fit to class labels, or draws that started from one."""
+
+    @property
+    def data(self) -> CrowdData:
+        """The items and their labels."""
 
     @property
     def probabilities(self) -> Float[np.ndarray, "item class"]:
@@ -140,6 +149,11 @@ class AveragedClasses:
     def __repr__(self) -> str:
         found = sizes_of_classes(self.class_probabilities)
         return f"AveragedClasses({count(len(self.members), 'member')}, {found})"
+
+    @property
+    def data(self) -> CrowdData:
+        """The items and their labels."""
+        return self.members[0].data
 
     @CachedCopy
     def class_probabilities(self) -> pd.DataFrame:

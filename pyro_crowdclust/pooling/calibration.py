@@ -64,10 +64,13 @@ class HeldOutLabels(NamedTuple):
         ``log q_-a(k)`` at T = 1, up to a constant.
     log_answers
         ``log E_-i[gamma_jka]``.
+    weight
+        As how many answers each counts, less than one where workers repeat themselves.
     """
 
     log_others: Float[Tensor, "answer class"]
     log_answers: Float[Tensor, "answer class"]
+    weight: Float[Tensor, " answer"]
 
     @classmethod
     @torch.no_grad()
@@ -99,10 +102,11 @@ class HeldOutLabels(NamedTuple):
             log_own = annotators.log_answers(values)[worker, label].cpu()
             log_leave_one_out = named.digamma() - total.digamma()
             log_item = of_bound.clamp_min(SMALLEST_PROBABILITY).log()
-            log_item = log_item.index_add(0, item, counts * (log_leave_one_out - log_own))
-        has_others = labels.counts[item] > 1
-        log_others = log_item[item] - counts * log_leave_one_out
-        return cls(log_others[has_others], (named / total).log()[has_others])
+            log_item = log_item.index_add(
+                0, item, labels.weighted(counts * (log_leave_one_out - log_own))
+            )
+        log_others = log_item[item] - labels.of_source(counts * log_leave_one_out)
+        return cls._with_others(labels, log_others, (named / total).log())
 
     @classmethod
     def _moderated(
@@ -112,14 +116,27 @@ class HeldOutLabels(NamedTuple):
         q = torch.tensor(result.probabilities)[items]
         annotators, posteriors = result.model.annotators, result.guide.posteriors
         log_answers = log_leave_one_out(annotators, posteriors, labels, q).cpu()
-        log_others = q.clamp_min(SMALLEST_PROBABILITY).log()[labels.item] - log_answers
-        has_others = labels.counts[labels.item] > 1
-        return cls(log_others[has_others], log_answers[has_others])
+        log_others = q.clamp_min(SMALLEST_PROBABILITY).log()[labels.item] - labels.of_source(
+            log_answers
+        )
+        return cls._with_others(labels, log_others, log_answers)
+
+    @classmethod
+    def _with_others(
+        cls,
+        labels: LabelMatrix,
+        log_others: Float[Tensor, "answer class"],
+        log_answers: Float[Tensor, "answer class"],
+    ) -> HeldOutLabels:
+        """Those about items that another worker has labelled, too."""
+        is_used = labels.has_others
+        weight = labels.weights.to(log_others)[is_used]
+        return cls(log_others[is_used], log_answers[is_used], weight)
 
     def log_likelihood(self, temperature: float) -> float:
         """Mean log-probability of the answers, in nats, at temperature T."""
         of_classes = (self.log_others / temperature).log_softmax(-1) + self.log_answers
-        return float(of_classes.logsumexp(-1).mean())
+        return float(self.weight @ of_classes.logsumexp(-1) / self.weight.sum())
 
 
 def calibrated_guide(result: Fitted) -> Any:
@@ -159,7 +176,7 @@ def _best_temperature(result: Fitted) -> float:
     standard normal beforehand, so that a few answers change little.
     """
     held_out = HeldOutLabels.of(result)
-    number = len(held_out.log_answers)
+    number = float(held_out.weight.sum())
 
     def log_posterior(temperature: float) -> float:
         log_likelihood = number * held_out.log_likelihood(temperature) if number else 0.0

@@ -61,13 +61,13 @@ def held_out_log_probability(
     >>> -1.0 < found < 0
     True
     """
-    total, count = 0.0, 0
+    total, count = 0.0, 0.0
     for seen, held in held_out_parts(data, folds, seed):
         result = uninterrupted(fit_one(seen))
         item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
         named = result.answer_probabilities(item, worker, label)
-        total += float(np.log((result.probabilities[item] * named).sum(1)).sum())
-        count += len(item)
+        total += float(held.weights.numpy() @ np.log((result.probabilities[item] * named).sum(1)))
+        count += held.size
     return total / count
 
 
@@ -117,7 +117,8 @@ def log_probabilities_by_item(result: Fitted, held: ClassLabels) -> Float[np.nda
     named = result.answer_probabilities(items[place], worker, label)
     evidence = np.zeros((len(items), named.shape[1]))
     # If two trusted workers contradict each other, no class has a positive probability.
-    np.add.at(evidence, place, np.log(named.clip(SMALLEST_PROBABILITY)))
+    log_named = held.weights.numpy()[:, None] * np.log(named.clip(SMALLEST_PROBABILITY))
+    np.add.at(evidence, place, log_named)
     largest = evidence.max(1)
     q = np.asarray(result.probabilities)[items]
     return np.log((q @ np.exp(evidence.T - largest)).clip(SMALLEST_PROBABILITY)) + largest

@@ -90,18 +90,22 @@ class LabelsTogether:
     @cached_property
     def all_together(self) -> _Together:
         """Pairs of answers about one item, by all pairs of workers."""
-        size = np.asarray(self.labels.counts)
+        # Of several answers of one worker about an item, the first counts.
+        source = self.labels.source.numpy()
+        used = np.unique(source, return_index=True)[1]
+        item = self.item[used]
+        size = np.bincount(item, minlength=self.labels.num_items)
         order = np.random.default_rng(0).permutation(len(size))
         enough = (size * (size - 1) // 2)[order].cumsum() <= _MAX_PAIRS
-        first = np.flatnonzero(np.isin(self.item, order[enough]))
+        first = np.flatnonzero(np.isin(item, order[enough]))
         parts = []
         step = 0
         while len(first):
             step += 1
-            first = first[first + step < len(self.item)]
-            first = first[self.item[first + step] == self.item[first]]
+            first = first[first + step < len(item)]
+            first = first[item[first + step] == item[first]]
             parts.append(np.stack([first, first + step]))
-        answers = np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)
+        answers = used[np.concatenate([np.zeros((2, 0), dtype=int), *parts], axis=1)]
         # Two answers of one worker about an item say nothing about copies, and neither do those of
         # a worker who always says the same: others agree with it as often as they say that.
         answers = answers[:, self.worker[answers[0]] != self.worker[answers[1]]]
@@ -194,7 +198,8 @@ class LabelsTogether:
         answers, pair, workers, common = self.all_together if by_item else self.together
         groups, number = (self.item[answers[0]], len(q)) if by_item else (pair, len(common))
         # States first, since sums over a long last axis are the fast ones.
-        named = (worker_weights[self.worker, None] * np.log(rows[self.worker, :, self.label])).T
+        said = worker_weights[self.worker, None] * np.log(rows[self.worker, :, self.label])
+        named = self.labels.of_source(torch.from_numpy(said)).numpy().T
         log_q = np.log(q.clip(SMALLEST_PROBABILITY)).T[:, self.item]
         spread = (1 - np.square(expected_rows).sum(-1)).T[:, self.worker]
         both = (expected_rows[workers[0]] * expected_rows[workers[1]]).sum(-1).T

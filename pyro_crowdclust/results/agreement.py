@@ -50,7 +50,8 @@ def agreement_of(data: CrowdData) -> Agreement:
     """How often workers agree, and how often they would if their labels were drawn.
 
     By chance, worker j names class k with probability p_jk, the share of k among all labels of j.
-    If an item has n labels, the expected number of agreeing pairs is
+    Of several labels that a worker gives to an item, the first counts. If an item has n labels, the
+    expected number of agreeing pairs is
 
         sum_k ((sum_j p_jk)^2 - sum_j p_jk^2) / 2
 
@@ -71,6 +72,7 @@ def agreement_of(data: CrowdData) -> Agreement:
     """
     labels = data.class_labels
     assert labels is not None  # as callers have seen
+    labels = labels.at(labels.is_first)
     item, worker, label = (part.numpy() for part in (labels.item, labels.worker, labels.label))
     ones, size = np.ones(len(item)), (data.num_workers, data.num_classes)
     shares = scipy.sparse.csr_array((ones, (worker, label)), size).toarray()

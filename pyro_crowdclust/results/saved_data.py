@@ -137,3 +137,9 @@ def _check_class_labels(labels: dict[str, Any], ids: dict[str, Any]) -> None:
     item = check_codes("class_labels.item", labels["item"], None, len(ids["item_ids"]))
     check_codes("class_labels.worker", labels["worker"], len(item), sizes["num_workers"])
     check_codes("class_labels.label", labels["label"], len(item), sizes["num_classes"])
+    # Older files have no weights.
+    if (weight := labels.get("weight")) is not None:
+        shape = (len(item),)
+        check_shape("class_labels.weight", weight, torch.float64, shape)
+        if not bool(((weight > 0) & (weight <= 1)).all()):
+            raise ValueError("class_labels.weight holds numbers that are not above 0 and up to 1")

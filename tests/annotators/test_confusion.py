@@ -113,6 +113,34 @@ def test_what_was_not_counted_is_not_taken_out(num_communities):
     torch.testing.assert_close(total, rows.sum(-1)[worker])
 
 
+def test_all_answers_of_a_worker_about_an_item_are_left_out_together():
+    """Rates without what a worker has said about the item are those counted on the others."""
+    rng = np.random.default_rng(0)
+    annotators, cells = ConfusionMatrices(2, 3), torch.from_numpy(rng.integers(6, size=20))
+    weight = torch.from_numpy(rng.uniform(0.2, 1.0, 20))
+    labels = LabelMatrix(cells, torch.full((5,), 4), 2, 3, weight=weight)
+    classes = torch.from_numpy(rng.dirichlet(np.ones(3), size=5))
+    prior = annotators.confusion.family.standard(annotators.confusion.natural_parameters)
+    prior = prior.concentration.view(2, 3, 3)
+
+    def counted(rows):
+        counts = prior.clone()
+        for row in rows:
+            own = weight[row] * classes[labels.item[row]]
+            counts[labels.worker[row], :, labels.label[row]] += own
+        return counts
+
+    posterior = ConjugatePosterior(annotators.confusion)
+    every = counted(range(20)).flatten(0, 1)
+    posterior.set_natural_parameters(posterior.family.natural(every))
+    named, total = annotators.leave_one_out_counts({"confusion": posterior}, labels, classes)
+    for row in range(20):
+        same = (labels.item == labels.item[row]) & (labels.worker == labels.worker[row])
+        others = counted(torch.where(~same)[0])[labels.worker[row]]
+        torch.testing.assert_close(named[row], others[:, labels.label[row]])
+        torch.testing.assert_close(total[row], others.sum(-1))
+
+
 def test_tables_and_draws_count_a_share_of_the_prior(monkeypatch):
     """A quarter of 32 right and 8 wrong answers, beside the answers themselves."""
     monkeypatch.setattr(confusion, "draw_log_shares", lambda a, rng: torch.from_numpy(a))

@@ -34,6 +34,21 @@ def test_an_answer_is_predicted_by_the_others_of_its_worker():
         np.testing.assert_allclose(found[row], expected)
 
 
+def test_all_answers_of_a_worker_about_an_item_are_left_out_together():
+    """Worker 0 gives item 0 two labels, which count half each, and item 1 one."""
+    annotators = OneCoin(1, 3, (3.0, 1.5))
+    weight = torch.tensor([0.5, 0.5, 1.0], dtype=torch.float64)
+    labels = LabelMatrix(torch.tensor([0, 2, 1]), torch.tensor([2, 1]), 1, 3, weight=weight)
+    classes = torch.tensor([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1]], dtype=torch.float64)
+    right = 0.5 * (0.5 + 0.3) + 0.8
+    posterior = ConjugatePosterior(annotators.accuracy)
+    counted = torch.tensor([[3.0 + right], [1.5 + 2 - right]], dtype=torch.float64)
+    posterior.set_natural_parameters(annotators.accuracy.family.natural(*counted))
+    found = annotators.log_leave_one_out({"accuracy": posterior}, labels, classes).exp()
+    of_first, of_second = 3.8 / 5.5, 3.4 / 5.5
+    np.testing.assert_allclose(found[[0, 1, 2], [0, 2, 1]], [of_first, of_first, of_second])
+
+
 def test_answers_that_were_not_counted_are_predicted_by_the_prior():
     annotators = OneCoin(1, 4, (3.0, 1.0))
     posteriors = {"accuracy": ConjugatePosterior(annotators.accuracy)}

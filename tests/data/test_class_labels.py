@@ -68,6 +68,18 @@ def test_classes_are_taken_in_the_given_order():
     assert data.class_labels.label.tolist() == [0, 1, 1, 1, 2]
 
 
+def test_ordered_categories_are_the_classes():
+    """As those of ``classes=``: in their order, and also where nobody names them."""
+    table, order = pd.DataFrame(frame()), ["yes", "maybe", "later", "no"]
+    table["label"] = pd.Categorical(table["label"], categories=order, ordered=True)
+    with pytest.warns(UserWarning, match="class 'later' is in no answer"):
+        data = CrowdData(None, labels=table)
+    assert list(data.class_ids) == order
+    table["label"] = table["label"].cat.as_unordered()
+    assert list(CrowdData(None, labels=table).class_ids) == ["maybe", "no", "yes"]
+    assert list(CrowdData(None, labels=table, classes=["no", "yes", "maybe"]).class_ids)[0] == "no"
+
+
 def test_workers_of_pairs_and_labels_share_their_ids():
     pairs = {"left": ["a"], "right": ["c"], "worker": ["bo"], "label": [1]}
     data = CrowdData(None, pairs, labels=frame())
@@ -94,7 +106,9 @@ def test_repeated_answers_are_kept_with_a_warning():
     table = frame(item=["b", "a", "c", "b", "b"], label=["yes", "no", "no", "yes", "yes"])
     with pytest.warns(UserWarning, match=r"labels row 3 \(index 'r3'\): repeats an earlier answer"):
         data = CrowdData(None, labels=table)
-    assert full_batch(data).class_labels.votes()[1].tolist() == [0, 3]
+    assert data.num_labels == 5
+    # Of three labels of item b two are of one worker, which count as one.
+    assert full_batch(data).class_labels.votes()[1].tolist() == [0, 2]
 
 
 def test_a_class_that_nobody_chose_is_kept_with_a_warning():

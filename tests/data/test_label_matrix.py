@@ -26,3 +26,23 @@ def test_relabelled_keeps_who_was_asked_about_what():
     assert other.item.tolist() == labels.item.tolist()
     assert other.worker.tolist() == labels.worker.tolist()
     assert other.label.tolist() == [2, 1, 0]
+
+
+def test_weighted_answers_are_counted_by_their_weights():
+    """Two answers of worker 0 about item 0, and two of worker 1 about item 1."""
+    weight = torch.tensor([0.5, 0.5, 1.0, 0.8, 0.8], dtype=torch.float64)
+    cells, counts = torch.tensor([0, 1, 4, 3, 3]), torch.tensor([3, 2])
+    labels = LabelMatrix(cells, counts, 2, 3, weight=weight)
+    dense = torch.zeros(2, 6, dtype=torch.float64)
+    dense.index_put_((labels.item, cells), weight, accumulate=True)
+    table = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(labels.evidence(table), dense @ table.flatten(0, 1))
+    torch.autograd.gradcheck(labels.evidence, table)
+    assert labels.votes().tolist() == [[0.5, 1.5, 0], [1.6, 0, 0]]
+    assert labels.size.tolist() == [2, 1.6]
+    assert labels.relabelled(labels.label).weight is weight
+    column = torch.tensor([[1.0], [2], [3], [4], [5]], dtype=torch.float64)
+    np.testing.assert_allclose(labels.of_source(column).flatten(), [1.5, 1.5, 3, 7.2, 7.2])
+    named = labels.of_source(column, same_label=True).flatten()
+    np.testing.assert_allclose(named, [0.5, 1, 3, 7.2, 7.2])
+    assert labels.has_others.tolist() == [True, True, True, False, False]

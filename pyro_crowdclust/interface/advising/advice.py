@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.advising.answers import AnswerFacts, about_answers, answers_are_used
 from pyro_crowdclust.interface.advising.clusters import (
     about_classes,
@@ -19,14 +20,18 @@ from pyro_crowdclust.interface.advising.workers import (
     about_other_labels,
     about_shared_mistakes,
 )
+from pyro_crowdclust.pooling import AveragedClasses, DrawnClasses
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.fitted import check_fit
 from pyro_crowdclust.training import Ending
 from pyro_crowdclust.training.settling import still_rises
 
 
-def advice(result: Fitted) -> list[str]:
+def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
     """What to change about settings or data, a sentence each; empty if nothing stands out.
+
+    Draws are those of a fit. About an average, only what concerns its labels is said.
 
     - Clusters collapsed: all items are in one, though the crowd often said "different". Without
       features: the labels "same" and "different" may be swapped.
@@ -54,7 +59,7 @@ def advice(result: Fitted) -> list[str]:
       better than by how often workers say "same".
     - Two workers make the same mistakes, so that they confirm each other.
     - Some workers always give the same class label, though others do not.
-    - Workers give two classes to one item.
+    - Workers give two classes to one item, and as how many answers these count.
     - Workers lapsed: pages of pairs look as if they were answered without looking.
     - The ELBO was still rising when the epochs were used up.
 
@@ -66,6 +71,10 @@ def advice(result: Fitted) -> list[str]:
     >>> advice(cluster(features, num_clusters=3, progress=False))
     []
     """
+    if isinstance(result, AveragedClasses):
+        return _about_labels(result.data)
+    result = result.fitted if isinstance(result, DrawnClasses) else result
+    check_fit(result)
     found = []
     if isinstance(result.guide, SupportsMixture):
         found += about_clusters(result) + about_classes(result)
@@ -79,10 +88,15 @@ def advice(result: Fitted) -> list[str]:
         if not any(sentence.startswith(SAME_ANSWER) for sentence in found):
             found += about_constant_answers(result)
         found += about_open_rates(result) + about_shared_mistakes(result)
-    found += about_constant_labels(result) + about_other_labels(result)
+    found += _about_labels(result.data)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")
     return found
+
+
+def _about_labels(data: CrowdData) -> list[str]:
+    """Advice about class labels, if there are any."""
+    return about_constant_labels(data) + about_other_labels(data)
 
 
 def _still_rising(result: Fitted) -> bool:

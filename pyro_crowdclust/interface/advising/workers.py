@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import pandas as pd
 import torch
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import count, listed, show
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
+from pyro_crowdclust.interface.choosing.shared_mistakes import SharedMistakes, find_shared_mistakes
 from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
 from pyro_crowdclust.protocols import SupportsLapses, SupportsPartition, part_of
 from pyro_crowdclust.results import Fitted
@@ -16,6 +19,8 @@ from pyro_crowdclust.results import Fitted
 _CARELESS = 0.9
 # So many workers are named.
 _NAMED = 3
+# Who makes the same mistakes, by data and seed.
+_FOUND: WeakKeyDictionary[CrowdData, dict[int, SharedMistakes | None]] = WeakKeyDictionary()
 
 
 def about_lapses(result: Fitted) -> list[str]:
@@ -43,7 +48,7 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
     if result.chosen is not None and not isinstance(result.guide, SupportsPartition):
         said, done = result.chosen.shared_mistakes, ", which are left out of the fit"
     else:
-        shared, done = find_shared_mistakes(result.data, result.seed), ""
+        shared, done = _shared_mistakes(result.data, result.seed), ""
         said = "" if shared is None else shared.sentence(result.data)
     if not said:
         return []
@@ -51,6 +56,14 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
         f"{said}{done}; ask others about the same items, and if these two copy each other or are "
         "runs of one model, keep the answers of only one"
     ]
+
+
+def _shared_mistakes(data: CrowdData, seed: int) -> SharedMistakes | None:
+    """``find_shared_mistakes``, which takes longer than a fit, once for these data."""
+    found = _FOUND.setdefault(data, {})
+    if seed not in found:
+        found[seed] = find_shared_mistakes(data, seed)
+    return found[seed]
 
 
 def about_open_rates(result: Fitted) -> list[str]:
@@ -65,23 +78,23 @@ def about_open_rates(result: Fitted) -> list[str]:
     ]
 
 
-def about_constant_labels(result: Fitted) -> list[str]:
+def about_constant_labels(data: CrowdData) -> list[str]:
     """Advice where workers always give the same label, whatever the item."""
-    if result.data.class_labels is None:
+    if data.class_labels is None:
         return []
-    codes = torch.where(say_nothing(result.data))[0].numpy()
+    codes = torch.where(say_nothing(data))[0].numpy()
     if not len(codes):
         return []
-    names = listed(list(result.data.worker_ids[codes]), _NAMED)
+    names = listed(list(data.worker_ids[codes]), _NAMED)
     return [
         "some workers always give the same label, whatever the item, which says nothing about it "
         f"(in workers: {names}): leave their labels out, or ask them again"
     ]
 
 
-def about_other_labels(result: Fitted) -> list[str]:
-    """Advice where a worker gives two classes to one item, both of which count."""
-    labels = result.data.class_labels
+def about_other_labels(data: CrowdData) -> list[str]:
+    """Advice where a worker gives two classes to one item, and how much these count."""
+    labels = data.class_labels
     if labels is None:
         return []
     given = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
@@ -90,8 +103,16 @@ def about_other_labels(result: Fitted) -> list[str]:
     if several.empty:
         return []
     first = several.iloc[0]
-    item, worker = result.data.item_ids[first["item"]], result.data.worker_ids[first["worker"]]
+    item, worker = data.item_ids[first["item"]], data.worker_ids[first["worker"]]
+    counted = "all of them count"
+    if labels.weight is not None:
+        of_each = pd.Series(labels.weight.numpy()).groupby(labels.source.numpy())
+        together = of_each.sum()[of_each.size() > 1].mean()
+        counted = (
+            "answers that a worker repeats about an item count together as those of "
+            f"{together:.1f} workers in the mean, as far as they are independent"
+        )
     return [
         f"workers give two classes or more to one item in {count(len(several), 'case')}, such as "
-        f"{show(worker)} to {show(item)}, and all of them count: keep the one that is meant"
+        f"{show(worker)} to {show(item)}, and {counted}: if only one is meant, keep that"
     ]

@@ -71,4 +71,4 @@ def _counts(data: CrowdData) -> Float[Tensor, "worker label"]:
     labels = data.class_labels
     assert labels is not None  # as the callers have seen
     counts = torch.zeros(data.num_workers, data.num_classes, dtype=torch.float64)
-    return counts.index_put((labels.worker, labels.label), counts.new_ones(()), accumulate=True)
+    return counts.index_put((labels.worker, labels.label), labels.weights, accumulate=True)

@@ -24,4 +24,4 @@ def _labels_stand_alone(data: CrowdData) -> bool:
     labels = data.class_labels
     assert labels is not None  # as the caller has checked
     number = len(labels.labelled_items)
-    return len(labels.label) - number < _MIN_SECOND * number
+    return labels.size - number < _MIN_SECOND * number

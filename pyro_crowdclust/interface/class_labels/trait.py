@@ -47,7 +47,8 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     # tenth of the items.
     strength = max(10.0, data.num_items / 10)
     # Less than the number of workers if each of them has seen a part of the items only.
-    labels_per_item = min(data.num_workers, data.num_labels / data.num_items)
+    assert data.class_labels is not None  # as the callers have seen
+    labels_per_item = min(data.num_workers, data.class_labels.size / data.num_items)
     return LatentTrait(
         ItemTrait(data.num_workers, share, strength, labels_per_item=labels_per_item)
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, infer_classes
+from pyro_crowdclust.pooling import AveragedClasses, draw_classes
 
 
 def test_workers_who_always_say_the_same_are_named():
@@ -32,5 +34,22 @@ def test_two_classes_of_one_worker_for_an_item_are_named():
     changed = labels.iloc[[4]].assign(label=1 - label[4])
     said = pd.concat([labels, changed], ignore_index=True)
     (found,) = advice(infer_classes(CrowdData(None, labels=said), [0], epochs=40))
-    assert "in 1 case, such as 'ben' to 1, and all of them count" in found
+    assert "in 1 case, such as 'ben' to 1, and answers that a worker repeats" in found
+    assert "workers in the mean" in found
     assert advice(infer_classes(CrowdData(None, labels=labels), [0], epochs=40)) == []
+
+
+def test_advice_about_averages_and_draws_is_that_about_their_labels():
+    rng = np.random.default_rng(1)
+    item, worker = np.indices((30, 3)).reshape(2, -1)
+    label = rng.integers(2, size=30)[item]
+    label[worker == 2] = 0
+    names = np.array(["ann", "ben", "dull"])[worker]
+    data = CrowdData(None, labels={"item": item, "worker": names, "label": label})
+    result = infer_classes(data, [0], epochs=40)
+    drawn = draw_classes(result, num_draws=5, num_chains=1)
+    (found,) = advice(AveragedClasses([drawn, result], [1.0, 1.0], np.full(2, 0.5)))
+    assert "(in workers: 'dull')" in found
+    assert advice(drawn) == advice(result) == [found]
+    with pytest.raises(ValueError, match="result is DataFrame, but must be a fit"):
+        advice(result.class_probabilities)

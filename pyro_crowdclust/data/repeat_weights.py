@@ -1,0 +1,135 @@
+"""How much each of several answers counts that one worker gave about one item.
+
+    w  =  1 / (1 + (m - 1) rho_j)
+
+of each of the m answers of worker j about the item, the design effect of Kish (1965): together they
+count as m answers if the worker's errors are independent given the class (rho = 0), as if different
+workers had answered, and as one if the worker always repeats what was said (rho = 1), right or
+wrong. With weights, p(labels | classes) is a power likelihood, linear in answers.
+
+rho_j is the agreement of the worker's answers about an item beyond what independence predicts,
+
+    rho_j  =  sum_c (A_c - E_c) / sum_c (1 - E_c),        E_c  =  sum_kl q(y_i = k) gamma_jkl^2
+
+over the items c with several answers of the worker, and answers of others, without which it would
+not show. A_c is the share of pairs of these answers that agree. q and gamma are those of a few
+steps of EM (Dawid and Skene 1979) with these weights. Workers with few such items have about the
+rho of all, and if there are few in all, it is 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy  # loads its subpackages when they are first used
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+# Steps of EM, after the first of which rho is estimated.
+_STEPS, _FIRST = 20, 3
+# So many items are enough to estimate rho.
+_MAX_ITEMS = 2000
+# Right and wrong answers of the prior of the rows.
+_RIGHT, _WRONG = 2.8, 1.2
+# Items in which the worker's rho is that of all, and those in which that of all is 1.
+_AS_ALL, _AS_ONE = 3.0, 3.0
+
+
+def repeat_weights(
+    item: Int[Tensor, " answer"],
+    worker: Int[Tensor, " answer"],
+    label: Int[Tensor, " answer"],
+    num_workers: int,
+    num_classes: int,
+) -> Float[Tensor, " answer"] | None:
+    """The weight of every answer; None if all count in full, as without repeats.
+
+    All answers of the only worker count in full: nobody can tell whether this is one worker, or the
+    name of all.
+
+    Parameters
+    ----------
+    item, worker, label
+        Codes of each answer.
+    num_workers, num_classes
+        How many workers and classes there are.
+
+    Examples
+    --------
+    >>> item, worker = torch.tensor([0, 0, 1, 1, 1]), torch.tensor([0, 1, 0, 1, 1])
+    >>> repeat_weights(item, worker, torch.tensor([0, 0, 1, 1, 1]), 2, 2).tolist()
+    [1.0, 1.0, 1.0, 0.5, 0.5]
+    """
+    if not len(item) or bool((worker == worker[0]).all()):
+        return None
+    key = (item * num_workers + worker).numpy()
+    # Narrow integers are sorted far faster.
+    in_order = np.sort(key.astype(np.min_scalar_type(key.max())))
+    if not (in_order[1:] == in_order[:-1]).any():
+        return None
+    groups, group, size = np.unique(key, return_inverse=True, return_counts=True)
+    shape = len(groups), num_classes
+    count = scipy.sparse.coo_array((np.ones(len(key)), (group, label.numpy())), shape).tocsr()
+    rho = _dependence(*np.divmod(groups, num_workers), count, size, num_workers)
+    return torch.from_numpy(1 / (1 + (size - 1) * rho[groups % num_workers]))[group]
+
+
+def _dependence(
+    item: Int[np.ndarray, " group"],
+    worker: Int[np.ndarray, " group"],
+    count: scipy.sparse.csr_array,
+    size: Int[np.ndarray, " group"],
+    num_workers: int,
+) -> Float[np.ndarray, " worker"]:
+    """rho of every worker, from the counts of their answers about each item.
+
+    Parameters
+    ----------
+    item, worker
+        Of every group of answers of one worker about one item, sorted by item.
+    count
+        How many answers of the group name each class.
+    size
+        How many there are.
+    num_workers
+        How many workers there are.
+    """
+    shows = (size > 1) & (np.bincount(item)[item] > 1)
+    items = np.unique(item[shows])
+    if not len(items):
+        return np.ones(num_workers)
+    items = items[:: -(-len(items) // _MAX_ITEMS)]
+    used = np.isin(item, items)
+    shows, size, count = shows[used], size[used], count[used]
+    _, item = np.unique(item[used], return_inverse=True)
+    of_all, worker = np.unique(worker[used], return_inverse=True)
+    number, num_classes = len(of_all), count.shape[1]
+    squares = np.asarray(count.multiply(count).sum(1)).ravel()
+    agreeing = ((squares - size) / (size * (size - 1)).clip(1))[shows]
+    prior = np.full((num_classes, num_classes), _WRONG / (num_classes - 1))
+    np.fill_diagonal(prior, _RIGHT)
+    rho = np.ones(number)
+    group, label = count.nonzero()
+    place = item[group], worker[group] * num_classes + label
+    shape = len(items), number * num_classes
+    q = np.full((len(items), num_classes), 0.5)
+    np.add.at(q, (item[group], label), count.data / size[group])
+    q /= q.sum(1, keepdims=True)
+    for step in range(_STEPS):
+        weight = count.data / (1 + (size - 1) * rho[worker])[group]
+        matrix = scipy.sparse.csr_array((weight, place), shape)
+        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2) + prior
+        rows = counted / counted.sum(-1, keepdims=True)
+        of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
+        q = scipy.special.softmax(np.log(q.mean(0)) + matrix @ of_answers, axis=1)
+        if step < _FIRST:
+            continue
+        expected = (q[item[shows]] * np.square(rows).sum(-1)[worker[shows]]).sum(1)
+        beyond, most = (
+            np.bincount(worker[shows], part, number) for part in (agreeing - expected, 1 - expected)
+        )
+        common = np.clip((beyond.sum() + _AS_ONE) / (most.sum() + _AS_ONE), 0, 1)
+        rho = np.clip((beyond + _AS_ALL * common) / (most + _AS_ALL), 0, 1)
+    found = np.full(num_workers, common)
+    found[of_all] = rho
+    return found
