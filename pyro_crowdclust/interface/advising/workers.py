@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 import pandas as pd
 import torch
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import count, listed, show
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.interface.choosing.shared_mistakes import SharedMistakes, find_shared_mistakes
+from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
 from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
 from pyro_crowdclust.protocols import SupportsLapses, SupportsPartition, part_of
 from pyro_crowdclust.results import Fitted
@@ -19,8 +17,6 @@ from pyro_crowdclust.results import Fitted
 _CARELESS = 0.9
 # So many workers are named.
 _NAMED = 3
-# Who makes the same mistakes, by data and seed.
-_FOUND: WeakKeyDictionary[CrowdData, dict[int, SharedMistakes | None]] = WeakKeyDictionary()
 
 
 def about_lapses(result: Fitted) -> list[str]:
@@ -48,7 +44,7 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
     if result.chosen is not None and not isinstance(result.guide, SupportsPartition):
         said, done = result.chosen.shared_mistakes, ", which are left out of the fit"
     else:
-        shared, done = _shared_mistakes(result.data, result.seed), ""
+        shared, done = find_shared_mistakes(result.data, result.seed), ""
         said = "" if shared is None else shared.sentence(result.data)
     if not said:
         return []
@@ -56,14 +52,6 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
         f"{said}{done}; ask others about the same items, and if these two copy each other or are "
         "runs of one model, keep the answers of only one"
     ]
-
-
-def _shared_mistakes(data: CrowdData, seed: int) -> SharedMistakes | None:
-    """``find_shared_mistakes``, which takes longer than a fit, once for these data."""
-    found = _FOUND.setdefault(data, {})
-    if seed not in found:
-        found[seed] = find_shared_mistakes(data, seed)
-    return found[seed]
 
 
 def about_open_rates(result: Fitted) -> list[str]:
