@@ -112,5 +112,5 @@ def test_an_axis_with_the_name_of_a_variable_gets_another_name():
             return {"kind": prior}
 
     values = torch.zeros(5, 2, 3, dtype=torch.float64)
-    found = variables_of(Model(), {"kind": SiteDraws(values, values, ("workers",))})
+    found = variables_of(Model(), {"kind": SiteDraws(values, values, ("workers",), True)})
     assert found["kind"].dims == ("worker", "kind_dim")
