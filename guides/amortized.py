@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import (
     annotators_about,
     expected_counts,
@@ -123,6 +124,7 @@ class AmortizedGuide(nn.Module):
         assignments: AssignmentSum = AtMean(),  # noqa: B008, frozen
     ) -> None:
         super().__init__()
+        check_model(self, "SemiCrowdsourcedMixture", model, "components", "emission", "supervision")
         if model.emission.observes_latent:
             raise ValueError(
                 "the model's features are its latents, so there is nothing to amortize: use "

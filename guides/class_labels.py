@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import (
     LabelLikelihood,
     sample_evidence,
@@ -126,6 +127,7 @@ class ClassLabelGuide(nn.Module):
         **reading: Any,
     ) -> None:
         super().__init__()
+        check_model(self, "model of class labels, such as DawidSkene", model, "log_joint")
         self.model, self.reading = model, ClassReading(**reading)
         self.reading.check(model.annotators)
         self.start_steps, self.points = start_steps, points

@@ -29,6 +29,7 @@ from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.families import Categorical, softmax_without_denormals
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.mixture import Globals, MixtureGuide
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.inference import (
     Conditionals,
     ConsistencyTerm,
@@ -108,6 +109,7 @@ class MessagePassingGuide(MixtureGuide):
         recognition_term: RecognitionTerm | None = None,
         consistency_term: ConsistencyTerm | None = None,
     ) -> None:
+        check_model(self, "SemiCrowdsourcedMixture", model, "components", "emission", "supervision")
         super().__init__(model)
         if recognition is None and consistency_term is not None:
             raise ValueError(

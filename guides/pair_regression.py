@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import sample_rates, sites_in
 from pyro_crowdclust.data import Answers, CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, sample_sites
@@ -136,6 +137,7 @@ class PairRegressionGuide(ConjugateGuide):
     ) -> None:
         if sharpness <= 0:
             raise ValueError(f"sharpness is {sharpness}, but must be above 0")
+        check_model(self, "PairRegression", model, "regression")
         super().__init__(model)
         self.solver, self.feature_weight = solver, sharpness
         size = model.num_clusters, model.regression.num_features

@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import sites_in
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
@@ -114,6 +115,7 @@ class StructuredGuide(MixtureGuide):
         consistency_term: ConsistencyTerm | None = None,
         solver: LocalSolver = LocalSolver(exchanges=10),  # noqa: B008, frozen
     ) -> None:
+        check_model(self, "DeepLatentMixture", model, "components", "latent_names")
         super().__init__(model)
         if not 0 <= threshold < 1 / model.num_clusters:
             raise ValueError(

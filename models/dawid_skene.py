@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
+from pyro_crowdclust.annotators import check_class_annotators, check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
@@ -62,6 +62,7 @@ class DawidSkene(nn.Module):
         self, annotators: ClassAnnotators, weights: DirichletWeights | None = None
     ) -> None:
         super().__init__()
+        check_class_annotators("DawidSkene", annotators)
         self.annotators = annotators
         self.weights = weights or DirichletWeights(annotators.num_classes, 1.0)
         if self.weights.num_clusters != annotators.num_classes:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
+from pyro_crowdclust.annotators import check_class_annotators, check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import ConjugatePrior, NamedDraws, SiteDraws
 from pyro_crowdclust.emissions import Identity
@@ -55,6 +55,7 @@ class LogResp(nn.Module):
         emission: Identity | None = None,
     ) -> None:
         super().__init__()
+        check_class_annotators("LogResp", annotators)
         if regression.num_classes != annotators.num_classes:
             raise ValueError(
                 f"the regression has {regression.num_classes} classes, but the annotators have "

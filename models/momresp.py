@@ -17,7 +17,7 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_class_labels, describe_annotators, sample_classes
+from pyro_crowdclust.annotators import check_class_annotators, check_class_labels, describe_annotators, sample_classes
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,
@@ -74,6 +74,7 @@ class MomResp(nn.Module):
         emission: Identity | None = None,
     ) -> None:
         super().__init__()
+        check_class_annotators("MomResp", annotators)
         if not feature_weight > 0:
             raise ValueError(
                 f"feature_weight is {feature_weight}, but must be above 0; without features use "

@@ -159,6 +159,35 @@ def check_object(name: str, part: Any, kind: type | None = None) -> None:
         )
 
 
+def check_suits(user: str, suited: str, part: Any, needs: Iterable[str], instead: str) -> None:
+    """Raise a ``ValueError`` unless a part has what its user needs.
+
+    Parameters
+    ----------
+    user
+        The name of what needs it, such as that of a guide.
+    suited
+        What the user is for.
+    part
+        The model or the annotators that were given to it.
+    needs
+        Names of attributes.
+    instead
+        What to do.
+
+    Examples
+    --------
+    >>> check_suits("DawidSkene", "labels", 3, ["num_classes"], "use another model")
+    Traceback (most recent call last):
+    ValueError: DawidSkene is for labels, but int has no num_classes: use another model
+    """
+    missing = [name for name in needs if not hasattr(part, name)]
+    if missing:
+        raise ValueError(
+            f"{user} is for {suited}, but {type(part).__name__} has no {missing[0]}: {instead}"
+        )
+
+
 def check_whole(name: str, value: Any, least: int | None = None) -> None:
     """Raise a ``ValueError`` if a count is not a whole number, or is too small.
 

@@ -10,6 +10,7 @@ from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
     LabelLikelihood,
+    check_class_annotators,
     check_class_labels,
     describe_annotators,
     sample_classes,
@@ -71,6 +72,7 @@ __all__ = [
     "annotators_of_looks",
     "annotators_on_pages",
     "check_annotators",
+    "check_class_annotators",
     "check_class_labels",
     "describe_annotators",
     "expected_counts",

@@ -268,7 +268,9 @@ class CommunityConfusion(ConfusionMatrices):
     (Venanzi et al. 2014, with Dirichlet rows.) The concentrations ``a`` are parameters, learned by
     the ELBO together with everything else: what workers have in common is learned from all of them,
     and rates of workers with few answers are shrunk towards their community. A Gamma prior on every
-    concentration keeps them finite. One community is a hierarchical model without mixture.
+    concentration keeps them finite. One community is a hierarchical model without mixture. Several
+    need more than a handful of workers to be learned from; with fewer, ``ConfusionMatrices`` have
+    better probabilities.
 
     Parameters
     ----------

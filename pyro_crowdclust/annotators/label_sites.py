@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyro
 import torch
@@ -18,6 +18,7 @@ from pyro_crowdclust.distributions.draws import NamedDraws, SiteDraws, named_dra
 from pyro_crowdclust.distributions.likelihoods import Assignment
 from pyro_crowdclust.distributions.plates import FullPlate
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
+from pyro_crowdclust.errors import check_suits
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsStates
@@ -201,6 +202,17 @@ def sample_classes(
             given = ItemLabels(y, evidence, LabelLikelihood(annotators, values), labels)
             pyro.sample("labels", given, obs=labels.label)
     return y
+
+
+def check_class_annotators(model: str, annotators: Any) -> None:
+    """Raise a ``ValueError`` unless the annotators of a model with this name give class labels."""
+    check_suits(
+        model,
+        "annotators of class labels, such as ConfusionMatrices",
+        annotators,
+        ["num_classes", "log_answers"],
+        "those of pairs go with SemiCrowdsourcedMixture, PairRegression or TwoWayMixture",
+    )
 
 
 def check_class_labels(annotators: ClassAnnotators, data: CrowdData) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from pyro_crowdclust.annotators.channels import channels_of
+from pyro_crowdclust.annotators.channels import Channels, channels_of
 from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.asking.worker_counts import (
     LEAST_SHARE,
@@ -26,6 +26,7 @@ from pyro_crowdclust.asking.worker_counts import (
 )
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import are_blank, show, to_index
+from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.errors import did_you_mean
 from pyro_crowdclust.protocols import (
     FittedModel,
@@ -101,23 +102,13 @@ class Crowd:
             num_answers[known] = given[codes[known]]
         elif data.has_answers:
             num_answers[known] = data.answers_per_worker[codes[known]]
-            if isinstance(result.guide, SupportsWorkers):
-                summary = result.guide.workers()
-                assert summary is not None  # since there are answers
-                channels = channels_of(summary)
-                if len(data.grade_ids) and channels is not None:
-                    grades = grade_counts(channels, codes)
-                    counts = best_reading(grades)
-                else:
-                    found = accuracy_counts(summary) if channels is None else rate_counts(channels)
-                    counts[known] = limited_by_decisions(found, data)[codes[known]]
-            elif len(data.grade_ids):
-                raise ValueError(
-                    f"{type(result.guide).__name__} has no workers(), without which it is not "
-                    "known what a worker's grades mean: define it in the guide"
-                )
-            elif data.answers is not None:
-                found = agreement_counts(result)
+            summary = result.guide.workers() if isinstance(result.guide, SupportsWorkers) else None
+            channels = None if summary is None else channels_of(summary)
+            if channels is not None and len(data.grade_ids):
+                grades = grade_counts(channels, codes)
+                counts = best_reading(grades)
+            elif summary is not None or data.answers is not None:
+                found = _counts_of_rates(result, summary, channels)
                 counts[known] = limited_by_decisions(found, data)[codes[known]]
         return cls(
             ids=ids,
@@ -252,6 +243,23 @@ class Crowd:
         """Confusion matrices of workers who guess evenly where they do not know."""
         reliability = self.reliability(rates, num_clusters)[:, None, None]
         return reliability * np.eye(num_clusters) + (1 - reliability) / num_clusters
+
+
+def _counts_of_rates(
+    result: FittedModel, summary: WorkerSummary | None, channels: Channels | None
+) -> Float[np.ndarray, "worker rate 2"]:
+    """Pseudo-counts of the workers' rates, or of how often they agree with the clusters."""
+    if channels is not None:
+        return rate_counts(channels)
+    if summary is not None and "accuracy" in summary.rates:
+        return accuracy_counts(summary)
+    if len(result.data.grade_ids):
+        raise ValueError(
+            f"{type(result.guide).__name__} has no workers() with the rates if_different and "
+            "if_same, without which it is not known what a worker's grades mean: define them in "
+            "the guide, or in the annotators"
+        )
+    return agreement_counts(result)
 
 
 def _asked_by_default(result: FittedModel) -> pd.Index:

@@ -36,7 +36,11 @@ def agreement_counts(result: FittedModel) -> Float[np.ndarray, "worker rate 2"]:
     s_n) (1 - y_n, y_n)``, both beside the counts of a worker without answers.
     """
     answers = result.data.answers
-    assert answers is not None  # as a guide without rates has no pages of its own
+    if answers is None:  # placements
+        raise ValueError(
+            "the workers have no accuracy, from which the information of a placement can be "
+            "computed: build the model with SortedPages"
+        )
     same = result.same_cluster_by_position(answers.left.numpy(), answers.right.numpy())
     worker, yes = answers.worker.numpy(), answers.label.double().numpy()
     right_and_wrong = [[same * yes, same * (1 - yes)], [(1 - same) * (1 - yes), (1 - same) * yes]]
@@ -50,12 +54,6 @@ def agreement_counts(result: FittedModel) -> Float[np.ndarray, "worker rate 2"]:
 
 def accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
     """Pseudo-counts of the accuracy of placements, twice."""
-    if "accuracy" not in summary.rates:
-        raise ValueError(
-            f"the workers have the rates {[*summary.rates]}, from which the information of an "
-            "answer about a pair cannot be computed: build the model with TwoCoin, GradedPairs, "
-            "GradedAnswers or SortedPages"
-        )
     rate = summary.rates["accuracy"]
     return np.stack([beta_counts(rate.mean, rate.sd)] * 2, 1)
 

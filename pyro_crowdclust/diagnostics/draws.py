@@ -295,7 +295,8 @@ def variables_of(
     """Every variable of the posterior, by name.
 
     The model describes its sites itself (``SupportsDescribe``); otherwise the axes have the names
-    in its priors, in ``dims``, or else those of the plates.
+    in its priors, in ``dims``, or else those of the plates. An axis cannot have the name of a
+    variable in xarray, and gets ``_dim`` at its end.
     """
     own = model.describe(draws) if isinstance(model, SupportsDescribe) else {}
     priors = model.priors() if isinstance(model, SupportsPriors) else {}
@@ -305,7 +306,8 @@ def variables_of(
         for name, site in draws.items()
         if name not in own
     }
-    return {name: drawn for part in (plain | own).values() for name, drawn in part.items()}
+    found = {name: drawn for part in (plain | own).values() for name, drawn in part.items()}
+    return {name: drawn.with_free_dims(found) for name, drawn in found.items()}
 
 
 def _per_draw(log_density: Float[Tensor, "draw ..."]) -> Float[Tensor, " draw"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -40,6 +40,10 @@ class NamedDraws(NamedTuple):
 
     values: Tensor
     dims: tuple[str, ...]
+
+    def with_free_dims(self, taken: Container[str]) -> NamedDraws:
+        """The same with ``_dim`` at the end of names of axes that are taken."""
+        return self._replace(dims=tuple(f"{d}_dim" if d in taken else d for d in self.dims))
 
 
 def named_draws(name: str, site: SiteDraws, dims: Sequence[str] = ()) -> dict[str, NamedDraws]:

@@ -20,7 +20,7 @@ from pyro_crowdclust.mixture.discrete import (
 )
 from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, GaussianComponents
 from pyro_crowdclust.mixture.hurdle import HurdleGaussianComponents
-from pyro_crowdclust.mixture.learned_prior import learn_prior
+from pyro_crowdclust.mixture.learned_prior import gain_of_learned_prior, learn_prior
 from pyro_crowdclust.mixture.mixed import MixedComponents
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
@@ -69,6 +69,7 @@ __all__ = [
     "describe_mixture",
     "describe_regression",
     "emitted",
+    "gain_of_learned_prior",
     "in_feature_units",
     "learn_prior",
     "mixture_priors",

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
-from pyro_crowdclust.errors import check_object
+from pyro_crowdclust.errors import check_object, check_suits
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.weights import Weights
 from pyro_crowdclust.networks.perceptrons import SkipNetwork
+from pyro_crowdclust.protocols import SupportsItems, SupportsSites
 from pyro_crowdclust.supervision.supervision import Supervision
 
 # Features are read this many rows at a time, so that a memory map is never loaded whole.
@@ -50,6 +51,14 @@ def check_parts(
     check_object("components", components, Components)
     check_object("supervision", supervision)
     check_object("annotators", annotators)
+    if annotators is not None and not isinstance(annotators, SupportsSites | SupportsItems):
+        check_suits(
+            "a mixture",
+            "annotators of pairs, such as TwoCoin",
+            annotators,
+            ["answer", "log_likelihood_ratio"],
+            "those of class labels go with DawidSkene, MomResp or LogResp",
+        )
     if weights.num_clusters != components.num_clusters:
         raise ValueError(
             f"weights have {weights.num_clusters} clusters, components "

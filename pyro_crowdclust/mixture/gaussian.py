@@ -46,6 +46,12 @@ MAX_DEGREES = 1000.0
 class GaussianComponents(Components):
     """``x | z=k ~ N(mu_k, Sigma_k)``, ``(mu_k, Sigma_k) ~ NIW(m, kappa, S, nu)``; eq. 5.
 
+    The default prior suits latents of networks: it counts as d items and expects components as wide
+    in all directions as standardized data. On observed features that are many and go together,
+    nearly all items then fall into one component, whatever the labels are. Pass
+    ``callbacks=[LearnedPrior()]`` to ``fit`` there, which learns the prior; a smaller fixed
+    ``scale`` helps little.
+
     Parameters
     ----------
     num_clusters

@@ -70,8 +70,9 @@ class LabeledStart:
     """k-means within every known class; items without a label join the nearest center.
 
     Every class that has labels gets clusters in proportion to them, at least one, and no more than
-    it has labelled items; the remaining clusters start empty, for items of new classes. Distances
-    are those of the metric ``W^-1``, with W the covariance within the known classes.
+    it has labelled items; the remaining clusters start empty, for items of new classes. Where
+    labels are the numbers of clusters (``KnownClusters``), every class has that one. Distances are
+    those of the metric ``W^-1``, with W the covariance within the known classes.
 
     Attributes
     ----------
@@ -107,32 +108,33 @@ class LabeledStart:
         ridge = noise * torch.eye(len(covariance), dtype=covariance.dtype)
         root = torch.linalg.cholesky(covariance + ridge)
         white = torch.linalg.solve_triangular(root, points.mT, upper=False).mT
-        centers, classes = self._centers(white, known, model.num_clusters, generator)
+        centers, classes = self._centers(white, known, model, generator)
+        has_names = model.supervision.names_clusters
+        clusters = classes if has_names else torch.arange(len(classes))
         distance = torch.cdist(white, centers)
         foreign = (known >= 0).unsqueeze(1) & (known.unsqueeze(1) != classes)
         nearest = distance.masked_fill(foreign, torch.inf).argmin(1)
-        partition = nn.functional.one_hot(nearest, model.num_clusters).double()
+        partition = nn.functional.one_hot(clusters[nearest], model.num_clusters).double()
         weight = torch.where(known >= 0, 1.0, self.unlabeled_weight).double()
         observed = model.components.observe(features, has_gaps(model.emission, data))
         guide.start_at(MixtureStart(observed, weight.unsqueeze(1) * partition, 1.0, known))
 
     def _centers(
-        self, points: Tensor, known: Tensor, num_clusters: int, generator: torch.Generator
+        self, points: Tensor, known: Tensor, model: Any, generator: torch.Generator
     ) -> tuple[Float[Tensor, "center dim"], Int[Tensor, " center"]]:
         """Centers of k-means within every class, and their classes."""
         from sklearn.cluster import KMeans  # late: loading it takes a while
 
-        counts = torch.bincount(known[known >= 0])
+        counts, num_clusters = torch.bincount(known[known >= 0]), model.num_clusters
         if len(counts) > num_clusters:
             raise ValueError(
                 f"the labels have {len(counts)} classes, but there are only {num_clusters} "
                 "clusters: use at least one cluster per class, or another start"
             )
+        share = 0.0 if model.supervision.names_clusters else self.share
         seed = int(torch.randint(2**31, (), generator=generator))
         centers, classes = [], []
-        for label, number in enumerate(
-            _shares(counts, max(len(counts), self.share * num_clusters))
-        ):
+        for label, number in enumerate(_shares(counts, max(len(counts), share * num_clusters))):
             own = points[known == label].numpy()
             number = min(number, len(np.unique(own, axis=0)))
             if not number:  # all labels of the class are held out

@@ -254,4 +254,4 @@ def _difference(name: str, before: str | None, now: str) -> str:
         text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
         for text in (was, is_now)
     )
-    return f"{name} was {was} and is {is_now}"
+    return f"{name} was {was or 'empty'} and is {is_now or 'empty'}"

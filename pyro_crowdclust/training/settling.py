@@ -66,9 +66,12 @@ class Settling:
     """A callback that lowers the learning rate where the ELBO no longer rises, and then ends.
 
     The ELBO no longer rises if its mean over the last quarter of the epochs since the last fall is
-    not above that over the quarter before, and no parameter has a long way to go. At the latest,
-    the rate falls after 3/4 and after 7/8 of the budget: at a high rate parameters jump around the
-    optimum. If the ELBO clearly rose until then, it is flat only because the rate is low.
+    not above that over the quarter before, and no parameter has a long way to go. With an optimizer
+    whose noise hides a rise, it must have been so for as many epochs as a quarter has: looked at
+    after every epoch, a noisy rise is sometimes a fall. Natural steps in minibatches become smaller
+    by themselves, and do not wait. At the latest, the rate falls after 3/4 and after 7/8 of the
+    budget: at a high rate parameters jump around the optimum. If the ELBO clearly rose until then,
+    it is flat only because the rate is low.
 
     Attributes
     ----------
@@ -82,6 +85,8 @@ class Settling:
         The epoch after which the rate is what it is now.
     is_settled
         Whether the ELBO no longer rises at the last rate.
+    flat
+        For how many epochs the ELBO has not risen.
     was_rising
         Whether the rate fell because of the budget while the ELBO rose.
     """
@@ -90,6 +95,7 @@ class Settling:
     falls: int = 2
     least: int = 100
     since: int = 0
+    flat: int = 0
     is_settled: bool = False
     was_rising: bool = False
 
@@ -104,7 +110,7 @@ class Settling:
         self.is_settled = not has_rate and not self.was_rising
         if trainer.optim is not None and has_rate:
             self.falls -= 1
-            self.since = len(trainer.history)
+            self.since, self.flat = len(trainer.history), 0
             for group in trainer.optim.param_groups:
                 group["lr"] /= _FALL
 
@@ -113,7 +119,12 @@ class Settling:
             return False
         elbos = trainer.elbos_per_item[self.since :]
         enough = max(_MIN_EPOCHS, self.least / trainer.steps_per_epoch)
-        return len(elbos) >= enough and rise_of(elbos)[0] < _TOLERANCE
+        if len(elbos) < enough:
+            return False
+        rise, error = rise_of(elbos)
+        self.flat = self.flat + 1 if rise < _TOLERANCE else 0
+        is_noisy = trainer.optim is not None and error > _TOLERANCE
+        return self.flat >= (len(elbos) // 4 if is_noisy else 1)
 
     def state_dict(self) -> dict[str, Any]:
         """The state, for checkpoints."""

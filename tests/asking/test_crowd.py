@@ -14,6 +14,7 @@ from torch import nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.asking.crowd import Crowd
+from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.models import DawidSkene
 
 TRUTH = np.arange(60) % 3
@@ -172,7 +173,20 @@ def test_workers_of_a_guide_that_does_not_describe_them_have_their_answers():
     np.testing.assert_allclose(crowd.counts, [ann, [[3.0, 1.0]] * 2])
 
 
+def test_workers_with_rates_of_another_kind_have_their_answers():
+    """As those of annotators of your own, from which no sensitivity can be read."""
+
+    class Guide(nn.Module):
+        def workers(self, interval=0.9):
+            return WorkerSummary({"kind": SimpleNamespace()}, np.zeros(1), np.zeros(1))
+
+    result = without_workers([1, 0])
+    plain = Crowd.of(result, ["ann", "new"], None, None).counts
+    result.guide = Guide()
+    np.testing.assert_array_equal(Crowd.of(result, ["ann", "new"], None, None).counts, plain)
+
+
 def test_grades_cannot_be_read_without_workers():
     result = without_workers([3, 1], grades=[1, 2, 3])
-    with pytest.raises(ValueError, match=r"Module has no workers\(\), .*: define it in the guide"):
+    with pytest.raises(ValueError, match=r"Module has no workers\(\) with .*: define them in the"):
         Crowd.of(result, ["ann"], None, None)

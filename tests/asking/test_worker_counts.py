@@ -12,14 +12,12 @@ from scipy import stats
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators.channels import Channels
 from pyro_crowdclust.asking.worker_counts import (
-    accuracy_counts,
     agreement_counts,
     best_reading,
     beta_counts,
     grade_counts,
     limited_by_decisions,
 )
-from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.simulation import simulate_pages, simulate_placements
 
 TRUTH = np.arange(60) % 3
@@ -94,7 +92,7 @@ def test_grades_of_who_has_not_answered_are_those_of_all():
     np.testing.assert_allclose(found[1], 4 * (mean[0] + mean[1]) / 2)
 
 
-def test_rates_of_which_nothing_is_known_are_named():
-    habit = WorkerSummary({"habit": SimpleNamespace()}, np.zeros(2), np.zeros(2))
-    with pytest.raises(ValueError, match=r"rates \['habit'\], from which the information"):
-        accuracy_counts(habit)
+def test_the_accuracy_of_placements_cannot_be_read_off_the_clusters():
+    result = SimpleNamespace(data=SimpleNamespace(answers=None))
+    with pytest.raises(ValueError, match="no accuracy, .* with SortedPages"):
+        agreement_counts(result)

@@ -17,6 +17,7 @@ from pyro_crowdclust.mixture import (
     GaussianComponents,
     MixedComponents,
     PoissonComponents,
+    gain_of_learned_prior,
 )
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.training import default_elbo
@@ -160,3 +161,21 @@ def test_parts_side_by_side_learn_their_own_priors():
 def test_a_guide_of_points_is_refused():
     with pytest.raises(ValueError, match="AmortizedGuide has none: leave the callback out"):
         quiet_fit(*amortized_pair(), crowd(), epochs=1, callbacks=[LearnedPrior()])
+
+
+@pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
+def test_the_gain_is_what_the_bound_rises_by(make):
+    """At a q that stays where it is; without items there is nothing to gain."""
+    result = fitted(make, [], epochs=3)
+    prior, posterior = result.model.components.prior, result.guide.posteriors["components"]
+    gain = gain_of_learned_prior(result.model, result.guide.posteriors)
+    family, mean = prior.family, posterior.mean()
+
+    def bound(eta):
+        return (family.inner_product(eta, mean) - family.log_normalizer(eta)).sum()
+
+    learned = result.model.components.learned_prior(mean.mean(0))
+    assert gain == pytest.approx(float(bound(learned) - bound(prior.natural_parameters[0])))
+    assert gain > 0
+    empty = mixture(make)
+    assert gain_of_learned_prior(empty, MessagePassingGuide(empty).posteriors) == 0

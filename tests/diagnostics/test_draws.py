@@ -11,7 +11,9 @@ from pyro import poutine
 from pyro.infer.autoguide import AutoNormal
 from pyro.infer.reparam import LocScaleReparam
 
-from pyro_crowdclust.diagnostics.draws import global_draws, local_plates
+from pyro_crowdclust.diagnostics.draws import global_draws, local_plates, variables_of
+from pyro_crowdclust.distributions import ConjugatePrior, SiteDraws
+from pyro_crowdclust.families import Categorical
 
 from ..crowds import NUM_CLUSTERS, quiet_fit
 from ..plain_pyro import noise_around
@@ -99,3 +101,16 @@ def test_what_a_model_makes_of_its_sites_is_exported():
     np.testing.assert_allclose(posterior["away"], level - posterior["center"], atol=1e-12)
     np.testing.assert_allclose(posterior["spread"], level.max("group") - level.min("group"))
     assert posterior["away"].dims == ("chain", "draw", "group")
+
+
+def test_an_axis_with_the_name_of_a_variable_gets_another_name():
+    """xarray has variables and axes under one name only if the variable is the axis."""
+
+    class Model:
+        def priors(self):
+            prior = ConjugatePrior(Categorical(3), torch.zeros(3), 2, dims=("worker", "kind"))
+            return {"kind": prior}
+
+    values = torch.zeros(5, 2, 3, dtype=torch.float64)
+    found = variables_of(Model(), {"kind": SiteDraws(values, values, ("workers",), True)})
+    assert found["kind"].dims == ("worker", "kind_dim")

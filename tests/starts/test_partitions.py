@@ -7,7 +7,7 @@ from scipy.special import softmax
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.emissions import Identity, NormalEmission
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -19,7 +19,7 @@ from pyro_crowdclust.starts import (
     PartitionStart,
     within_class_covariance,
 )
-from pyro_crowdclust.supervision import ClassTable
+from pyro_crowdclust.supervision import ClassTable, KnownClusters
 
 CLUSTERS = 5
 
@@ -124,6 +124,21 @@ def test_a_class_whose_labels_are_all_held_out_gets_no_cluster():
     guide = started(LabeledStart(), rest, clusters=4)
     assert int((counts(guide) > 0).sum()) == 3
     assert (labels(guide).sum(0) > 0).tolist() == [True, False, True]
+
+
+def test_a_class_whose_label_is_a_cluster_starts_there_alone():
+    """Beside ``KnownClusters`` an item of class c can be in cluster c only; class 1 is held out."""
+    x, known = iris()
+    data = CrowdData(x, known=known)
+    rest = data.with_parts(known=data.known.masked_fill(data.known == 1, -1))
+    model = SemiCrowdsourcedMixture(
+        DirichletWeights(8, 1.0), GaussianComponents(8, 4), Identity(), supervision=KnownClusters(8)
+    )
+    guide = MessagePassingGuide(model)
+    LabeledStart()(model, guide, rest, torch.Generator().manual_seed(0))
+    assert (counts(guide) > 0).tolist() == [True, False, True, *[False] * 5]
+    result = fit(model, guide, data, epochs=10, initialize=LabeledStart(), progress=False)
+    assert (result.assignments == load_iris().target)[known < 0].mean() > 0.9
 
 
 def test_items_that_are_all_the_same():

@@ -408,7 +408,7 @@ def test_a_fit_in_another_thread_has_checkpoints_too(path):
         ({"seed": 1}, "seed was 0 and is 1"),
         ({"batch_size": 9}, "batch_size was 10 and is 9"),
         ({"step_size": 0.2}, "step_size was 0.3 and is 0.2"),
-        ({"callbacks": []}, "callbacks was .*MergeMoves.* and is"),
+        ({"callbacks": []}, "callbacks was .*MergeMoves.* and is empty"),
         ({"optim": torch.optim.SGD}, "optim was .*Adam.*lr.* and is .*SGD"),
         ({"answer_sampling": AnswerSampling(60)}, "answer_sampling was .*30.* and is .*60"),
     ],

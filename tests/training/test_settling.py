@@ -83,6 +83,21 @@ def test_the_rate_falls_before_the_end_of_the_budget_where_the_elbo_still_rises(
     assert not settling.is_settled
 
 
+def test_a_fall_by_noise_does_not_settle_what_rises():
+    """A rise of a hundredth an epoch under ten times as much noise, looked at after every epoch."""
+    falls = 0
+    for seed in range(10):
+        run, settling = Run(), Settling(1e6, least=40)
+        for epoch, error in enumerate(noise(300, seed)):
+            run.epoch(0.01 * epoch + 0.1 * error, settling)
+            falls += epoch >= 19 and rise_of(run.elbos_per_item)[0] < 0
+        assert run.rate == 0.5
+    assert falls >= 5
+    while run.rate == 0.5 and len(run.history) < 1500:
+        run.epoch(3 + 0.1 * noise(1, len(run.history))[0], settling)
+    assert run.rate == 0.1
+
+
 def test_what_is_flat_only_because_the_rate_fell_has_not_settled():
     run, settling = Run(), Settling(160, least=10)
     for epoch in range(60):

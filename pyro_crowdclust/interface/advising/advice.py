@@ -35,6 +35,8 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
 
     - Clusters collapsed: all items are in one, though the crowd often said "different". Without
       features: the labels "same" and "different" may be swapped.
+    - One cluster has nearly all items, and the prior of the components expects them to be much
+      wider than they are, as that of full Gaussians by default does where columns go together.
     - More clusters are needed: every cluster has items, and a larger number was not allowed.
     - Without answers, a cluster is two large components that overlap, or another number of
       components describes the features about as well and divides one.

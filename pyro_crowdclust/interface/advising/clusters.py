@@ -7,9 +7,12 @@ import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.interface.about_data import is_of_features_alone
 from pyro_crowdclust.interface.advising.answers import is_disputed
+from pyro_crowdclust.mixture import Components, gain_of_learned_prior
 from pyro_crowdclust.models import PairRegression
+from pyro_crowdclust.protocols import part_of, posteriors_of
 from pyro_crowdclust.results import Fitted, known_or_likeliest
 
 # A class that has labels should have other items, too, if it has none by chance with less than this
@@ -19,6 +22,12 @@ _UNLIKELY = 0.01
 _REPEATED = 0.95
 # A component is large if at least this share of all items is in it.
 _LARGE = 0.1
+# One cluster has nearly all items if at least this share of them is in it.
+_NEARLY_ALL = 0.9
+# A prior is far from what it should be if the best one gains so many nats per item: .0 to 0.4 for
+# one cloud of Gaussian numbers in 2 to 10 columns, 1 of noise in 30, 3 and more where columns go
+# together.
+_GAIN = 2.0
 # So many classes and components are named.
 _NAMED = 3
 _ASK = "ask about some pairs of these items"
@@ -33,7 +42,34 @@ def about_clusters(result: Fitted) -> list[str]:
             'all items are in one cluster, though the crowd often said "different": the clusters '
             "collapsed; try more starts, or other features"
         ]
-    return _about_bound(result) or _about_joined(result) or _about_other_number(result)
+    return (
+        _about_wide_prior(result)
+        or _about_bound(result)
+        or _about_joined(result)
+        or _about_other_number(result)
+    )
+
+
+def _about_wide_prior(result: Fitted) -> list[str]:
+    """Advice where one cluster has nearly all items, as the prior expects such wide components."""
+    share = result.clusters["assigned_items"].max() / result.data.num_items
+    if share < _NEARLY_ALL or not _expects_other_width(result):
+        return []
+    return [
+        f"one cluster has {share:.0%} of the items, and the prior of the components expects them "
+        "to be much wider than they are: pass callbacks=[LearnedPrior()] to fit, which learns it, "
+        "use DiagonalGaussianComponents, or let cluster() choose"
+    ]
+
+
+def _expects_other_width(result: Fitted) -> bool:
+    """Whether a learned prior of components of features would explain them much better."""
+    posteriors, emission = posteriors_of(result.guide), part_of(result.model, "emission", Emission)
+    has_components = part_of(result.model, "components", Components) is not None
+    if posteriors is None or emission is None or not has_components:
+        return False
+    gain = gain_of_learned_prior(result.model, posteriors) if emission.observes_latent else 0.0
+    return gain > _GAIN * result.data.num_items
 
 
 def _about_bound(result: Fitted) -> list[str]:

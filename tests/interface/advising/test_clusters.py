@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import scale
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, cluster
@@ -30,6 +32,16 @@ def test_a_number_below_the_largest_that_was_allowed_is_enough():
     assert sentence.startswith("all 2 clusters have items")
     more = dataclasses.replace(result.chosen, most_components=100)
     assert advice(dataclasses.replace(result, chosen=more)) == []
+
+
+def test_a_prior_that_expects_much_wider_components():
+    """Thirty columns that go together: the prior expects each to vary by itself."""
+    features = scale(load_breast_cancer().data)
+    result = fixed(features, num_clusters=2)
+    assert result.clusters["assigned_items"].max() > 0.9 * len(features)
+    (sentence,) = advice(result)
+    assert sentence.startswith("one cluster has 98% of the items, and the prior of the components")
+    assert "pass callbacks=[LearnedPrior()] to fit" in sentence
 
 
 CLOUD = np.random.default_rng(0).normal(size=(120, 2)) * [2.5, 1.0]
