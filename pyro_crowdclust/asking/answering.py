@@ -163,6 +163,14 @@ class RecordedCrowd:
     ------
     ValueError
         If both or neither are given, or a table lacks a column or a worker.
+
+    Examples
+    --------
+    >>> said = {"left": [0, 1], "right": [1, 2], "worker": ["ann", "bob"], "label": [1, 0]}
+    >>> crowd = RecordedCrowd(pairs=said)
+    >>> questions = pd.DataFrame({"left": [1], "right": [0], "worker": ["ann"]})
+    >>> crowd.answer(questions, "first")["pairs"]["label"].tolist(), len(crowd)
+    ([1], 1)
     """
 
     def __init__(self, pairs: Any | None = None, labels: Any | None = None) -> None:
