@@ -26,7 +26,7 @@ from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion, shares_of
 from pyro_crowdclust.protocols import SupportsDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
-from pyro_crowdclust.results.tables import confusion_table
+from pyro_crowdclust.results.tables import class_table, confusion_table
 from pyro_crowdclust.results.text import sizes_of_classes
 
 
@@ -73,8 +73,7 @@ class DrawnClasses:
     @property
     def class_probabilities(self) -> pd.DataFrame:
         """``probabilities`` by the user's ids of items and classes."""
-        frame = self.fitted.class_probabilities
-        return pd.DataFrame(self.probabilities, frame.index, frame.columns)
+        return class_table(self.probabilities, self.data)
 
     def answer_probabilities(
         self,
@@ -92,7 +91,7 @@ class DrawnClasses:
         Columns: ``mean``, ``sd`` and ``lower``, ``upper``, which enclose 90 %.
         """
         summary = summary_of_moments(self.mean_confusion, self.deviations**2, 0.9)
-        return confusion_table(summary, self.data)
+        return confusion_table(summary._asdict(), self.data)
 
 
 @torch.no_grad()

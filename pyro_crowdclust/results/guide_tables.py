@@ -85,8 +85,10 @@ class GuideTables:
         result = self._result
         guide = with_verb(result.guide, SupportsConfusion, "confusion")
         if isinstance(guide, SupportsConfusionGiven) and result.data.class_labels is not None:
-            return confusion_table(guide.confusion_given(result.data), result.data)
-        return confusion_table(guide.confusion(), result.data)
+            summary = guide.confusion_given(result.data)
+        else:
+            summary = guide.confusion()
+        return confusion_table(summary._asdict(), result.data)
 
     def components(self) -> pd.DataFrame:
         """One row per cluster: the weighted mean of its components."""
