@@ -27,9 +27,7 @@ from pyro_crowdclust.inference.enumeration import (
 from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
-from pyro_crowdclust.protocols import (
-    roots_of,
-)
+from pyro_crowdclust.protocols import roots_of
 from pyro_crowdclust.training.answer_checks import by_hand, check_dependence
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
