@@ -29,6 +29,8 @@ from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.tables import class_table, confusion_table
 from pyro_crowdclust.results.text import sizes_of_classes
 
+_CHAINS = 8
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DrawnClasses:
@@ -98,10 +100,12 @@ class DrawnClasses:
 def draw_classes(
     result: Fitted,
     num_draws: int = 75,
-    num_chains: int = 8,
     seed: int = 0,
 ) -> DrawnClasses:
     """Draw the classes and the workers' rates of a fit of class labels, by Gibbs sampling.
+
+    Eight independent chains start from the fit. If they end in different optima, the result is an
+    average over these.
 
     Parameters
     ----------
@@ -111,9 +115,6 @@ def draw_classes(
     num_draws
         Draws per chain that count. Three times as many are made before and discarded, since chains
         move away from the fit slowly.
-    num_chains
-        Number of independent chains, which all start from the fit. If they end in different optima,
-        the result is an average over these.
     seed
         Seed of the draws.
 
@@ -121,7 +122,7 @@ def draw_classes(
     ------
     ValueError
         If the result is not a fit, its annotators cannot be drawn, its model also uses features, or
-        the number of draws or chains is below 1.
+        the number of draws is below 1.
 
     Examples
     --------
@@ -137,7 +138,6 @@ def draw_classes(
     """
     check_fit(result)
     check_whole("num_draws", num_draws, least=1)
-    check_whole("num_chains", num_chains, least=1)
     annotators = result.model.annotators
     if not isinstance(annotators, SupportsDraws):
         raise ValueError(
@@ -160,7 +160,7 @@ def draw_classes(
         result.guide.posteriors,
         result.data,
         torch.tensor(result.probabilities),
-        num_chains,
+        _CHAINS,
         np.random.default_rng(seed),
     )
     for _ in range(3 * num_draws):
