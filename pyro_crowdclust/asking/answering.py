@@ -16,7 +16,8 @@ from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
 from pyro_crowdclust.data.answer_tables import answer_table
-from pyro_crowdclust.data.tables import codes_and_ids, show, to_index
+from pyro_crowdclust.data.tables import codes_and_ids, to_index
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.metrics import label_codes
 
 

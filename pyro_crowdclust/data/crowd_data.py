@@ -27,7 +27,7 @@ from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repe
 from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sort_pairs
 from pyro_crowdclust.data.reading import read_parts
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import count, show, to_index, unknown
+from pyro_crowdclust.data.tables import to_index, unknown
 from pyro_crowdclust.data.words import (
     answers_in_words,
     class_labels_in_words,
@@ -35,6 +35,7 @@ from pyro_crowdclust.data.words import (
     known_in_words,
 )
 from pyro_crowdclust.data.written_tables import labels_table, pairs_table, placements_table
+from pyro_crowdclust.errors import count, show
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

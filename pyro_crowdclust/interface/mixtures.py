@@ -13,8 +13,8 @@ from torch import nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import ClassMoves, MergeMoves
-from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.about_data import as_answered, feature_shape, supervision_of

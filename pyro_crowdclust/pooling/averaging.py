@@ -24,8 +24,7 @@ from jaxtyping import Float, Int
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.errors import check_share
+from pyro_crowdclust.errors import check_share, count
 from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results.tables import CachedCopy

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.likelihoods import Assignment
+from pyro_crowdclust.errors import count, show
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence

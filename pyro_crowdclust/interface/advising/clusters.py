@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.metrics import normalized_mutual_info_score
 
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import is_of_features_alone
 from pyro_crowdclust.interface.advising.answers import is_disputed
 from pyro_crowdclust.models import PairRegression

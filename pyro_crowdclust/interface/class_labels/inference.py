@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.errors import check_whole, did_you_mean
+from pyro_crowdclust.errors import check_whole, did_you_mean, show
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
