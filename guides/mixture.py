@@ -141,7 +141,6 @@ class MixtureGuide(ConjugateGuide):
         ]
 
     def set_epoch(self, epoch: float) -> None:
-        """Pass the number of epochs done so far, and q(theta), to the supervision."""
+        """Pass q(theta), as it is before a step, to the supervision."""
         components = self.posteriors["components"]
-        self.model.supervision.set_epoch(epoch)
         self.model.supervision.refresh(components.family, components.natural_parameters)

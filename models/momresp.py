@@ -17,7 +17,12 @@ import pyro
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.annotators import check_class_annotators, check_class_labels, describe_annotators, sample_classes
+from pyro_crowdclust.annotators import (
+    check_class_annotators,
+    check_class_labels,
+    describe_annotators,
+    sample_classes,
+)
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
     ConjugatePrior,

@@ -1,19 +1,22 @@
-"""Checks of arguments with errors that say what to do, and warnings that are shown once."""
+"""Words of errors, checks of arguments that say what to do, and warnings that are shown once."""
 
 from __future__ import annotations
 
 import difflib
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Number
 from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PACKAGE = __name__.partition(".")[0]
 # Folders of installed packages, which are not the user's own code.
@@ -33,6 +36,33 @@ _OTHER_NAMES = {
     "random_state": "seed",
     "verbose": "progress",
 }
+
+
+def show(value: Any) -> str:
+    """A value as the user would write it in Python."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def listed(values: Sequence[Any] | pd.Index, most: int = 5) -> str:
+    """The first few values, as the user would write them in Python.
+
+    Examples
+    --------
+    >>> listed(["age", "town", 7], 2), listed([7], 2)
+    ("'age', 'town', ...", '7')
+    """
+    return ", ".join(map(show, values[:most])) + ", ..." * (len(values) > most)
+
+
+def count(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless the number is 1.
+
+    Examples
+    --------
+    >>> count(1, "item"), count(2, "item")
+    ('1 item', '2 items')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def first_line(error: BaseException) -> str:
@@ -267,12 +297,12 @@ def warnings_once() -> Iterator[None]:
     """
     seen: set[str] = set()
     with warnings.catch_warnings():
-        show = warnings.showwarning
+        show_any = warnings.showwarning
 
         def show_once(message: Warning | str, *place: Any, **options: Any) -> None:
             if str(message) not in seen:
                 seen.add(str(message))
-                show(message, *place, **options)
+                show_any(message, *place, **options)
 
         warnings.showwarning = show_once
         yield

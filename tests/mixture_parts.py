@@ -111,8 +111,7 @@ def _linked(features: torch.Tensor, clusters: torch.Tensor) -> CrowdData:
 
 
 def _field(**options: bool) -> dict:
-    """A field whose potential is held fixed, under which the bound never falls."""
-    field = HiddenMarkovField(CLUSTERS, ITEMS, 0.5, refresh_epochs=0, **options)
+    field = HiddenMarkovField(CLUSTERS, ITEMS, 0.5, **options)
     field.divergence.copy_(3 * (1 - torch.eye(CLUSTERS)))
     return {"supervision": field}
 

@@ -5,7 +5,7 @@ from pyro_crowdclust.annotators.drawn_rates import DrawnShares, weight_of
 from pyro_crowdclust.annotators.graded import GradedAnswers
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.halved_grades import HalvedGrades
-from pyro_crowdclust.annotators.informative import first_rates, informative_workers
+from pyro_crowdclust.annotators.informative import informative_workers
 from pyro_crowdclust.annotators.item_states import ClassStates
 from pyro_crowdclust.annotators.item_trait import ItemTrait
 from pyro_crowdclust.annotators.label_sites import (
@@ -15,13 +15,11 @@ from pyro_crowdclust.annotators.label_sites import (
     describe_annotators,
     sample_classes,
     sample_evidence,
-    weighted_by_worker,
     weighted_leave_one_out,
     worker_weights_of,
 )
 from pyro_crowdclust.annotators.lapsing import LapsingWorkers
 from pyro_crowdclust.annotators.one_coin import OneCoin
-from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.page_urns import PageUrns
 from pyro_crowdclust.annotators.pair_looks import CoinLooks, PairLooks, looks_of
 from pyro_crowdclust.annotators.pair_sites import annotators_about
@@ -46,7 +44,6 @@ from pyro_crowdclust.annotators.trusted import TrustedWorkers
 from pyro_crowdclust.annotators.two_coin import TwoCoin
 
 __all__ = [
-    "PAGE_STATES",
     "AnswerSources",
     "ClassStates",
     "CoinLooks",
@@ -76,7 +73,6 @@ __all__ = [
     "check_class_labels",
     "describe_annotators",
     "expected_counts",
-    "first_rates",
     "informative_workers",
     "looks_of",
     "pair_rates",
@@ -89,7 +85,6 @@ __all__ = [
     "sites_of",
     "summarize_workers",
     "weight_of",
-    "weighted_by_worker",
     "weighted_leave_one_out",
     "worker_weights_of",
 ]

@@ -16,7 +16,8 @@ from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
 from pyro_crowdclust.data.answer_tables import answer_table
-from pyro_crowdclust.data.tables import codes_and_ids, show, to_index
+from pyro_crowdclust.data.tables import codes_and_ids, to_index
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.metrics import label_codes
 
 
@@ -163,6 +164,14 @@ class RecordedCrowd:
     ------
     ValueError
         If both or neither are given, or a table lacks a column or a worker.
+
+    Examples
+    --------
+    >>> said = {"left": [0, 1], "right": [1, 2], "worker": ["ann", "bob"], "label": [1, 0]}
+    >>> crowd = RecordedCrowd(pairs=said)
+    >>> questions = pd.DataFrame({"left": [1], "right": [0], "worker": ["ann"]})
+    >>> crowd.answer(questions, "first")["pairs"]["label"].tolist(), len(crowd)
+    ([1], 1)
     """
 
     def __init__(self, pairs: Any | None = None, labels: Any | None = None) -> None:

@@ -25,9 +25,9 @@ from pyro_crowdclust.asking.worker_counts import (
     rate_counts,
 )
 from pyro_crowdclust.data.alike import refuse_two_types
-from pyro_crowdclust.data.tables import are_blank, show, to_index
+from pyro_crowdclust.data.tables import are_blank, to_index
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.errors import did_you_mean, show
 from pyro_crowdclust.protocols import (
     FittedModel,
     SupportsConfusion,

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from pyro_crowdclust.partitions.categorical_draws import draw_categories_by
+
 # Beta pseudo-counts of links to others and to oneself, and of far links and near ones.
 _LINKED = (7.0, 3.0)
 _FAR = (1.0, 9.0)
@@ -116,7 +118,7 @@ class _Chains:
             logits = np.empty((draws, one + 1))
             logits[:, larger] = np.log(prior) + of_cluster[rows[:, None], self.roots[:, larger]]
             logits[:, one] = np.log1p(-self.linked)
-            chosen = (logits + generator.gumbel(size=logits.shape)).argmax(1)
+            chosen = draw_categories_by(generator, logits)
             self.links[:, one] = chosen
             root = np.where(chosen == one, one, self.roots[rows, chosen])
             self.roots = np.where(hangs, root[:, None], self.roots)

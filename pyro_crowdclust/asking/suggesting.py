@@ -24,8 +24,8 @@ from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count as counted
 from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import count as counted
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
 

@@ -8,8 +8,7 @@ import warnings
 
 import pandas as pd
 
-from pyro_crowdclust.data.tables import count, show
-from pyro_crowdclust.errors import differ_in_encoding
+from pyro_crowdclust.errors import count, differ_in_encoding, show
 
 # Texts that are nearly the same are looked for among the first so many.
 _MAX_COMPARED = 10_000

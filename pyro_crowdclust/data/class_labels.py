@@ -22,10 +22,10 @@ from pyro_crowdclust.data.tables import (
     item_positions,
     reject,
     says_cannot_tell,
-    show,
     to_index,
     where,
 )
+from pyro_crowdclust.errors import show
 
 # More different fractions are hardly names of classes; and more classes than this, nine in ten of
 # which are named once, are hardly classes at all.

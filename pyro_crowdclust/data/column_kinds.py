@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from pyro_crowdclust.data.alike import check_alike
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import show
 
 KINDS = ("real", "count", "binary", "category")
 

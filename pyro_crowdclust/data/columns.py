@@ -26,16 +26,8 @@ from pyro_crowdclust.data.column_kinds import (
     check_numbers,
     recognized,
 )
-from pyro_crowdclust.data.tables import (
-    ID_NAMES,
-    are_blank,
-    count,
-    listed,
-    refuse_doubled,
-    show,
-    where,
-)
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.data.tables import ID_NAMES, are_blank, refuse_doubled, where
+from pyro_crowdclust.errors import count, did_you_mean, listed, show
 
 # In a table of at most so many rows, a feature may count up by chance.
 _FEW_ROWS = 10

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.data.repeats import look_copied
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import count, show
 
 # Smaller pages are questions about one pair, which may be asked again.
 _FEWEST = 3

@@ -29,7 +29,7 @@ from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sor
 from pyro_crowdclust.data.reading import read_parts
 from pyro_crowdclust.data.repeated_pairs import without_repeats
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import count, show, to_index, unknown
+from pyro_crowdclust.data.tables import to_index, unknown
 from pyro_crowdclust.data.words import (
     answers_in_words,
     class_labels_in_words,
@@ -37,6 +37,7 @@ from pyro_crowdclust.data.words import (
     known_in_words,
 )
 from pyro_crowdclust.data.written_tables import labels_table, pairs_table, placements_table
+from pyro_crowdclust.errors import count, show
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

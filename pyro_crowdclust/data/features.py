@@ -19,7 +19,8 @@ from pyro_crowdclust.data.stored_features import (
     MemmapFeatures,
     StoredFeatures,
 )
-from pyro_crowdclust.data.tables import count, is_dense, show, what_it_is
+from pyro_crowdclust.data.tensors import is_dense, what_it_is
+from pyro_crowdclust.errors import count, show
 
 # Finite checks read about this many numbers at a time, so that a memory map is never loaded whole.
 _CHUNK_ELEMENTS = 2**22

@@ -11,7 +11,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike, refuse_two_types, warn_of_alike_texts
-from pyro_crowdclust.data.tables import codes_and_ids, count, show, to_index
+from pyro_crowdclust.data.tables import codes_and_ids, to_index
+from pyro_crowdclust.errors import count, show
 
 
 def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:

@@ -18,18 +18,17 @@ from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.tables import (
     are_blank,
     codes_and_ids,
-    count,
     in_pandas,
     item_positions,
-    numbers_of,
     read_table,
     reject,
     reject_self_pairs,
-    show,
     to_index,
     unknown,
     where,
 )
+from pyro_crowdclust.data.tensors import numbers_of
+from pyro_crowdclust.errors import count, show
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,9 @@ from pyro_crowdclust.data.tables import (
     read_table,
     reject,
     reject_self_pairs,
-    show,
     where,
 )
+from pyro_crowdclust.errors import show
 
 _ENDS = ["left", "right"]
 

@@ -23,10 +23,10 @@ from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
     reject,
-    show,
     to_index,
     unknown,
 )
+from pyro_crowdclust.errors import show
 
 
 @dataclass(frozen=True, eq=False)

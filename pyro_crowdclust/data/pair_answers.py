@@ -24,9 +24,9 @@ from pyro_crowdclust.data.tables import (
     reject,
     reject_self_pairs,
     says_cannot_tell,
-    show,
     where,
 )
+from pyro_crowdclust.errors import show
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"

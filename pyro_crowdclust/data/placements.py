@@ -20,7 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject, show
+from pyro_crowdclust.data.tables import codes_and_ids, item_positions, reject
+from pyro_crowdclust.errors import show
 
 # Pages share items if an item is on at least so many of them, on average.
 _MIN_PAGES = 2.0

@@ -18,8 +18,9 @@ from jaxtyping import Bool, Int, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from pyro_crowdclust.data.tensors import numbers_of
 from pyro_crowdclust.data.wide_tables import WideTable
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.errors import did_you_mean, listed, show
 
 # Columns with these names hold the ids of the items unless the user names another column.
 ID_NAMES = ("item", "id", "item_id")
@@ -329,44 +330,6 @@ def to_index(ids: Any, name: str) -> pd.Index:
     return index
 
 
-def numbers_of(tensor: Tensor, name: str) -> np.ndarray:
-    """The numbers of a tensor as an array, from any device and without gradients.
-
-    Raises
-    ------
-    ValueError
-        If they are not dense real numbers.
-    """
-    if not is_dense(tensor):
-        raise ValueError(
-            f"{name}: a tensor that is {what_it_is(tensor)} does not hold plain numbers; pass "
-            ".to_dense() or .dequantize() of it, or an array"
-        )
-    tensor = tensor.detach().cpu()
-    # NumPy has no bfloat16; float32 holds every bfloat16 number exactly.
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-
-def is_dense(tensor: Tensor) -> bool:
-    """Whether a tensor is dense, real and in memory."""
-    return (
-        tensor.layout == torch.strided
-        and not tensor.is_nested
-        and not (tensor.is_complex() or tensor.is_quantized or tensor.is_meta)
-    )
-
-
-def what_it_is(tensor: Tensor) -> str:
-    """In a word, why a tensor is not dense real numbers."""
-    if tensor.is_nested:
-        return "nested"
-    if tensor.is_meta:
-        return "without numbers (meta)"
-    if tensor.layout != torch.strided:
-        return "sparse"
-    return "complex" if tensor.is_complex() else "quantized"
-
-
 def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
     """The end of a message: the id is not among those of the items, and what to do."""
     # Among very many ids, finding the most similar one would take seconds.
@@ -379,22 +342,6 @@ def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:
     some = ", ".join(show(known) for known in item_ids[:3])
     remedy = remedy or "drop the row"
     return f"not among the item ids (such as {some}); correct it or {remedy}{hint}"
-
-
-def show(value: Any) -> str:
-    """A value as the user would write it in Python."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def listed(values: Sequence[Any] | pd.Index, most: int = 5) -> str:
-    """The first few values, as the user would write them in Python.
-
-    Examples
-    --------
-    >>> listed(["age", "town", 7], 2), listed([7], 2)
-    ("'age', 'town', ...", '7')
-    """
-    return ", ".join(map(show, values[:most])) + ", ..." * (len(values) > most)
 
 
 def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
@@ -421,14 +368,3 @@ def says_cannot_tell(value: Any) -> bool:
     if not isinstance(value, str):
         return False
     return " ".join(value.translate(_APOSTROPHES).split()).casefold() in _CANNOT_TELL
-
-
-def count(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless the number is 1.
-
-    Examples
-    --------
-    >>> count(1, "item"), count(2, "item")
-    ('1 item', '2 items')
-    """
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,7 +13,7 @@ from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.columns import Columns
 from pyro_crowdclust.data.pair_answers import Answers
 from pyro_crowdclust.data.placements import Placements
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 
 
 def features_in_words(features: Any | None, columns: Columns | None, num_missing: int) -> list[str]:

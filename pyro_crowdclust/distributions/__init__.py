@@ -27,7 +27,7 @@ from pyro_crowdclust.distributions.row_sites import (
     RowSites,
     emitted_rows,
 )
-from pyro_crowdclust.distributions.rows import Rows, common_noise
+from pyro_crowdclust.distributions.rows import Rows
 from pyro_crowdclust.distributions.statistics import StatisticValued
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 
@@ -58,7 +58,6 @@ __all__ = [
     "StatisticValued",
     "TwoCoinAnswer",
     "WorkerSummary",
-    "common_noise",
     "conjugate_posteriors",
     "detached",
     "emitted_rows",

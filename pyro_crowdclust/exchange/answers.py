@@ -14,7 +14,8 @@ import pandas as pd
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
-from pyro_crowdclust.data.tables import LINE, PLACE, count, reject, show
+from pyro_crowdclust.data.tables import LINE, PLACE, reject
+from pyro_crowdclust.errors import count, show
 from pyro_crowdclust.exchange.questions import Question
 
 _COLUMNS = {

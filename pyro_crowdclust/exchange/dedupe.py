@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust.data.pair_answers import yes_or_no
-from pyro_crowdclust.data.tables import read_table, show
+from pyro_crowdclust.data.tables import read_table
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (

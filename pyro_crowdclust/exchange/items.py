@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Num
 
-from pyro_crowdclust.data.tables import count, in_pandas, show, to_index, unknown
+from pyro_crowdclust.data.tables import in_pandas, to_index, unknown
+from pyro_crowdclust.errors import count, show
 
 # Addresses that tools can load themselves; everything else is a file to embed.
 _ADDRESSES = ("http://", "https://", "s3://", "gs://", "data:")

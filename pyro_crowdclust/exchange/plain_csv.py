@@ -14,7 +14,8 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.pair_answers import in_one_order
-from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, count, refuse_doubled, show
+from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, refuse_doubled
+from pyro_crowdclust.errors import count, show
 from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.people import files_by_worker

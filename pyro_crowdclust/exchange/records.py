@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import show
 
 _KINDS = {
     Mapping: "an object",

@@ -19,6 +19,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.fitting.options import FitOptions
 from pyro_crowdclust.minibatches.blocks import AnswerSampling
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
+from pyro_crowdclust.networks.drawn_again import cast_networks
 from pyro_crowdclust.protocols import (
     Guide,
     Model,
@@ -30,7 +31,6 @@ from pyro_crowdclust.protocols import (
 )
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.starts.default import default_start
-from pyro_crowdclust.starts.networks import cast_networks
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.argument_checks import (
     check_callable,

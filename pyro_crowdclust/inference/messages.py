@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from jaxtyping import Float
@@ -40,26 +40,17 @@ class SumCoupling:
 
 
 class Conditionals(Protocol):
-    """Interface of the local updates of a mixture for a solver; ``latent`` is q(x), if any."""
+    """Interface of the local updates of a mixture for a solver."""
 
     @property
     def dtype(self) -> torch.dtype:
         """Precision of the logits."""
 
-    def first(self, count: int) -> Conditionals:
-        """The same updates for the first ``count`` items."""
-
     def with_fixed_globals(self) -> Conditionals:
         """The same updates, without gradients to weights and components."""
 
-    def latent(self, assignments: Tensor) -> Any:
-        """q(x) given q(z), if there is a latent."""
-
     def first_logits(self) -> Tensor:
-        """``eta_z`` before the first round, without messages."""
-
-    def logits(self, latent: Any) -> Tensor:
-        """``eta_z`` given q(x), without messages."""
+        """``eta_z`` before any update of x, without messages."""
 
     def last_round(
         self, alone: Tensor, assignments: Tensor, messages: Tensor
@@ -213,11 +204,7 @@ class FixedConditionals:
         return None if self.of_latents is None else self.of_latents.latent(assignments)
 
     def first_logits(self) -> Float[Tensor, "item cluster"]:
-        """``eta_z`` without messages."""
-        return self.own
-
-    def logits(self, latent: Moments | None) -> Float[Tensor, "item cluster"]:
-        """The same in every round."""
+        """``eta_z`` without messages, the same before and after an update of x."""
         return self.own
 
     def last_round(
@@ -236,19 +223,15 @@ class FixedConditionals:
 
 @dataclass(frozen=True)
 class LocalSolver:
-    """Alternates eq. 12 and 14 to the local fixed point, first without messages, then with them.
+    """One update of q(z), x and q(z): first logits, rounds of messages, then eq. 12 and 14.
 
-    All but the last round run without gradients: at the fixed point the gradient of earlier ones is
-    small, and any q gives a bound. The last rounds of both phases are computed together.
+    Only the last two run with gradients; any q gives a bound. What the items with answers would be
+    without their messages is updated beside.
 
     Attributes
     ----------
-    iterations
-        Updates of x without messages, at least 1, starting from the recognition potentials.
-    message_iterations
-        Updates of x with messages, at least 1, for items with answers.
     exchanges
-        Rounds of messages among the z for every update of x.
+        Rounds of messages among the z before the update of x, at least 1.
     damping
         All items move at once, so a round of messages is damped:
         ``eta_z <- damping eta_z + (1 - damping) eta_z*``. Without damping, two items with the
@@ -256,15 +239,12 @@ class LocalSolver:
         ``|w| > 2 (1 + damping) / (1 - damping)``.
     """
 
-    iterations: int = 1
-    message_iterations: int = 1
     exchanges: int = 3
     damping: float = 0.3
 
     def __post_init__(self) -> None:
-        counts = (self.iterations, self.message_iterations, self.exchanges)
-        if min(counts) < 1 or not 0 <= self.damping < 1:
-            raise ValueError(f"need at least one round of each kind and damping in [0, 1): {self}")
+        if self.exchanges < 1 or not 0 <= self.damping < 1:
+            raise ValueError(f"need at least one exchange and damping in [0, 1): {self}")
 
     def solve(
         self, conditionals: Conditionals, coupling: Coupling | None = None
@@ -275,36 +255,18 @@ class LocalSolver:
         """
         with torch.no_grad():
             logits = conditionals.first_logits()
-            for _ in range(self.iterations - 1):
-                latent = conditionals.latent(softmax_without_denormals(logits))
-                logits = conditionals.logits(latent)
             assignments = softmax_without_denormals(logits)
             if coupling is None:
                 alone = messages = assignments[:0]
             else:
-                alone = assignments[: coupling.num_items]
-                paired = self._exchange(conditionals, logits, assignments, coupling)
-                assignments = torch.cat([paired, assignments[coupling.num_items :]])
+                alone, others = assignments.tensor_split([coupling.num_items])
+                first = logits[: coupling.num_items]
+                _, paired = self.exchange(first, first, alone, coupling)
+                assignments = torch.cat([paired, others])
         if coupling is not None:
             messages = coupling.messages(assignments, last=True)
         without_messages, joined = conditionals.last_round(alone, assignments, messages)
         return (joined if coupling is None else without_messages), joined
-
-    def _exchange(
-        self,
-        conditionals: Conditionals,
-        logits: Tensor,
-        assignments: Tensor,
-        coupling: Coupling,
-    ) -> Float[Tensor, "paired cluster"]:
-        alone = logits = logits[: coupling.num_items]
-        assignments = assignments[: coupling.num_items]
-        paired = conditionals.first(coupling.num_items)
-        for iteration in range(self.message_iterations):
-            if iteration > 0:
-                alone = paired.logits(paired.latent(assignments))
-            logits, assignments = self.exchange(alone, logits, assignments, coupling)
-        return assignments
 
     def exchange(
         self,

@@ -13,8 +13,8 @@ from torch import nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages, annotators_on_pages
 from pyro_crowdclust.callbacks import ClassMoves, MergeMoves
-from pyro_crowdclust.data.tables import count
 from pyro_crowdclust.emissions import Standardized
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.inference import RecognitionTerm
 from pyro_crowdclust.interface.about_data import as_answered, feature_shape, supervision_of
@@ -89,7 +89,7 @@ def mixture_for(
     """
     check_data(data)
     shape = feature_shape(data)
-    _check_parts(components, networks)
+    _check_parts(components, networks, data)
     supervision = supervision or supervision_of(data, num_clusters)
     data = as_answered(data)
     annotators: PairAnnotators | SortedPages | None = None
@@ -108,11 +108,6 @@ def mixture_for(
             sum_out_assignments=None if annotators or supervision.couples_items else torch.float64,
         )
         return Recipe(model, MessagePassingGuide(model), data, _plain_options(data, model))
-    if components is not None:
-        raise ValueError(
-            "components are for models without networks; with networks they are always Gaussian: "
-            "pass components or networks, not both"
-        )
     if isinstance(networks, Networks) and networks.standardizes:
         every = torch.ones(math.prod(shape), dtype=torch.bool)
         networks = networks.in_units(*location_and_scale(data, every))
@@ -123,26 +118,14 @@ def mixture_for(
         annotators,
         supervision,
     )
-    if data.has_gaps:
-        raise ValueError(
-            "networks need complete rows, but the features lack "
-            f"{count(data.num_missing, 'value')} (NaN): fill these in, or leave networks out, so "
-            "that they are integrated out"
-        )
-    if data.columns is not None and data.columns.of_kind("category"):
-        place = data.columns.of_kind("category")[0]
-        raise ValueError(
-            f"networks need numbers, but column {data.columns.labels()[place]!r} holds categories: "
-            "drop it, or leave networks out"
-        )
     networks.check(data)
     term = RecognitionTerm(20.0) if data.has_answers else None
     guide = MessagePassingGuide(model, networks.recognition(shape), recognition_term=term)
     return Recipe(model, guide, data, _deep_options(data))
 
 
-def _check_parts(components: Any, networks: Any) -> None:
-    """Raise a ``ValueError`` if ``components`` or ``networks`` is of a wrong type."""
+def _check_parts(components: Any, networks: Any, data: CrowdData) -> None:
+    """Raise a ``ValueError`` for wrong ``components`` or ``networks``, or both, for these data."""
     if components is not None and (not callable(components) or isinstance(components, nn.Module)):
         raise ValueError(
             f"components is {_name(components)}, but must be a class, such as GaussianComponents, "
@@ -157,6 +140,23 @@ def _check_parts(components: Any, networks: Any) -> None:
         raise ValueError(
             f"networks is {_name(networks)}, but must be DeepNormal(), DeepBernoulli() or an "
             f"object with their methods{lacks}"
+        )
+    if components is not None:
+        raise ValueError(
+            "components are for models without networks; with networks they are always Gaussian: "
+            "pass components or networks, not both"
+        )
+    if data.has_gaps:
+        raise ValueError(
+            "networks need complete rows, but the features lack "
+            f"{count(data.num_missing, 'value')} (NaN): fill these in, or leave networks out, so "
+            "that they are integrated out"
+        )
+    if data.columns is not None and data.columns.of_kind("category"):
+        place = data.columns.of_kind("category")[0]
+        raise ValueError(
+            f"networks need numbers, but column {data.columns.labels()[place]!r} holds categories: "
+            "drop it, or leave networks out"
         )
 
 

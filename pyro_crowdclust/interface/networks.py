@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 import torch
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import show
 from pyro_crowdclust.emissions import BernoulliEmission, Emission, NormalEmission
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_whole, show
 from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.networks import GaussianRecognition, SkipMLP
 

@@ -13,7 +13,9 @@ from torch import Tensor
 
 from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
-from pyro_crowdclust.data.tables import are_among, in_pandas, numbers_of, show, to_index
+from pyro_crowdclust.data.tables import are_among, in_pandas, to_index
+from pyro_crowdclust.data.tensors import numbers_of
+from pyro_crowdclust.errors import show
 
 
 def in_memory(X: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyro_crowdclust.protocols import module_of
+from pyro_crowdclust.protocols import modules_of
 
 
 @contextmanager
@@ -26,9 +26,7 @@ def evaluating(*parts: Any) -> Iterator[None]:
     >>> [module.training for module in network]
     [True, False]
     """
-    roots = [root for root in map(module_of, parts) if root is not None]
-    modules = dict.fromkeys(module for root in roots for module in root.modules())
-    training = [module for module in modules if module.training]
+    training = [module for module in modules_of(*parts) if module.training]
     for module in training:
         module.training = False
     try:

@@ -1,8 +1,7 @@
 """Partitions of items from answers alone, without features: priors, Gibbs sweeps and starts."""
 
-from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.partitions.asked_pairs import AskedPairs
-from pyro_crowdclust.partitions.categorical_draws import draw_categories, draw_categories_by
+from pyro_crowdclust.partitions.categorical_draws import draw_categories
 from pyro_crowdclust.partitions.choices import Choices
 from pyro_crowdclust.partitions.consensus import consensus
 from pyro_crowdclust.partitions.hard_items import NUM_KINDS, HardItems, num_hard_ends, sweep_hard
@@ -37,11 +36,9 @@ __all__ = [
     "PartitionPrior",
     "PitmanYor",
     "UrnGroups",
-    "anneal",
     "closes_triangles",
     "consensus",
     "draw_categories",
-    "draw_categories_by",
     "logistic_regression",
     "num_hard_ends",
     "share_of_strangers",

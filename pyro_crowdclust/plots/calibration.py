@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 # The number of bins of probabilities, of equal width, and of pairs that are drawn.
 _BINS, _NUM_PAIRS = 10, 50_000
+_SEED = 0
 
 
 def plot_calibration(
     fitted: FittedModel,
     true_labels: ArrayLike,
     *,
-    seed: int = 0,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """The share of pairs that are the same, against ``P(z_i = z_j)``, in bins of the latter.
@@ -40,8 +40,6 @@ def plot_calibration(
         The result of ``fit``.
     true_labels
         True class of every item; a series is matched by its index if that has the ids of the items.
-    seed
-        Seed of the draw of pairs.
     figure
         Figure to draw in; default: a new one.
 
@@ -53,7 +51,7 @@ def plot_calibration(
     labels, num_items = labels_of_items(fitted, true_labels), fitted.data.num_items
     if num_items < 2:
         raise ValueError("calibration needs pairs of items, but the data have only one item")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_SEED)
     left = rng.integers(num_items, size=_NUM_PAIRS)
     right = (left + rng.integers(1, num_items, size=_NUM_PAIRS)) % num_items
     same_cluster = fitted.same_cluster_by_position(left, right)

@@ -24,12 +24,12 @@ from jaxtyping import Float, Int
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.errors import check_share
+from pyro_crowdclust.errors import check_share, count
 from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results.tables import CachedCopy
 from pyro_crowdclust.results.text import sizes_of_classes
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # A_0: held-out answers may be few, and they choose the models that predict answers, not classes.
 _EVEN_ANSWERS = 1000.0
@@ -49,7 +49,7 @@ def hold_out_answers(
     Raises
     ------
     ValueError
-        If ``share`` is not between 0 and 1, or if nothing can be held out.
+        If there are no class labels, ``share`` is not between 0 and 1, or nothing can be held out.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def hold_out_answers(
     """
     check_share("share", share)
     rng = np.random.default_rng(seed)
+    check_has_class_labels(data)
     labels = data.class_labels
-    if labels is None:
-        raise ValueError("the data have no class labels to hold out: give CrowdData(..., labels=)")
+    assert labels is not None  # as was just checked
     every, labels = labels, labels.at(labels.is_first)
     items, workers = labels.item.numpy(), labels.worker.numpy()
     left = np.bincount(items), np.bincount(workers)

@@ -45,6 +45,7 @@ from pyro_crowdclust.pooling.labels_together import LabelsTogether, log_shares_o
 from pyro_crowdclust.protocols import SupportsTrait, SupportsTrustedWorkers
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
+from pyro_crowdclust.results.tables import class_table, confusion_table
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
 # Agreement of fewer workers can always be explained by independent workers.
@@ -81,16 +82,12 @@ class DiscountedClasses:
     @property
     def class_probabilities(self) -> pd.DataFrame:
         """The probabilities by the user's ids of items and classes."""
-        columns = self.data.class_ids.rename("class")
-        return pd.DataFrame(self.probabilities, self.data.item_ids.rename("item"), columns)
+        return class_table(self.probabilities, self.data)
 
     @property
     def confusion(self) -> pd.DataFrame:
         """``p(label | class)`` by the user's ids of workers and classes."""
-        workers, classes = self.data.worker_ids, self.data.class_ids
-        names = ["worker", "class", "label"]
-        index = pd.MultiIndex.from_product([workers, classes, classes], names=names)
-        return pd.DataFrame({"mean": self.rows.ravel()}, index)
+        return confusion_table({"mean": self.rows}, self.data)
 
     def answer_probabilities(
         self,

@@ -26,8 +26,10 @@ from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion, shares_of
 from pyro_crowdclust.protocols import SupportsDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
-from pyro_crowdclust.results.tables import confusion_table
+from pyro_crowdclust.results.tables import class_table, confusion_table
 from pyro_crowdclust.results.text import sizes_of_classes
+
+_CHAINS = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,8 +75,7 @@ class DrawnClasses:
     @property
     def class_probabilities(self) -> pd.DataFrame:
         """``probabilities`` by the user's ids of items and classes."""
-        frame = self.fitted.class_probabilities
-        return pd.DataFrame(self.probabilities, frame.index, frame.columns)
+        return class_table(self.probabilities, self.data)
 
     def answer_probabilities(
         self,
@@ -92,17 +93,19 @@ class DrawnClasses:
         Columns: ``mean``, ``sd`` and ``lower``, ``upper``, which enclose 90 %.
         """
         summary = summary_of_moments(self.mean_confusion, self.deviations**2, 0.9)
-        return confusion_table(summary, self.data)
+        return confusion_table(summary._asdict(), self.data)
 
 
 @torch.no_grad()
 def draw_classes(
     result: Fitted,
     num_draws: int = 75,
-    num_chains: int = 8,
     seed: int = 0,
 ) -> DrawnClasses:
     """Draw the classes and the workers' rates of a fit of class labels, by Gibbs sampling.
+
+    Eight independent chains start from the fit. If they end in different optima, the result is an
+    average over these.
 
     Parameters
     ----------
@@ -112,9 +115,6 @@ def draw_classes(
     num_draws
         Draws per chain that count. Three times as many are made before and discarded, since chains
         move away from the fit slowly.
-    num_chains
-        Number of independent chains, which all start from the fit. If they end in different optima,
-        the result is an average over these.
     seed
         Seed of the draws.
 
@@ -122,7 +122,7 @@ def draw_classes(
     ------
     ValueError
         If the result is not a fit, its annotators cannot be drawn, its model also uses features, or
-        the number of draws or chains is below 1.
+        the number of draws is below 1.
 
     Examples
     --------
@@ -138,7 +138,6 @@ def draw_classes(
     """
     check_fit(result)
     check_whole("num_draws", num_draws, least=1)
-    check_whole("num_chains", num_chains, least=1)
     annotators = result.model.annotators
     if not isinstance(annotators, SupportsDraws):
         raise ValueError(
@@ -161,7 +160,7 @@ def draw_classes(
         result.guide.posteriors,
         result.data,
         torch.tensor(result.probabilities),
-        num_chains,
+        _CHAINS,
         np.random.default_rng(seed),
     )
     for _ in range(3 * num_draws):

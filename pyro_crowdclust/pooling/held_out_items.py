@@ -19,6 +19,7 @@ from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 from pyro_crowdclust.results.fitted import Fitted
+from pyro_crowdclust.training.argument_checks import check_has_class_labels
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.stopping import uninterrupted
 
@@ -79,9 +80,9 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
     data, folds, seed
         As for ``held_out_log_probability``.
     """
+    check_has_class_labels(data)
     labels = data.class_labels
-    if labels is None:
-        raise ValueError("the data have no class labels to hold out: give CrowdData(..., labels=)")
+    assert labels is not None  # as was just checked
     items = labels.labelled_items
     if not 2 <= folds <= len(items):
         raise ValueError(

@@ -33,8 +33,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from pyro_crowdclust.data.tables import count
-from pyro_crowdclust.errors import as_numbers, check_probabilities
+from pyro_crowdclust.errors import as_numbers, check_probabilities, count
 from pyro_crowdclust.partitions import logistic_regression
 
 # Log odds are clipped here, so that messages stay finite.

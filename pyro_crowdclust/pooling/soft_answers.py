@@ -30,9 +30,9 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
-from pyro_crowdclust.data.tables import count as counted
-from pyro_crowdclust.data.tables import show, to_index
-from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share
+from pyro_crowdclust.data.tables import to_index
+from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share, show
+from pyro_crowdclust.errors import count as counted
 from pyro_crowdclust.pooling.judge_curves import deviations_of_judges, fit_curves
 from pyro_crowdclust.results.agreement import Agreement
 

@@ -51,9 +51,11 @@ from pyro_crowdclust.protocols.models import (
     SupportsCheck,
     SupportsFeaturesOf,
     module_of,
+    modules_of,
     name_of,
     part_of,
     posteriors_of,
+    roots_of,
     unwrapped,
 )
 from pyro_crowdclust.protocols.networks import (
@@ -106,8 +108,10 @@ __all__ = [
     "SupportsWorkers",
     "WorkerSites",
     "module_of",
+    "modules_of",
     "name_of",
     "part_of",
     "posteriors_of",
+    "roots_of",
     "unwrapped",
 ]

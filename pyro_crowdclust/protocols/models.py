@@ -51,6 +51,16 @@ def module_of(part: Any) -> nn.Module | None:
     return inner if isinstance(inner, nn.Module) else None
 
 
+def roots_of(*parts: Any) -> list[nn.Module]:
+    """The modules of models and guides; there are none of functions."""
+    return [root for root in map(module_of, parts) if root is not None]
+
+
+def modules_of(*parts: Any) -> list[nn.Module]:
+    """The modules of models and guides with all modules in them, each once."""
+    return [*dict.fromkeys(module for root in roots_of(*parts) for module in root.modules())]
+
+
 def name_of(part: Any) -> str:
     """The name of a model or guide: that of the function, or of the class of a module.
 

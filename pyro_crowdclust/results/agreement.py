@@ -12,7 +12,7 @@ import pandas as pd
 import scipy
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import count, show
 
 # With this many pairs, agreement of workers who are right seven times in ten exceeds chance.
 _MIN_PAIRS = 200

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.training.stopping import Ending
 
 # Stop reason of a fit that the user interrupted before all candidates were tried.

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from pyro_crowdclust.data.imputation import median_imputed
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.protocols import FittedModel, part_of
-from pyro_crowdclust.starts.imputation import median_imputed
 
 
 def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:

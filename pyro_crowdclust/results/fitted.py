@@ -32,7 +32,12 @@ from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
-from pyro_crowdclust.results.guide_tables import GuideTables
+from pyro_crowdclust.results.guide_tables import (
+    components_of,
+    confusion_of,
+    pages_of,
+    workers_of,
+)
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.item_files import write_assignments
@@ -326,11 +331,6 @@ class Fitted:
         """The mapping from the guide's components to clusters."""
         return ClusterNumbers(self)
 
-    @property
-    def _tables(self) -> GuideTables:
-        """The tables of workers, pages, labels and components."""
-        return GuideTables(self, self._numbers)
-
     @CachedCopy
     def cluster_order(self) -> Int[np.ndarray, " cluster"] | None:
         """The guide's number of every cluster, largest cluster first.
@@ -514,7 +514,7 @@ class Fitted:
         annotator models have a column for each of their sites, or a numbered column for each entry
         if a site has vectors.
         """
-        return self._tables.workers()
+        return workers_of(self)
 
     @CachedCopy
     def pages(self) -> pd.DataFrame:
@@ -530,7 +530,7 @@ class Fitted:
         ValueError
             If the model does not describe sorted pages.
         """
-        return self._tables.pages(self._partition)
+        return pages_of(self.data, self._partition)
 
     @property
     def class_probabilities(self) -> pd.DataFrame:
@@ -556,7 +556,7 @@ class Fitted:
 
         One row per worker, class and label, with the user's ids as the index.
         """
-        return self._tables.confusion()
+        return confusion_of(self)
 
     def answer_probabilities(
         self,
@@ -591,7 +591,7 @@ class Fitted:
         their shares. If components are on latents, the columns are the latent dimensions. A cluster
         that owns several components has their weighted mean.
         """
-        return self._tables.components()
+        return components_of(self, self._numbers)
 
     def to_arviz(self, num_draws: int = 500, **options: Any) -> Any:
         """Draws of the fit for ArviZ: ``diagnostics.to_arviz(self, num_draws, **options)``."""

@@ -1,4 +1,8 @@
-"""The tables of workers, pages, labels and components, from the posterior of a guide."""
+"""The tables of workers, pages, labels and components, from the posterior of a guide.
+
+Each is computed at every call, and raises a ``ValueError`` if the guide lacks the method that it is
+read from, or if the data have no such rows.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +43,43 @@ class SupportsConfusionGiven(Protocol):
         """``confusion``, with the doubt about the classes of these data, those of training."""
 
 
-class GuideTables:
-    """The tables behind ``Fitted.workers``, ``pages``, ``confusion`` and ``components``.
+def workers_of(result: FittedModel) -> pd.DataFrame:
+    """``Fitted.workers``: one row per worker, the rates and the weight."""
+    guide = with_verb(result.guide, SupportsWorkers, "workers")
+    if isinstance(guide, SupportsWorkersGiven):
+        summary = guide.workers_given(result.data)
+    else:
+        summary = guide.workers()
+    if summary is None or not result.data.has_answers:
+        raise ValueError(
+            "there are no workers: the model has no annotators, or the data have no answers"
+        )
+    return workers_table(summary, result.data)
 
-    Each is computed at every call, and raises a ``ValueError`` if the guide lacks the method that
-    it is read from, or if the data have no such rows.
+
+def pages_of(data: CrowdData, partition: DrawnPartition | InferredPartition) -> pd.DataFrame:
+    """``Fitted.pages``: one row per sorted page, given the partition of the items."""
+    table = partition.pages(data)
+    if table is None:
+        raise ValueError(
+            "there are no sorted pages: the model's annotators are not SortedPages, or the "
+            "data have no placements, as when pages are used as pairs (result.chosen.reason)"
+        )
+    return table
+
+
+def confusion_of(result: FittedModel) -> pd.DataFrame:
+    """``Fitted.confusion``: one row per worker, class and label."""
+    guide = with_verb(result.guide, SupportsConfusion, "confusion")
+    if isinstance(guide, SupportsConfusionGiven) and result.data.class_labels is not None:
+        summary = guide.confusion_given(result.data)
+    else:
+        summary = guide.confusion()
+    return confusion_table(summary._asdict(), result.data)
+
+
+def components_of(result: FittedModel, numbers: ClusterNumbers) -> pd.DataFrame:
+    """``Fitted.components``: one row per cluster, the weighted mean of its components.
 
     Parameters
     ----------
@@ -52,50 +88,11 @@ class GuideTables:
     numbers
         The mapping from its components to clusters.
     """
-
-    def __init__(self, result: FittedModel, numbers: ClusterNumbers) -> None:
-        self._result, self._numbers = result, numbers
-
-    def workers(self) -> pd.DataFrame:
-        """One row per worker: the rates and the weight."""
-        result = self._result
-        guide = with_verb(result.guide, SupportsWorkers, "workers")
-        if isinstance(guide, SupportsWorkersGiven):
-            summary = guide.workers_given(result.data)
-        else:
-            summary = guide.workers()
-        if summary is None or not result.data.has_answers:
-            raise ValueError(
-                "there are no workers: the model has no annotators, or the data have no answers"
-            )
-        return workers_table(summary, result.data)
-
-    def pages(self, partition: DrawnPartition | InferredPartition) -> pd.DataFrame:
-        """One row per sorted page, given the partition of the items."""
-        table = partition.pages(self._result.data)
-        if table is None:
-            raise ValueError(
-                "there are no sorted pages: the model's annotators are not SortedPages, or the "
-                "data have no placements, as when pages are used as pairs (result.chosen.reason)"
-            )
-        return table
-
-    def confusion(self) -> pd.DataFrame:
-        """One row per worker, class and label."""
-        result = self._result
-        guide = with_verb(result.guide, SupportsConfusion, "confusion")
-        if isinstance(guide, SupportsConfusionGiven) and result.data.class_labels is not None:
-            return confusion_table(guide.confusion_given(result.data), result.data)
-        return confusion_table(guide.confusion(), result.data)
-
-    def components(self) -> pd.DataFrame:
-        """One row per cluster: the weighted mean of its components."""
-        result, owners = self._result, self._numbers.owners
-        summary = with_verb(result.guide, SupportsMixture, "mixture").mixture()
-        location, labels = component_means(
-            result.model, summary.location.double().cpu(), result.data, result.feature_shape
-        )
-        if owners is not None:
-            share = summary.weights.double().cpu().unsqueeze(1) * owners
-            location = (share / share.sum(0).clamp_min(SMALLEST_PROBABILITY)).mT @ location
-        return components_table(self._numbers.in_order(location.numpy(force=True)), labels)
+    summary = with_verb(result.guide, SupportsMixture, "mixture").mixture()
+    location, labels = component_means(
+        result.model, summary.location.double().cpu(), result.data, result.feature_shape
+    )
+    if numbers.owners is not None:
+        share = summary.weights.double().cpu().unsqueeze(1) * numbers.owners
+        location = (share / share.sum(0).clamp_min(SMALLEST_PROBABILITY)).mT @ location
+    return components_table(numbers.in_order(location.numpy(force=True)), labels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
@@ -176,12 +176,19 @@ def _known_of_pages(data: CrowdData) -> dict[str, Any]:
     }
 
 
-def confusion_table(summary: PosteriorSummary, data: CrowdData) -> pd.DataFrame:
-    """``Fitted.confusion``, from the posterior of all confusion matrices."""
+def class_table(probabilities: Float[np.ndarray, "item class"], data: CrowdData) -> pd.DataFrame:
+    """A table as ``Fitted.class_probabilities``, from q(y) of all items."""
+    columns = data.class_ids.rename("class")
+    return pd.DataFrame(probabilities, data.item_ids.rename("item"), columns)
+
+
+def confusion_table(
+    columns: Mapping[str, Float[np.ndarray, "worker class label"]], data: CrowdData
+) -> pd.DataFrame:
+    """A table as ``Fitted.confusion``, from the columns of all confusion matrices."""
     levels = [data.worker_ids, data.class_ids, data.class_ids]
     index = pd.MultiIndex.from_product(levels, names=["worker", "class", "label"])
-    columns = {name: part.ravel() for name, part in summary._asdict().items()}
-    return pd.DataFrame(columns, index=index)
+    return pd.DataFrame({name: part.ravel() for name, part in columns.items()}, index=index)
 
 
 def clusters_table(

@@ -16,9 +16,9 @@ from pyro_crowdclust.annotators import more_workers
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.data.ids import read_item_ids
-from pyro_crowdclust.data.tables import are_among, count, show
+from pyro_crowdclust.data.tables import are_among
 from pyro_crowdclust.distributions.priors import ConjugatePosterior, ConjugatePrior
-from pyro_crowdclust.errors import check_arguments
+from pyro_crowdclust.errors import check_arguments, count, show
 from pyro_crowdclust.files.parts import arguments_of, rebuilt
 from pyro_crowdclust.protocols import (
     FittedModel,

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.imputation import median_imputed
 from pyro_crowdclust.emissions import has_gaps
-from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
 

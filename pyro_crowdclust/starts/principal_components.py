@@ -11,15 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.imputation import median_imputed
 from pyro_crowdclust.emissions import has_gaps
 from pyro_crowdclust.minibatches.item_order import random_items
+from pyro_crowdclust.networks.drawn_again import reset_networks
 from pyro_crowdclust.networks.recognition_networks import GaussianRecognition
 from pyro_crowdclust.networks.row_steps import descend_on_rows
 from pyro_crowdclust.protocols import SiteStatistics, SupportsFeaturesOf, part_of
-from pyro_crowdclust.starts.imputation import median_imputed
 from pyro_crowdclust.starts.k_means import k_means
 from pyro_crowdclust.starts.mixture_start import MixtureStart
-from pyro_crowdclust.starts.networks import reset_networks
 from pyro_crowdclust.starts.projection import principal_projection
 
 

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count, show
 from pyro_crowdclust.distributions.likelihoods import Assignment
+from pyro_crowdclust.errors import count, show
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
@@ -65,9 +65,6 @@ class HiddenMarkovField(Supervision):
     repel_labels
         Also let items with different labels repel each other, unlike the paper, where n ~ m joins
         equal labels only.
-    refresh_epochs
-        V follows q(theta) for this many epochs and is then fixed; None: in all epochs, as in the
-        paper. Once V is fixed, the bound never falls.
     rounds
         Maximum number of rounds of coordinate ascent over the items with neighbours in a step.
     unlabeled_weight
@@ -106,7 +103,6 @@ class HiddenMarkovField(Supervision):
         strength: float = 1.0,
         *,
         repel_labels: bool = False,
-        refresh_epochs: int | None = None,
         rounds: int = 10,
         unlabeled_weight: float = 1.0,
     ) -> None:
@@ -118,9 +114,7 @@ class HiddenMarkovField(Supervision):
         self.num_clusters = num_clusters
         self.strength = strength
         self.repel_labels = repel_labels
-        self.refresh_epochs = refresh_epochs
         self.rounds = rounds
-        self.epoch = 0.0
         self.register_buffer(
             "divergence", torch.zeros(num_clusters, num_clusters, dtype=torch.float64)
         )
@@ -248,12 +242,8 @@ class HiddenMarkovField(Supervision):
                 self.settled.index_copy_(0, batch.items, logits.to(self.settled))
         return logits
 
-    def set_epoch(self, epoch: float) -> None:
-        self.epoch = epoch
-
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
-        if self.refresh_epochs is None or self.epoch < self.refresh_epochs:
-            self.divergence.copy_(pairwise_divergence(family, natural_parameters.detach()))
+        self.divergence.copy_(pairwise_divergence(family, natural_parameters.detach()))
 
     def merge(self, kept: int, emptied: int) -> None:
         together = self.settled[:, [kept, emptied]].logsumexp(1)

@@ -167,9 +167,6 @@ class Supervision(nn.Module):
         """Evidence of labels and links about which components form one cluster."""
         return []
 
-    def set_epoch(self, epoch: float) -> None:
-        """Called with the epoch of training."""
-
     def refresh(self, family: Any, natural_parameters: Float[Tensor, "cluster size"]) -> None:
         """Called with q(theta) before every step of training."""
 

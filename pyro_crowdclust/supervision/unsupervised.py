@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.supervision.supervision import Supervision
 

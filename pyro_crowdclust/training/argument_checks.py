@@ -10,7 +10,7 @@ from pyro.poutine.guide import GuideMessenger
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.protocols import (
     module_of,
     name_of,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.protocols import SupportsPartition, module_of, part_of, unwrapped
+from pyro_crowdclust.protocols import SupportsPartition, modules_of, part_of, unwrapped
 from pyro_crowdclust.supervision.supervision import Supervision
 from pyro_crowdclust.training.isolation import is_small
 from pyro_crowdclust.training.natural_gradient import RobbinsMonro
@@ -48,10 +48,9 @@ class Trained:
     @classmethod
     def of(cls, model: Any, guide: Any) -> Trained:
         """What these two have."""
-        roots = [root for root in map(module_of, (model, guide)) if root is not None]
         supervision = part_of(model, "supervision", Supervision)
         return cls(
-            has_networks=any(_is_layer(module) for root in roots for module in root.modules()),
+            has_networks=any(map(_is_layer, modules_of(model, guide))),
             ties_items=isinstance(unwrapped(guide), SupportsPartition)
             or (supervision is not None and supervision.couples_items),
         )

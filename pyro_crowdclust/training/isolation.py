@@ -22,7 +22,7 @@ import torch
 from pyro.nn.module import PyroModule, _Context
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.protocols import module_of
+from pyro_crowdclust.protocols import modules_of
 
 # Up to this many features and answers, two free cores take as long as one.
 _MAX_NUMBERS_OF_ONE_THREAD = 200_000
@@ -142,10 +142,8 @@ def share_store(*parts: Any) -> None:
 
 def _give_contexts(parts: tuple[Any, ...], make: Callable[[], _Context]) -> None:
     """Set new contexts; modules that shared one, because they have one root, share the new one."""
-    roots = [root for root in map(module_of, parts) if root is not None]
-    modules = dict.fromkeys(module for root in roots for module in root.modules())
     new: dict[_Context, _Context] = {}
-    for module in modules:
+    for module in modules_of(*parts):
         if isinstance(module, PyroModule):
             old = module._pyro_context
             if old not in new:

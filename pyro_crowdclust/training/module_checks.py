@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from pyro_crowdclust.errors import place_in_users_code
-from pyro_crowdclust.protocols import module_of
+from pyro_crowdclust.protocols import roots_of
 
 
 @contextmanager
@@ -39,8 +39,7 @@ def check_trained(called: Mapping[nn.Module, str | None], *parts: Any) -> None:
     A fit trains the modules that are part of the model or the guide, and the parameters in Pyro's
     store.
     """
-    roots = [root for root in map(module_of, parts) if root is not None]
-    known = {id(one) for root in roots for one in root.parameters()}
+    known = {id(one) for root in roots_of(*parts) for one in root.parameters()}
     known |= {id(one) for _, one in pyro.get_param_store().named_parameters()}
     for module, place in called.items():
         own = module.parameters(recurse=False)

@@ -27,9 +27,7 @@ from pyro_crowdclust.inference.enumeration import (
 from pyro_crowdclust.inference.shapes import explained_shapes
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.indexed_plate import IndexedFrame
-from pyro_crowdclust.protocols import (
-    module_of,
-)
+from pyro_crowdclust.protocols import roots_of
 from pyro_crowdclust.training.answer_checks import by_hand, check_dependence
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.module_checks import called_modules, check_trained
@@ -159,8 +157,7 @@ def _check_copied(model: Callable, guide: Callable, batch: Batch) -> None:
     copy has its own parameter store.
     """
     store = pyro.get_param_store()
-    roots = [root for root in map(module_of, (model, guide)) if root is not None]
-    held = {id(parameter) for root in roots for parameter in root.parameters()}
+    held = {id(parameter) for root in roots_of(model, guide) for parameter in root.parameters()}
     others = {
         name: parameter
         for name, parameter in store.named_parameters()

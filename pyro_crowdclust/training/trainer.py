@@ -29,7 +29,7 @@ from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_
 from pyro_crowdclust.minibatches.processes import Ranks
 from pyro_crowdclust.minibatches.sampler import MinibatchSampler
 from pyro_crowdclust.networks.evaluation import evaluating
-from pyro_crowdclust.protocols import SupportsMixture, module_of, unwrapped
+from pyro_crowdclust.protocols import SupportsMixture, modules_of, roots_of, unwrapped
 from pyro_crowdclust.training.copies import copied_into, named_tensors, own_parameters
 from pyro_crowdclust.training.elbo import check_precision, check_sums, default_elbo
 from pyro_crowdclust.training.natural_gradient import NaturalGradient, StepSize
@@ -163,14 +163,11 @@ class Trainer:
         self._before: dict[str, Tensor] = {}
         self.annealed_to: float | None = None
         self._drawn_from: dict[str, Any] = {}
-        self._modules = [root for root in map(module_of, (model, guide)) if root is not None]
+        self._modules = roots_of(model, guide)
         posteriors = [
-            module
-            for part in self._modules
-            for module in part.modules()
-            if isinstance(module, ConjugatePosterior)
+            one for one in modules_of(model, guide) if isinstance(one, ConjugatePosterior)
         ]
-        self.natural = NaturalGradient(dict.fromkeys(posteriors)) if posteriors else None
+        self.natural = NaturalGradient(posteriors) if posteriors else None
         self._known = {id(parameter) for parameter in self._found_parameters()}
         self.network_parameters = self._parameters()
         self.optim = (

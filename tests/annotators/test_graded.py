@@ -9,14 +9,9 @@ import torch
 from pyro_crowdclust.annotators import GradedAnswers
 from pyro_crowdclust.distributions import ConjugatePosterior
 
+from .random_rates import drawn_rates
+
 LABELS = torch.tensor([0.0, 1 / 3, 2 / 3, 1.0, torch.nan], dtype=torch.float64)
-
-
-def drawn_rates(annotators: GradedAnswers) -> dict[str, torch.Tensor]:
-    return {
-        name: prior.family.sufficient_statistics(prior.family.sample(prior.natural_parameters))
-        for name, prior in annotators.priors().items()
-    }
 
 
 def test_answers_are_linear_in_looks_and_sum_to_one():

@@ -20,16 +20,10 @@ from pyro_crowdclust.simulation import simulate_grades
 
 from ..crowds import crowd, fit_plain
 from ..registries import CLUSTERS, FEATURES
+from .random_rates import drawn_rates
 
 LABELS = torch.tensor([0.0, 1 / 3, 1.0, torch.nan])
 GRADES = [1, 2, 3, 4]
-
-
-def drawn_rates(annotators: GradedPairs) -> dict[str, torch.Tensor]:
-    return {
-        name: prior.family.sample(prior.natural_parameters).log()
-        for name, prior in annotators.priors().items()
-    }
 
 
 def mixture(annotators: GradedPairs | TwoCoin, clusters: int = CLUSTERS, dim: int = FEATURES):

@@ -14,12 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import FewClusters
 
-
-def drawn_rates(annotators: HalvedGrades) -> dict[str, torch.Tensor]:
-    return {
-        name: prior.family.sufficient_statistics(prior.family.sample(prior.natural_parameters))
-        for name, prior in annotators.priors().items()
-    }
+from .random_rates import drawn_rates
 
 
 @pytest.mark.parametrize("number", [3, 4, 5])

@@ -10,9 +10,9 @@ from pyro_crowdclust.annotators import (
     GradedPairs,
     LapsingWorkers,
     TwoCoin,
-    first_rates,
     informative_workers,
 )
+from pyro_crowdclust.annotators.informative import first_rates
 
 
 def answers(*shares_same: float, each: int = 40) -> tuple[torch.Tensor, torch.Tensor]:

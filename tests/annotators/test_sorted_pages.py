@@ -18,14 +18,13 @@ from torch import nn
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import (
-    PAGE_STATES,
     SortedPages,
     TwoCoin,
     pair_rates,
     sample_answers,
     sites_of,
 )
-from pyro_crowdclust.annotators.page_coupling import PageCoupling
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES, PageCoupling
 from pyro_crowdclust.callbacks import MergeMoves
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.distributions.likelihoods import Assignment

@@ -352,17 +352,26 @@ class TestOtherDiscreteSites:
         with pytest.raises(ValueError, match=said):
             quiet_fit(own, EnumeratedGuide(own, of_globals), crowd(), batch_size=None)
 
-    def test_of_workers(self):
-        said = "'kind' outside of the plate of the items.*enumerates 'z', 'same': leave out 'kind'"
-        self.refused(said, of="worker")
-
-    def test_of_items_with_weights(self):
-        said = "'kind' with a different weight for every item.*if answers depend on 'kind', Pyro"
-        self.refused(said, of="item", scale="item_weight")
-
-    def test_of_items_with_one_weight(self):
-        said = "enumerates 'kind', on which 'label' depends .*leave out 'kind' and sum"
-        self.refused(said, of="item")
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (
+                {"of": "worker"},
+                "'kind' outside of the plate of the items.*enumerates 'z', 'same': leave out",
+            ),
+            (
+                {"of": "item", "scale": "item_weight"},
+                "'kind' with a different weight for every item.*if answers depend on 'kind', Pyro",
+            ),
+            (
+                {"of": "item"},
+                "enumerates 'kind', on which 'label' depends .*leave out 'kind' and sum",
+            ),
+        ],
+        ids=["workers", "items with weights", "items with one weight"],
+    )
+    def test_of_a_model(self, options, said):
+        self.refused(said, **options)
 
     def test_of_a_guide(self):
         def guide(batch):

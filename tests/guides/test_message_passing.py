@@ -45,7 +45,7 @@ def test_many_items_are_inferred_in_parts(monkeypatch):
 
 
 def test_all_rounds_of_messages_are_made_of_many_items(monkeypatch):
-    solver = LocalSolver(message_iterations=4, exchanges=1, damping=0.9)
+    solver = LocalSolver(exchanges=4, damping=0.9)
     guide = MessagePassingGuide(plain_pair()[0], solver=solver)
     for posterior in guide.posteriors.values():
         eta = posterior.natural_parameters.detach()

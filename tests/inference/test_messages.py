@@ -72,10 +72,28 @@ def test_inference_starts_at_what_the_network_alone_says():
     same(conditionals.first_logits(), expected)
 
 
-def solve_alone(conditionals: LocalConditionals, iterations: int) -> LocalPosterior:
-    alone, joined = LocalSolver(iterations=iterations).solve(conditionals)
+def solve_alone(conditionals: LocalConditionals | FixedConditionals) -> LocalPosterior:
+    alone, joined = LocalSolver().solve(conditionals)
     assert alone is joined
     return joined
+
+
+def unheard(q: Tensor) -> Tensor:
+    return torch.zeros(PAIRED, K)
+
+
+def alternated(
+    conditionals: LocalConditionals,
+    rounds: int = 300,
+    heard: Callable[[Tensor], Tensor] = unheard,
+    step: float = 1.0,
+) -> LocalPosterior:
+    """Eq. 12 and 14 in turn, with a step of q(z) towards eq. 14."""
+    q = conditionals.first_logits().softmax(-1)
+    for _ in range(rounds):
+        _, local = conditionals.last_round(q[:PAIRED], q, heard(q))
+        q = torch.lerp(q, local.assignments, step)
+    return local
 
 
 def probability(q: Tensor, z: tuple[int, ...]) -> Tensor:
@@ -161,7 +179,7 @@ def test_the_gain_of_two_clusters_is_that_of_the_brute_force_bound():
 def test_updating_one_assignment_maximizes_the_brute_force_bound(item):
     """With q* the update of one q(z_i), the bound of any other q(z_i) is KL(q(z_i) || q*) lower."""
     rates = random_rates()
-    unary = random_conditionals(observed=True).logits(None)
+    unary = random_conditionals(observed=True).own
     q = torch.randn(N, K).softmax(-1)
     weight = TwoCoin(M).log_likelihood_ratio(rates, WORKER, LABEL)
     logits = unary[:PAIRED] + PairCoupling(LEFT, RIGHT, weight, PAIRED).messages(q)
@@ -245,20 +263,40 @@ def test_updating_a_latent_maximizes_the_surrogate():
 def test_rounds_without_answers_never_lower_the_surrogate():
     conditionals = random_conditionals()
     path = []
-    for iterations in range(1, 12):
-        local = solve_alone(conditionals, iterations)
+    for rounds in range(1, 12):
+        local = alternated(conditionals, rounds)
         path.append(surrogate(conditionals, local.assignments, local.latent))
     steps = torch.stack(path).diff(dim=0)
     assert (steps > -1e-12).all()
     assert (steps[0] > 1e-6).any()
 
 
-def test_observed_latents_need_one_round():
+def test_observed_latents_have_nothing_to_alternate():
     conditionals = random_conditionals(observed=True)
-    local = solve_alone(conditionals, 1)
+    local = solve_alone(conditionals)
     assert local.latent is None
-    same(local.logits, conditionals.logits(None))
-    same(solve_alone(conditionals, 7).logits, local.logits)
+    same(local.logits, conditionals.own)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.6])
+def test_x_and_z_are_updated_once_after_the_rounds_of_messages(damping):
+    conditionals, coupling = random_conditionals(), random_coupling()
+    alone, local = LocalSolver(exchanges=2, damping=damping).solve(conditionals, coupling)
+    first = conditionals.first_logits()
+    logits = first.clone()
+    for _ in range(2):
+        target = first[:PAIRED] + coupling.messages(logits.softmax(-1))
+        logits[:PAIRED] = damping * logits[:PAIRED] + (1 - damping) * target
+    latent = conditionals.latent(logits.softmax(-1))
+    expected = conditionals.logits(latent)
+    expected[:PAIRED] += coupling.messages(logits.softmax(-1))
+    same(local.logits, expected)
+    same(local.latent.flat(), latent.flat())
+    without = solve_alone(conditionals)
+    same(without.latent.flat(), conditionals.latent(first.softmax(-1)).flat())
+    same(without.logits, conditionals.logits(without.latent))
+    same(alone.logits, without.logits[:PAIRED])
+    same(alone.latent.flat(), without.latent.flat()[:PAIRED])
 
 
 def assert_fixed_point(
@@ -284,19 +322,14 @@ def assert_fixed_point(
 
 def test_enough_rounds_without_answers_reach_the_fixed_point():
     conditionals = random_conditionals()
-    local = solve_alone(conditionals, 300)
-    assert_fixed_point(conditionals, local, lambda q: torch.zeros(PAIRED, K))
+    assert_fixed_point(conditionals, alternated(conditionals), unheard)
 
 
-@pytest.mark.parametrize("damping", [0.3, 0.6])
-def test_enough_rounds_with_answers_reach_the_fixed_point(damping):
+def test_enough_rounds_with_answers_reach_the_fixed_point():
     conditionals, coupling = random_conditionals(), random_coupling()
-    solver = LocalSolver(iterations=300, message_iterations=300, exchanges=2, damping=damping)
-    alone, local = solver.solve(conditionals, coupling)
+    local = alternated(conditionals, heard=coupling.messages, step=0.5)
     assert_fixed_point(conditionals, local, coupling.messages)
-    without = solve_alone(conditionals, 300)
-    same(alone.logits, without.logits[:PAIRED])
-    same(alone.latent.flat(), without.latent.flat()[:PAIRED])
+    without = alternated(conditionals)
     # What nobody was asked about stays where it was.
     same(local.logits[PAIRED:], without.logits[PAIRED:])
     same(local.latent.flat()[PAIRED:], without.latent.flat()[PAIRED:])
@@ -307,7 +340,7 @@ def test_observed_latents_reach_the_fixed_point_by_exchanges_alone():
     conditionals, coupling = random_conditionals(observed=True), random_coupling()
     alone, local = LocalSolver(exchanges=300).solve(conditionals, coupling)
     assert local.latent is None
-    unary = conditionals.logits(None)
+    unary = conditionals.own
     same(alone.logits, unary[:PAIRED])
     expected = unary.clone()
     expected[:PAIRED] += coupling.messages(local.assignments)
@@ -321,7 +354,7 @@ def test_the_best_neighbour_of_the_fixed_point_is_the_fixed_point():
     weight = TwoCoin(M).log_likelihood_ratio(rates, WORKER, LABEL)
     coupling = PairCoupling(LEFT, RIGHT, weight, PAIRED)
     _, local = LocalSolver(exchanges=300).solve(conditionals, coupling)
-    q, unary = local.assignments, conditionals.logits(None)
+    q, unary = local.assignments, conditionals.own
     best = expected_bound(q, unary, rates)
     for item in range(N):
         other = q.clone()
@@ -334,7 +367,7 @@ def test_only_the_last_round_is_differentiable(damping):
     """Earlier rounds reach the answer through the assignments, which are held fixed."""
     conditionals, coupling = random_conditionals(), random_coupling()
     leaves = [part.requires_grad_() for part in conditionals.potential]
-    solver = LocalSolver(message_iterations=3, damping=damping)
+    solver = LocalSolver(damping=damping)
     for local in solver.solve(conditionals, coupling):
         own = conditionals.potential.natural_parameters()[: len(local.logits)]
         covariance = local.latent.root @ local.latent.root.mT
@@ -367,11 +400,9 @@ def test_damping_lets_one_of_two_items_win_that_were_called_different():
     assert abs(settled[0] - settled[1]) > 0.5
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"iterations": 0}, {"message_iterations": 0}, {"exchanges": 0}, {"damping": 1.0}]
-)
+@pytest.mark.parametrize("wrong", [{"exchanges": 0}, {"damping": 1.0}])
 def test_solver_refuses_no_rounds_and_no_motion(wrong):
-    with pytest.raises(ValueError, match="at least one round of each kind and damping"):
+    with pytest.raises(ValueError, match="at least one exchange and damping"):
         LocalSolver(**wrong)
 
 
@@ -379,8 +410,8 @@ def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
     conditionals, coupling = random_conditionals(), random_coupling()
     of_items = replace(conditionals, log_weights=conditionals.log_weights.repeat(N, 1))
     for ours, theirs in zip(
-        LocalSolver(message_iterations=2).solve(of_items, coupling),
-        LocalSolver(message_iterations=2).solve(conditionals, coupling),
+        LocalSolver().solve(of_items, coupling),
+        LocalSolver().solve(conditionals, coupling),
         strict=True,
     ):
         same(ours.logits, theirs.logits)
@@ -393,8 +424,7 @@ def amortized_conditionals() -> FixedConditionals:
 
 def test_a_network_of_z_and_the_answers_are_all_that_z_uses():
     conditionals, coupling = amortized_conditionals(), random_coupling()
-    solver = LocalSolver(message_iterations=100)
-    alone, local = solver.solve(conditionals, coupling)
+    alone, local = LocalSolver(exchanges=300).solve(conditionals, coupling)
     same(alone.logits, conditionals.own[:PAIRED])
     expected = conditionals.own.clone()
     expected[:PAIRED] += coupling.messages(local.assignments)
@@ -422,9 +452,12 @@ def test_no_gradient_flows_to_globals_that_are_fixed(observed):
     for name in names:
         getattr(conditionals, name).requires_grad_()
     fixed, q = conditionals.with_fixed_globals(), torch.randn(N, K).softmax(-1)
-    logits = conditionals.logits(conditionals.latent(q))
+    logits, of_fixed = (
+        one.last_round(q[:PAIRED], q, unheard(q))[1].logits for one in (conditionals, fixed)
+    )
     assert logits.requires_grad
-    same(fixed.logits(fixed.latent(q)), logits.detach())
+    same(of_fixed, logits.detach())
+    assert not of_fixed.requires_grad
     assert not any(getattr(fixed, name).requires_grad for name in names)
 
 

@@ -10,7 +10,8 @@ import torch
 from scipy.special import gammaln
 
 from pyro_crowdclust.metrics import adjusted_rand_index
-from pyro_crowdclust.partitions import AskedPairs, anneal
+from pyro_crowdclust.partitions import AskedPairs
+from pyro_crowdclust.partitions.annealing import anneal
 from pyro_crowdclust.simulation import simulate_pairs
 
 from .partitions import complete_pairs, every_partition

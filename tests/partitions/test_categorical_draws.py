@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pyro_crowdclust.partitions import draw_categories, draw_categories_by
+from pyro_crowdclust.partitions.categorical_draws import draw_categories, draw_categories_by
 
 
 @pytest.mark.parametrize("library", ["torch", "numpy"])

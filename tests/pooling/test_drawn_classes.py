@@ -122,7 +122,7 @@ def test_intervals_of_rates_hold_their_share_of_the_true_ones():
         model = DawidSkene(ConfusionMatrices(5, 2))
         options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
         result = fit(model, ClassLabelGuide(model), data, **options)
-        of_fit = confusion_table(result.guide.confusion(), data)
+        of_fit = confusion_table(result.guide.confusion()._asdict(), data)
         for table in (of_fit, draw_classes(result, 25).confusion):
             own = table[table.index.get_level_values(1) == table.index.get_level_values(2)]
             inside.append(own["lower"].le(rates.ravel()) & own["upper"].ge(rates.ravel()))

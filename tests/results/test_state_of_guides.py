@@ -118,10 +118,9 @@ def test_a_loaded_guide_infers_what_the_saved_one_did(name, epochs, tmp_path):
     same_after_loading(tmp_path / "result.safetensors", make(), data(), epochs)
 
 
-@pytest.mark.parametrize("refresh_epochs", [None, 1])
-def test_a_field_is_where_it_was(refresh_epochs, tmp_path):
+def test_a_field_is_where_it_was(tmp_path):
     data = _known()
-    field = HiddenMarkovField.of(data, 3, strength=0.5, refresh_epochs=refresh_epochs)
+    field = HiddenMarkovField.of(data, 3, strength=0.5)
     model, guide = message_passing_pair()
     model = type(model)(model.weights, model.components, model.emission, model.annotators, field)
     guide = type(guide)(model, guide.recognition)

@@ -42,10 +42,17 @@ def some_divergence(clusters: int = CLUSTERS) -> torch.Tensor:
     return half + half.mT
 
 
-def some_field(clusters: int = CLUSTERS, **options) -> HiddenMarkovField:
-    """A field whose potential is held fixed."""
-    options = {"strength": 0.7, "refresh_epochs": 0, **options}
-    field = HiddenMarkovField(clusters, 6, **options)
+class FixedField(HiddenMarkovField):
+    """A field whose potential is held fixed, under which the bound never falls."""
+
+    def refresh(self, *_) -> None:
+        pass
+
+
+def some_field(
+    clusters: int = CLUSTERS, kind: type[HiddenMarkovField] = FixedField, **options
+) -> HiddenMarkovField:
+    field = kind(clusters, 6, **{"strength": 0.7, **options})
     field.divergence.copy_(some_divergence(clusters))
     return field
 
@@ -214,17 +221,15 @@ def test_settling_never_lowers_the_bound(case, strength):
     assert bounds[-1] > bounds[0]
 
 
-def test_the_potential_follows_the_posterior_for_as_long_as_it_should():
-    guide = problem(crowd(), refresh_epochs=2)
+def test_the_potential_follows_the_posterior():
+    guide = problem(crowd(), kind=HiddenMarkovField)
     field, components = guide.model.supervision, guide.posteriors["components"]
-    for epoch, follows in ((0.0, True), (1.5, True), (2.0, False)):
+    for epoch in (0.0, 1.5):
         randomize(guide)
-        expected = field.divergence.clone()
-        if follows:
-            eta = components.natural_parameters.detach()
-            expected = pairwise_divergence(components.family, eta)
         guide.set_epoch(epoch)
-        assert torch.equal(field.divergence, expected)
+        eta = components.natural_parameters.detach()
+        assert torch.equal(field.divergence, pairwise_divergence(components.family, eta))
+        torch.testing.assert_close(field.divergence, field.divergence.mT)
 
 
 def test_what_the_field_remembers_moves_with_the_clusters():
@@ -293,14 +298,16 @@ def three_blobs() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("repel", [False, True])
-def test_the_bound_never_falls_once_the_potential_stays(repel):
+def test_the_bound_never_falls_while_the_potential_stays(repel):
     x, y = three_blobs()
+    field = FixedField(6, 90, 0.5, repel_labels=repel)
+    field.divergence.copy_(9 * some_divergence(6))
     known = np.where(np.arange(90) < 45, y, -1)
     model = SemiCrowdsourcedMixture(
         DirichletWeights(6),
         GaussianComponents(6, 2),
         Identity(),
-        supervision=HiddenMarkovField(6, 90, 0.5, repel_labels=repel, refresh_epochs=4),
+        supervision=field,
     )
     result = quiet_fit(
         model,
@@ -310,11 +317,9 @@ def test_the_bound_never_falls_once_the_potential_stays(repel):
         step_size=1.0,
         epochs=15,
     )
-    elbos = result.history["elbo"].to_numpy()[4:]
+    elbos = result.history["elbo"].to_numpy()
     assert (np.diff(elbos) > -1e-9 * abs(elbos[0])).all(), elbos
-    divergence = result.model.supervision.divergence
-    assert float(divergence.max()) > 0
-    torch.testing.assert_close(divergence, divergence.mT)
+    assert elbos[-1] > elbos[0]
 
 
 def test_labels_decide_the_clusters():

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.annotators import informative_workers
-from pyro_crowdclust.data.tables import count, listed
+from pyro_crowdclust.errors import count, listed
 from pyro_crowdclust.interface.advising.constant_answers import SAME_ANSWER
 from pyro_crowdclust.interface.advising.kinds_seen import kinds_seen
 from pyro_crowdclust.interface.candidates.forms import ANSWERS

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from sklearn.metrics import normalized_mutual_info_score
 
-from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Emission
+from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import is_of_features_alone
 from pyro_crowdclust.interface.advising.answers import is_disputed
 from pyro_crowdclust.mixture import Components, gain_of_learned_prior

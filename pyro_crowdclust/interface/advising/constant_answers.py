@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from scipy.special import xlogy
 
-from pyro_crowdclust.data.tables import listed
+from pyro_crowdclust.errors import listed
 from pyro_crowdclust.results import Fitted
 
 # How sentences about such workers begin.

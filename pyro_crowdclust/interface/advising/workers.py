@@ -6,8 +6,8 @@ import pandas as pd
 import torch
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import count, listed, show
 from pyro_crowdclust.diagnostics import find_lapses
+from pyro_crowdclust.errors import count, listed, show
 from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
 from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
 from pyro_crowdclust.protocols import SupportsLapses, SupportsPartition, part_of

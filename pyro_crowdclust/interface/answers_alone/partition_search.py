@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.tables import listed, show
+from pyro_crowdclust.errors import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_alone.kinds import (
     KindOfAnswers,

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.tables import count, listed
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.errors import count, listed
 from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.interface.candidates.coordinates import is_real
 from pyro_crowdclust.interface.candidates.rounding import numbers_in

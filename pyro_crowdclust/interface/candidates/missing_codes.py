@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.tables import count, show
+from pyro_crowdclust.errors import count, show
 from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.interface.candidates.deviating import (
     CENTRAL,

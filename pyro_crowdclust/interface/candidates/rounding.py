@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.tables import numbers_of
+from pyro_crowdclust.data.tensors import numbers_of
 from pyro_crowdclust.interface.candidates.coordinates import is_real, sample_of
 
 # Steps below this share of a column's standard deviation do no harm.

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data.imputation import median_imputed
 from pyro_crowdclust.interface.about_data import (
     feature_shape,
     is_of_features_alone,
@@ -25,7 +26,6 @@ from pyro_crowdclust.starts import (
     PrincipalComponentStart,
     k_means,
 )
-from pyro_crowdclust.starts.imputation import median_imputed
 
 # All items count alike, as they do in the fit; half of the components are left to other kinds.
 _AT_LABELS = LearnedPriorStart(LabeledStart(unlabeled_weight=1.0, shrinkage=None, share=0.5))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.choosing.complete_fits import (
     CompleteFit,
     as_chosen,

@@ -106,7 +106,7 @@ class LabelCheck:
             return KeptFit(usual)
         weights = (self.feature_weight,)
         try:
-            held = [_held_out(attempt, folds, weights)[0] for attempt in attempts]
+            held = [_predicted(attempt, folds, weights).log_probabilities[0] for attempt in attempts]
         except KeyboardInterrupt:  # the fits are there, though nothing has compared them
             return KeptFit(replace(usual, stop_reason=INTERRUPTED))
         place = next(number for number, one in enumerate(fits) if one is usual)
@@ -197,9 +197,9 @@ class LabelCheck:
             recipe = form.recipe(part, number, coordinates)
             return recipe.fit(seed=self.seed, **{**self.options, "progress": False})
 
-        by_weight = _held_out(attempt, folds, weights_for(form))
+        by_weight = _predicted(attempt, folds, weights_for(form))
         seconds = time.perf_counter() - started
-        return Trial(form, number, np.nan, AtWeights(by_weight), number, seconds)
+        return Trial(form, number, np.nan, by_weight, number, seconds)
 
 
 def _share_of_new_kinds(fitted: Fitted) -> float:
@@ -214,19 +214,19 @@ def _size(one: KnownSplit) -> int:
     return len(one.item)
 
 
-def _held_out(
-    attempt: Callable[[CrowdData], Fitted], folds: list[KnownSplit], weights: Sequence[float]
-) -> Float[np.ndarray, "weight label"]:
-    """Log-probabilities of the labels of all folds, each by a fit without it, at each weight.
+def _predicted(
+    attempt: Callable[[CrowdData], Fitted], folds: Sequence[KnownSplit], weights: Sequence[float]
+) -> AtWeights:
+    """The scores of the labels of all folds, each by a fit without it.
 
     Raises
     ------
     KeyboardInterrupt
         On Ctrl-C.
     """
-    found = []
+    of_folds = []
     for one in folds:
         fitted = uninterrupted(attempt(one.data))
-        each = (with_feature_weight(fitted, weight) for weight in weights)
-        found.append(np.stack([one.log_probability(of_weight) for of_weight in each]))
-    return np.concatenate(found, 1)
+        reads = (with_feature_weight(fitted, weight) for weight in weights)
+        of_folds.append(AtWeights.of(one, reads, None))
+    return AtWeights.of_all(of_folds)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial, is_within_error, of_form
 from pyro_crowdclust.mixture.overlap import groups_by_overlap

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.data.tables import listed
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.protocols import Model, part_of
 from pyro_crowdclust.results import Chosen

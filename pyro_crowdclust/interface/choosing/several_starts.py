@@ -109,10 +109,6 @@ def better_from_draws(
             recipe = form.recipe(data, min(round(each * number), max_components))
             attempt = recipe.fit(seed=seed, initialize=GroupsStart(groups), **options)
             found.append(uninterrupted(attempt))
-    best = max(found, key=_comparable_elbo)
+    # Over all orders of the components, ELBOs are comparable between numbers of components.
+    best = max(found, key=lambda one: one.elbo + log_orders(one.component_probabilities))
     return None if best is fitted else best
-
-
-def _comparable_elbo(fitted: Fitted) -> float:
-    """The ELBO over all orders of the components, comparable between numbers of components."""
-    return fitted.elbo + log_orders(fitted.component_probabilities)

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import Answers
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.partitions.two_views import SeenPairs, draw_views
 from pyro_crowdclust.pooling.comparison import critical_value, dyadic_error

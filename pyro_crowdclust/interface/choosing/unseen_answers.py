@@ -30,7 +30,7 @@ from scipy.special import logsumexp, softmax
 from torch import Tensor, nn
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY
 from pyro_crowdclust.minibatches import item_batches

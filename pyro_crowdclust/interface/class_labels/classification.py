@@ -20,8 +20,8 @@ import torch
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
-from pyro_crowdclust.data.tables import count, in_pandas
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.errors import check_whole, count
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.pooling import weight_of_copies
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.pooling.discounted_classes import (

@@ -12,7 +12,6 @@ it, which is worth a tenth even at T = 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +19,11 @@ from pyro_crowdclust import Fitted
 from pyro_crowdclust.annotators import OneCoin
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide
+from pyro_crowdclust.interface.class_labels.average_step import AverageStep
 from pyro_crowdclust.interface.class_labels.calibrating import calibrated
-from pyro_crowdclust.interface.class_labels.options import OF_LABELS, options_beside
+from pyro_crowdclust.interface.class_labels.options import OF_LABELS
 from pyro_crowdclust.interface.class_labels.workers import Workers
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.results import UpdateStep, with_step
 from pyro_crowdclust.training import is_interrupted
 
 # The weight of the matrices where the temperature is 1.
@@ -53,20 +52,9 @@ def averaged_with_one_rate(result: Fitted, **options: Any) -> Fitted:
 
 
 @dataclass(frozen=True)
-class AverageWithOneRate(UpdateStep):
-    """Fits one rate per worker, too; the result is averaged with it (``averaged_with_one_rate``).
+class AverageWithOneRate(AverageStep):
+    """Fits one rate per worker, too; the average is ``averaged_with_one_rate``."""
 
-    Attributes
-    ----------
-    options
-        Options of ``fit`` for the rates.
-    """
-
-    options: Mapping[str, Any]
-
-    def after(self, result: Fitted) -> Fitted:
-        """The average, unless Ctrl-C has ended the fit of the matrices."""
-        if is_interrupted(result):
-            return with_step(result, self)
-        average = averaged_with_one_rate(result, **options_beside(result, self.options))
-        return with_step(average, self)
+    def averaged(self, result: Fitted, options: dict[str, Any]) -> Fitted:
+        """The average of the matrices and the rates."""
+        return averaged_with_one_rate(result, **options)

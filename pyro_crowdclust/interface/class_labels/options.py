@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import Stopping
 
 # Labels alone.
@@ -46,8 +45,3 @@ def shared_options(options: Mapping[str, Any]) -> dict[str, Any]:
     {'seed': 3}
     """
     return {name: options[name] for name in _SHARED if name in options}
-
-
-def options_beside(result: Fitted, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for the fit of another model beside a result: with its seed, device and precision."""
-    return {**options, "seed": result.seed, "device": result.device, "dtype": result.dtype}

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.class_labels import ClassLabels
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial

@@ -10,7 +10,6 @@ the average, neither is certain where the other contradicts it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,13 +20,13 @@ from pyro_crowdclust.annotators import ItemTrait
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide, GivenFeatures
+from pyro_crowdclust.interface.class_labels.average_step import AverageStep
 from pyro_crowdclust.interface.class_labels.expected_share import expected_share
-from pyro_crowdclust.interface.class_labels.options import OF_TRAIT, options_beside
+from pyro_crowdclust.interface.class_labels.options import OF_TRAIT
 from pyro_crowdclust.interface.option_checks import check_options
 from pyro_crowdclust.models import DawidSkene, LatentTrait
 from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, weight_of_shared_errors
 from pyro_crowdclust.pooling.shared_errors import LARGEST_WEIGHT
-from pyro_crowdclust.results import UpdateStep, with_step
 from pyro_crowdclust.results.agreement import warn_of_guesses
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
@@ -142,23 +141,12 @@ def shared_errors_in_words(result: Fitted) -> str:
 
 
 @dataclass(frozen=True)
-class AverageWithTrait(UpdateStep):
-    """Fits a trait, too; the result is averaged with it (``averaged_with_trait``).
+class AverageWithTrait(AverageStep):
+    """Fits a trait, too (``fit_trait``); the average is ``averaged_with_trait``."""
 
-    Attributes
-    ----------
-    options
-        Options of ``fit`` for the trait, as for ``fit_trait``.
-    """
-
-    options: Mapping[str, Any]
-
-    def after(self, result: Fitted) -> Fitted:
-        """The average, unless Ctrl-C has ended the fit of independent workers."""
-        if is_interrupted(result):
-            return with_step(result, self)
-        trait = fit_trait(result.data, **options_beside(result, self.options))
-        return with_step(averaged_with_trait(result, trait), self)
+    def averaged(self, result: Fitted, options: dict[str, Any]) -> Fitted:
+        """The average of independent workers and the trait."""
+        return averaged_with_trait(result, fit_trait(result.data, **options))
 
 
 def _labelled_items(data: CrowdData) -> CrowdData:

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from pyro_crowdclust import Fitted
-from pyro_crowdclust.data.tables import show
+from pyro_crowdclust.errors import show
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import Batch, full_batch
 from pyro_crowdclust.protocols import SupportsTrustedWorkers

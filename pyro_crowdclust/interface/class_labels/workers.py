@@ -17,8 +17,7 @@ from pyro_crowdclust.annotators import (
     TrustedWorkers,
     Truth,
 )
-from pyro_crowdclust.data.tables import show
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.errors import did_you_mean, show
 from pyro_crowdclust.protocols import ClassAnnotators
 
 # Right and wrong answers of a worker by the prior that is not learned. It is stronger than that of

@@ -15,8 +15,8 @@ import pandas as pd
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
-from pyro_crowdclust.data.tables import count as counted
-from pyro_crowdclust.data.tables import listed, show
+from pyro_crowdclust.errors import count as counted
+from pyro_crowdclust.errors import listed, show
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, LINE, count, refuse_doubled, show
-from pyro_crowdclust.errors import did_you_mean
+from pyro_crowdclust.data.tables import ID_NAMES, LINE, refuse_doubled
+from pyro_crowdclust.errors import count, did_you_mean, show
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
 from pyro_crowdclust.files.opening import encoding_of, opened

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust._version import __version__
-from pyro_crowdclust.data.tables import count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.command_line.portraits import (
     items_in_doubt,

@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             _check_files(options)
             # Loading takes seconds, during which somebody may press Ctrl-C.
-            from pyro_crowdclust.interface.command_line import commands
+            from pyro_crowdclust.interface.command_line.commands import COMMANDS
 
-            return getattr(commands, options.command)(options)
+            return COMMANDS[options.command](options)
         except KeyboardInterrupt:
             _print_line("error", "interrupted before there was anything to save")
             return 130

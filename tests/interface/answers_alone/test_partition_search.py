@@ -12,6 +12,7 @@ import torch
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
+from pyro_crowdclust.interface.answers_alone import partition_search
 from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, trial_of
 from pyro_crowdclust.interface.chance import log_chance
@@ -356,12 +357,7 @@ def test_a_loaded_fit_is_updated_like_the_fit_itself(tmp_path):
 
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
-    def press_control_c(answers, parts, prior, *others):
-        if prior == "clusters of all sizes":
-            raise KeyboardInterrupt
-        return trial_of(answers, parts, prior, *others)
-
-    monkeypatch.setattr(f"{SEARCH}.trial_of", press_control_c)
+    press_control_c(monkeypatch, partition_search, "trial_of", 4)
     with pytest.warns(
         UserWarning, match="before these priors were tried: 'clusters of all sizes'. "
     ):

@@ -30,14 +30,7 @@ def _short_searches(_few_draws):
 
 def test_an_interrupted_search_fits_the_best_so_far(monkeypatch):
     features, _ = two_rings(60)
-    tried = Candidates.try_out
-
-    def press_control_c(self, *arguments):
-        if len(self.trials) == 1:
-            raise KeyboardInterrupt
-        return tried(self, *arguments)
-
-    monkeypatch.setattr(Candidates, "try_out", press_control_c)
+    press_control_c(monkeypatch, Candidates, "try_out", 2)
     result = small(CrowdData(features), 3, 4).fit(progress=False)
     assert result.stop_reason.startswith("interrupted by the user")
     assert len(result.chosen.table) == 1

@@ -9,11 +9,14 @@ from pyro_crowdclust.interface.command_line import main
 
 
 def test_the_parser_knows_the_commands():
-    from pyro_crowdclust.interface.command_line import arguments, commands
+    from pyro_crowdclust.interface.command_line import arguments
+    from pyro_crowdclust.interface.command_line.commands import COMMANDS
+    from pyro_crowdclust.interface.command_line.models import MODELS
 
-    assert {*arguments.MODEL_NAMES} == {*commands.MODELS}
+    assert {*arguments.MODEL_NAMES} == {*MODELS}
+    assert {*arguments._COMMANDS} == {*COMMANDS}
     for name, summary in arguments._COMMANDS.items():
-        assert getattr(commands, name).__doc__.startswith(summary.rstrip("."))
+        assert COMMANDS[name].__doc__.startswith(summary.rstrip("."))
 
 
 @pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["fit", "--clusters", "0"]])

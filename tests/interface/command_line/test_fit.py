@@ -10,6 +10,7 @@ import pytest
 from pyro_crowdclust import load
 from pyro_crowdclust.interface.command_line import main
 
+from ...control_c import press_control_c
 from .command_lines import fit_words
 
 
@@ -39,12 +40,7 @@ def test_the_same_seed_writes_the_same_tables(crowd, fitted, tmp_path):
 def test_interruption_keeps_what_was_learned(crowd, tmp_path, monkeypatch):
     from pyro_crowdclust.callbacks import MergeMoves
 
-    def press_control_c(self, trainer):
-        trainer.history[-1]["merges"] = 0
-        if trainer.history[-1]["epoch"] == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(MergeMoves, "__call__", press_control_c)
+    press_control_c(monkeypatch, MergeMoves, "__call__", 3)
     assert main(fit_words(crowd, tmp_path / "out")) == 130
     assert len(pd.read_csv(tmp_path / "out" / "history.csv")) == 3
     settings = json.loads((tmp_path / "out" / "settings.json").read_text(encoding="utf-8"))

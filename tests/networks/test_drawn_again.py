@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pyro_crowdclust.starts.networks import cast_networks
+from pyro_crowdclust.networks.drawn_again import cast_networks
 
 from ..crowds import message_passing_pair
 
