@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import (
     annotators_about,
     expected_counts,
@@ -39,6 +38,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.families import GaussianParameters, softmax_without_denormals
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.assignment_sums import AssignmentSum, AtMean
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LocalPosterior,

@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import (
     LabelLikelihood,
     sample_evidence,
@@ -39,6 +38,7 @@ from pyro_crowdclust.distributions import (
 )
 from pyro_crowdclust.families import PosteriorSummary, summary_of_moments
 from pyro_crowdclust.files import described, rebuilt
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.inference import (
     ClassChains,
     ClassReading,

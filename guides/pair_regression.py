@@ -21,7 +21,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import sample_rates, sites_in
 from pyro_crowdclust.data import Answers, CrowdData
 from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, sample_sites
@@ -29,6 +28,7 @@ from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.answer_draws import drawn_groups
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary

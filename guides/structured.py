@@ -19,7 +19,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.annotators import sites_in
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.distributions import (
@@ -32,6 +31,7 @@ from pyro_crowdclust.distributions import (
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described
 from pyro_crowdclust.guides.mixture import Globals, MixtureGuide
+from pyro_crowdclust.guides.model_checks import check_model
 from pyro_crowdclust.inference import (
     ConsistencyTerm,
     LabelTerm,

@@ -14,7 +14,7 @@ from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_alone import partition_search
 from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
-from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, trial_of
+from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial
 from pyro_crowdclust.interface.chance import log_chance
 from pyro_crowdclust.interface.command_line import main
 from pyro_crowdclust.metrics import adjusted_rand_index, clustering_accuracy
