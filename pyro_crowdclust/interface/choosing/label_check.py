@@ -107,7 +107,7 @@ class LabelCheck:
         weights = (self.feature_weight,)
         try:
             scores = [_predicted(attempt, folds, weights) for attempt in attempts]
-            held = [of_one.log_probabilities[0] for of_one in scores]
+            held = [one.log_probabilities[0] for one in scores]
         except KeyboardInterrupt:  # the fits are there, though nothing has compared them
             return KeptFit(replace(usual, stop_reason=INTERRUPTED))
         place = next(number for number, one in enumerate(fits) if one is usual)
