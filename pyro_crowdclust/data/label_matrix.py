@@ -213,10 +213,9 @@ class LabelMatrix:
         """The same matrix on another device."""
         if device is None or self.cell.device == torch.device(device):
             return self
-        moved = self.cell.to(device), self.counts.to(device)
         weight = None if self.weight is None else self.weight.to(device)
         sizes = self.num_workers, self.num_classes, self.most_per_item
-        return LabelMatrix(*moved, *sizes, weight)
+        return LabelMatrix(self.cell.to(device), self.counts.to(device), *sizes, weight)
 
 
 class _Product(torch.autograd.Function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 
+import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.stored_features import StoredFeatures
@@ -88,17 +89,17 @@ def most_and_least_reliable(reliability: pd.Series, error: pd.Series | float = 0
     >>> most_and_least_reliable(pd.Series([0.9, 0.9], ["ann", "ben"], name="accuracy"))
     '2 workers, all alike (accuracy 0.90)'
     """
-    first = (reliability - error).idxmax()
-    most = f"{first} ({reliability.name} {reliability[first]:.2f})"
+    names, place = reliability.index, int((reliability - error).argmax())
+    most = f"{names[place]} ({reliability.name} {reliability.iloc[place]:.2f})"
     if len(reliability) == 1:
         return f"one worker, {most}"
     if f"{reliability.min():.2f}" == f"{reliability.max():.2f}":
         return f"{len(reliability)} workers, all alike ({reliability.name} {reliability.max():.2f})"
-    below = reliability[reliability < reliability[first]]
-    if below.empty:  # of all others little is known
+    is_below = reliability < reliability.iloc[place]
+    if not is_below.any():  # of all others little is known
         return f"most reliable worker {most}"
-    last = (below + error).reindex(below.index).idxmin()
-    return f"most reliable worker {most}, least {last} ({reliability[last]:.2f})"
+    last = int((reliability + error).where(is_below, np.inf).argmin())
+    return f"most reliable worker {most}, least {names[last]} ({reliability.iloc[last]:.2f})"
 
 
 def _bound(result: FittedModel) -> str:
