@@ -21,6 +21,7 @@ with it all answers about a pair together carry at most the evidence of its look
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import pyro
 import torch
@@ -107,7 +108,7 @@ class AnsweredPartition(nn.Module):
         eta = family.natural(counts)
         self.looks = ConjugatePrior(family, eta, len(counts), dims=("relation", "look"))
 
-    @property
+    @cached_property  # protocols are slow to check
     def by_look(self) -> LookAnnotators:
         """The annotators as ``LookAnnotators``: their answers depend on the look of a pair."""
         return looks_of(self.annotators)
