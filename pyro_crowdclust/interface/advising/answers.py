@@ -356,8 +356,8 @@ def _about_rates(answers: AnswerFacts) -> str:
 def _about_unclear(result: Fitted) -> list[str]:
     """The reason of the choice, where answers without features did not decide it.
 
-    Any clusters that explain given answers make workers look good or bad, with intervals that know
-    of no others: they held half of the true rates where the clusters were guesses.
+    Clusters that follow the errors make workers look good, with intervals that know of no others:
+    these held about half of the true rates where the clusters were guesses.
     """
     chosen = result.chosen
     if chosen is None or not _is_unclear(result):
