@@ -118,9 +118,9 @@ class SortedPartitionGuide(GibbsGuide):
         for turn, sweeps in enumerate(_SETTLING):
             mean_log_joint = torch.zeros(self.num_chains, dtype=torch.float64)
             for place in range(sweeps):
-                log_joint = self._sweep(paged, moves_spreads=turn > 0 or place >= _FIXED_SWEEPS)
-                if place >= sweeps - _COMPARED:
-                    mean_log_joint += log_joint / _COMPARED
+                log_groups = self._sweep(paged, moves_spreads=turn > 0 or place >= _FIXED_SWEEPS)
+                if log_groups is not None and place >= sweeps - _COMPARED:
+                    mean_log_joint += self._log_joint(paged, log_groups) / _COMPARED
             weights = mean_log_joint.softmax(0)
             chosen = weights.multinomial(self.num_chains, True, generator=generator)
             self.chain_labels = self.chain_labels[chosen]
@@ -129,24 +129,31 @@ class SortedPartitionGuide(GibbsGuide):
         self.rates = self._rates(paged).repeat(len(self.draws), 1, 1, 1, 1)
         self.steps.fill_(1)
 
-    def _sweep(self, paged: PagedItems, moves_spreads: bool = True) -> Float[Tensor, " chain"]:
-        """A Gibbs sweep of every chain; returns ``log p(z, g)``, spreads of workers summed out.
-
-        The shares of the spreads in this sum follow from the prior.
-        """
-        annotators, prior, connections = self.model.annotators, self.model.prior, paged.connections
+    def _sweep(
+        self, paged: PagedItems, moves_spreads: bool = True
+    ) -> Float[Tensor, "chain worker spread"] | None:
+        """A Gibbs sweep of every chain; returns ``log p(g | z, c)`` if the spreads are drawn."""
+        annotators, prior = self.model.annotators, self.model.prior
         spreads = torch.tensor(annotators.spreads, dtype=torch.float64)
         of_pages = spreads[self.chain_spreads[:, paged.pages.worker]]
         self.chain_labels = sweep_pages(self.chain_labels, paged, of_pages, prior)
+        if not moves_spreads:
+            return None
         log_groups = paged.log_workers(
             self.chain_labels, annotators.spreads, annotators.num_workers
         )
         family, eta = annotators.shares.family, annotators.shares.natural_parameters
-        if moves_spreads:
-            counts = nn.functional.one_hot(self.chain_spreads, len(spreads)).sum(1)
-            shares = family.sample(eta + counts).log().unsqueeze(1)
-            self.chain_spreads = draw_categories(log_groups + shares)
-        log_prior = [prior.log_prob(one, connections) for one in self.chain_labels]
+        counts = nn.functional.one_hot(self.chain_spreads, len(spreads)).sum(1)
+        shares = family.sample(eta + counts).log().unsqueeze(1)
+        self.chain_spreads = draw_categories(log_groups + shares)
+        return log_groups
+
+    def _log_joint(
+        self, paged: PagedItems, log_groups: Float[Tensor, "chain worker spread"]
+    ) -> Float[Tensor, " chain"]:
+        """``log p(z, g)``, spreads of workers summed out, whose shares follow from the prior."""
+        prior, eta = self.model.prior, self.model.annotators.shares.natural_parameters
+        log_prior = [prior.log_prob(one, paged.connections) for one in self.chain_labels]
         common = (eta + 1) / (eta + 1).sum()
         log_likelihood = (log_groups + common.log()).logsumexp(-1).sum(-1)
         return log_likelihood + torch.stack(log_prior)

@@ -108,7 +108,7 @@ class AnsweredPartition(nn.Module):
         eta = family.natural(counts)
         self.looks = ConjugatePrior(family, eta, len(counts), dims=("relation", "look"))
 
-    @cached_property
+    @cached_property  # protocols are slow to check
     def by_look(self) -> LookAnnotators:
         """The annotators as ``LookAnnotators``: their answers depend on the look of a pair."""
         return looks_of(self.annotators)

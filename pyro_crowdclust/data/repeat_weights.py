@@ -121,7 +121,8 @@ def _dependence(
         counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2) + prior
         rows = counted / counted.sum(-1, keepdims=True)
         of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
-        q = scipy.special.softmax(np.log(q.mean(0)) + matrix @ of_answers, axis=1)
+        shares = q.mean(0).clip(np.finfo(float).tiny)
+        q = scipy.special.softmax(np.log(shares) + matrix @ of_answers, axis=1)
         if step < _FIRST:
             continue
         expected = (q[item[shows]] * np.square(rows).sum(-1)[worker[shows]]).sum(1)

@@ -115,9 +115,14 @@ class PagedItems:
         page_of_cell = found.page[found.urn]
         finite = [one for one in spreads if math.isfinite(one)]
         spread = torch.tensor(finite, dtype=torch.float64)
-        each = spread / num_groups[page_of_cell].unsqueeze(1)
-        of_cell = torch.lgamma(found.held.unsqueeze(1) + each) - torch.lgamma(each)
-        of_urn = torch.lgamma(spread) - torch.lgamma(found.size.unsqueeze(1) + spread)
+        # There are few different numbers, so that tables save most of the gamma functions.
+        numbers = torch.arange(pages.page_sizes.max() + 1, dtype=torch.float64).unsqueeze(1)
+        groups, place = num_groups.unique(return_inverse=True)
+        each = (spread / groups.unsqueeze(1)).unsqueeze(1)
+        of_held = torch.lgamma(numbers + each) - torch.lgamma(each)
+        of_cell = of_held[place[page_of_cell], found.held.long()]
+        of_size = torch.lgamma(spread) - torch.lgamma(numbers + spread)
+        of_urn = of_size[found.size.long()]
         log_page = num_groups.new_zeros(len(num_groups), len(spread))
         log_page = log_page.index_add(0, page_of_cell, of_cell).index_add(0, found.page, of_urn)
         # Infinite spread: every group is equally likely.

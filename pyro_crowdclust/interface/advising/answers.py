@@ -320,6 +320,7 @@ _RULES: tuple[tuple[Callable[[AnswerFacts], bool], Callable[[AnswerFacts], list[
     (lambda answers: len(answers.uninformative) > 0, _same_answer),
     (lambda answers: answers.are_opposite, _opposite),
     (lambda answers: not answers.are_used, _not_used),
+    (lambda answers: _is_unclear(answers.result), _without_features),
     (lambda answers: answers.are_guesses, _guesses),
     (lambda answers: answers.are_alone, _without_features),
     (lambda answers: answers.are_unexplained, _unexplained),
@@ -354,9 +355,24 @@ def _about_rates(answers: AnswerFacts) -> str:
 
 
 def _about_unclear(result: Fitted) -> list[str]:
-    """The reason of the choice, where answers without features did not decide it."""
+    """The reason of the choice, where answers without features did not decide it.
+
+    Clusters that follow the errors make workers look good, with intervals that know of no others:
+    these held about half of the true rates where the clusters were guesses.
+    """
+    chosen = result.chosen
+    if chosen is None or not _is_unclear(result):
+        return []
+    return [
+        f"{chosen.reason}; the rates of workers, and their intervals, measure how far they agree "
+        "with these clusters, and mean nothing if these are wrong: dismiss nobody because of them"
+    ]
+
+
+def _is_unclear(result: Fitted) -> bool:
+    """Whether answers without features did not decide the choice."""
     chosen, is_alone = result.chosen, isinstance(result.guide, SupportsPartition)
-    return [chosen.reason] if is_alone and chosen is not None and not chosen.is_clear else []
+    return is_alone and chosen is not None and not chosen.is_clear
 
 
 def _about_unplaced(result: Fitted) -> list[str]:

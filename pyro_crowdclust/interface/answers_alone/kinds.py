@@ -54,6 +54,9 @@ class KindOfAnswers(Protocol):
     def for_trials(self) -> KindOfAnswers:
         """The same, for fits that are only compared with each other."""
 
+    def for_guesses(self) -> KindOfAnswers:
+        """The same, for a fit that nothing supports: it shows how different clusters may be."""
+
     def about(self, data: CrowdData) -> KindOfAnswers:
         """The same for these data."""
 
@@ -61,9 +64,12 @@ class KindOfAnswers(Protocol):
         """Model, guide and options of a fit under a prior of cluster sizes."""
 
     def parts(
-        self, share: float, max_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0
     ) -> list[Bool[Tensor, " unit"]]:
-        """Parts of the answers to hold out, as many as are needed to distinguish priors."""
+        """Parts of the answers to hold out, as many as are needed to distinguish priors.
+
+        The first ``begin`` parts are left out, so that others are drawn by the same generator.
+        """
 
     def without(self, out: Bool[Tensor, " unit"]) -> KindOfAnswers:
         """The answers without a part; items, workers and pages keep their codes."""

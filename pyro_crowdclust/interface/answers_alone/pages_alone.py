@@ -54,6 +54,9 @@ class PagesAlone:
     def for_trials(self) -> PagesAlone:
         return self
 
+    def for_guesses(self) -> PagesAlone:
+        return self
+
     def recipe(self, prior: FewClusters | PitmanYor) -> Recipe:
         model = SortedPartition(PageUrns(self.data.num_workers), prior)
         chains = min(max(_PLACEMENTS // len(self._placements), 2), _PAGE_CHAINS)
@@ -66,9 +69,10 @@ class PagesAlone:
         return self.data.placements
 
     def parts(
-        self, share: float, max_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0
     ) -> list[Bool[Tensor, " unit"]]:
-        return random_parts(self._placements.num_pages, _MIN_PAGES, share, max_parts, generator)
+        number = self._placements.num_pages
+        return random_parts(number, _MIN_PAGES, share, max_parts, generator, begin)
 
     def without(self, out: Bool[Tensor, " unit"]) -> PagesAlone:
         return PagesAlone(self.data.with_parts(placements=self._placements.of_pages(~out)))

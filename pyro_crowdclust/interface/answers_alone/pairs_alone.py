@@ -68,6 +68,9 @@ class PairsAlone:
         Whether grades say no more than in which half of their scale they are.
     max_chains
         Largest number of chains of a fit.
+    are_guesses
+        Whether nothing supports the clusters. There are up to eight times as many chains then, as
+        a single one is sure of what others contradict.
     """
 
     data: CrowdData
@@ -75,6 +78,7 @@ class PairsAlone:
     near_items: bool = False
     halves: bool = False
     max_chains: int = _CHAINS
+    are_guesses: bool = False
 
     priors: ClassVar[dict[str, Any]] = {
         "few clusters": FewClusters,
@@ -122,6 +126,9 @@ class PairsAlone:
     def for_trials(self) -> PairsAlone:
         return replace(self, max_chains=_TRIAL_CHAINS)
 
+    def for_guesses(self) -> PairsAlone:
+        return replace(self, are_guesses=True)
+
     def recipe(self, prior: FewClusters | PitmanYor | ManySmall) -> Recipe:
         likeness = self.data.likeness
         model = AnsweredPartition(
@@ -131,7 +138,8 @@ class PairsAlone:
             None if likeness is None else LikenessRegression(likeness.num_numbers),
         )
         is_tempered = len(prior.powers) > 1
-        chains = affordable_chains(self.data.num_pairs, self.max_chains) if is_tempered else 1
+        number = self.data.num_pairs // (_CHAINS if self.are_guesses else 1)
+        chains = affordable_chains(number, self.max_chains) if is_tempered else 1
         guide = PartitionGuide(model, self.data.num_items, num_chains=chains)
         return recipe_of_draws(model, guide, self.data)
 
@@ -146,13 +154,14 @@ class PairsAlone:
         return self._answers.page
 
     def parts(
-        self, share: float, max_parts: int, generator: torch.Generator
+        self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0
     ) -> list[Bool[Tensor, " unit"]]:
         if not self.data.is_sorted:
-            return random_parts(self.data.num_pairs, _MIN_PAIRS, share, max_parts, generator)
+            number = self.data.num_pairs
+            return random_parts(number, _MIN_PAIRS, share, max_parts, generator, begin)
         number = len(self.data.page_ids)
         fewest = max(_MIN_PAIRS * number // self.data.num_pairs, _MIN_PAGES)
-        pages = random_parts(number, fewest, share, max_parts, generator)
+        pages = random_parts(number, fewest, share, max_parts, generator, begin)
         return [out[self._page] for out in pages]
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import listed, show
@@ -17,6 +15,7 @@ from pyro_crowdclust.interface.answers_alone.kinds import (
     items_with_answers,
     kind_of_answers,
 )
+from pyro_crowdclust.interface.answers_alone.prior_comparison import PriorComparison
 from pyro_crowdclust.interface.answers_alone.prior_trials import (
     CLEAR,
     Attempt,
@@ -49,20 +48,6 @@ _OF_RECORDS = "many small clusters"
 # similar favour many clusters, unless more answers contradict these.
 _MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
 _UNCLEAR = "no prior predicts held-out answers clearly better than the shares of the labels do"
-_GUESSES = (
-    "there are too few answers to find out which items are the same; collect more, as these "
-    "clusters ({prior}) are guesses"
-)
-_UNTESTED = (
-    "few answers are about pairs that others say something about, so that little tests these "
-    "clusters ({prior}), which agree with the answers and may be right; to find out, ask again "
-    "about some pairs, or about all three pairs of three items"
-)
-_ONE_CLUSTER = (
-    "either all items are one cluster, as found, or there are too few answers to distinguish them; "
-    "collect more to decide"
-)
-
 _ON_FEW_PAGES = (
     "items are on fewer than two pages on average, which does not show whether sorters looked: "
     "pages are used as answers about their pairs, and workers may look better than they are"
@@ -71,62 +56,6 @@ _BY_PAIRS = (
     "held-out pages are predicted hardly better than by chance, so pages are used as answers about "
     "their pairs"
 )
-
-
-class _Comparison(NamedTuple):
-    """The priors that were tried, and the chosen one; other fields as in ``Chosen``."""
-
-    data: CrowdData
-    tried: list[PriorTrial]
-    chosen: PriorTrial
-    why: str
-    is_clear: bool
-    chance: float | None = None
-    is_tested: bool = True
-    interrupted: bool = False
-
-    def outcome(self) -> tuple[Recipe, Chosen]:
-        """The recipe of the chosen prior for all data, and how it was chosen."""
-        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
-        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
-        answers = self.chosen.answers.about(self.data)
-        recipe = answers.recipe(answers.priors[self.chosen.prior]())
-        return recipe, Chosen(table, self.reason, self.chance, self.is_clear)
-
-    @property
-    def reason(self) -> str:
-        """Why the prior was chosen, and, if answers are too few to choose, what that means."""
-        if self.is_clear:
-            return self.why
-        # Only for its agreement with the answers is another prior than the first taken then.
-        is_guess = self.is_tested or self.chosen is self.tried[0]
-        of_many = (_GUESSES if is_guess else _UNTESTED).format(prior=self.chosen.prior)
-        return f"{self.why}; {of_many if self.chosen.clusters > 1 else _ONE_CLUSTER}"
-
-    def others(self) -> Iterator[_Comparison]:
-        """The same with another prior chosen, for each that agrees with as many answers.
-
-        They are needed where a fit to all answers finds other clusters than the fits that were
-        compared; those with the likeliest held-out answers come first. There are none if answers
-        test the clusters and no prior predicts them: the prior that finds fewer is not worse then.
-        """
-        if self.is_tested and not self.is_clear:
-            return
-        others = [
-            trial
-            for trial in self.tried
-            if trial.is_informative
-            and trial.counts_halves == self.chosen.counts_halves
-            and self.chosen.agrees_as_well(trial.agreement)
-            and trial is not self.chosen
-        ]
-        for other in sorted(others, key=lambda trial: -trial.held_out):
-            why = (
-                f"{self.why}; the prior '{self.chosen.name}' was chosen first, but fitted to all "
-                "answers it finds other clusters than in this comparison, which agree with fewer "
-                f"answers, so the prior '{other.name}' is used instead"
-            )
-            yield self._replace(chosen=other, why=why)
 
 
 @dataclass(frozen=True)
@@ -163,7 +92,7 @@ class AnswersAlone:
         """
         return self._comparison(seed, epochs).outcome()
 
-    def _comparison(self, seed: int, epochs: int) -> _Comparison:
+    def _comparison(self, seed: int, epochs: int) -> PriorComparison:
         """Compare the priors, until Ctrl-C.
 
         If held-out pages are predicted hardly better than by chance, pages are used as answers
@@ -178,11 +107,11 @@ class AnswersAlone:
             return comparison
         return self._by_pairs(_BY_PAIRS, seed, epochs)
 
-    def _by_pairs(self, why: str, seed: int, epochs: int) -> _Comparison:
+    def _by_pairs(self, why: str, seed: int, epochs: int) -> PriorComparison:
         comparison = replace(self, data=self.data.as_pairs())._comparison(seed, epochs)
         return comparison._replace(why=f"{why}; {comparison.why}")
 
-    def _until_interrupted(self, seed: int, epochs: int) -> _Comparison:
+    def _until_interrupted(self, seed: int, epochs: int) -> PriorComparison:
         if self.data.answers is not None and bool(self.data.answers.label.isnan().all()):
             raise ValueError(
                 'every answer is "can\'t tell", so that nothing is known about any pair: pass '
@@ -197,9 +126,9 @@ class AnswersAlone:
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
             _warn_of_untried(self.data, tried, chosen)
-            return _Comparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
+            return PriorComparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
 
-    def _compare(self, tried: list[PriorTrial], seed: int, epochs: int) -> _Comparison:
+    def _compare(self, tried: list[PriorTrial], seed: int, epochs: int) -> PriorComparison:
         """Compare the priors; trials are appended to ``tried``."""
         answers = kind_of_answers(items_with_answers(self.data))
         parts = answers.parts(self.share, _MAX_PARTS, generator_of(seed))
@@ -226,7 +155,7 @@ class AnswersAlone:
             # then.)
             chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
             why = _UNCLEAR
-        return _Comparison(
+        return PriorComparison(
             self.data,
             tried,
             chosen,
@@ -254,27 +183,75 @@ class AnswersAlone:
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         comparison = self._comparison(seed, options["epochs"])
 
-        def fitted_to_all(comparison: _Comparison, **own: Any) -> Fitted:
+        def fitted_to_all(comparison: PriorComparison, **own: Any) -> Fitted:
             recipe, chosen = comparison.outcome()
             result = recipe.fit(num_starts=num_starts, seed=seed, **options | own)
             return replace(result, chosen=chosen)
 
-        fitted = latest = fitted_to_all(comparison)
-        if not comparison.chosen.holds_in(fitted):
-            for other in comparison.others():
-                if is_interrupted(latest):
-                    break
-                # A checkpoint belongs to the first fit.
-                latest = fitted_to_all(other, checkpoint=None)
-                if other.chosen.holds_in(latest):
-                    fitted = latest
-                    break
+        fitted = fitted_to_all(comparison)
+        if not comparison.chosen.holds_in(fitted) and not is_interrupted(fitted):
+            fitted = self._by_another(comparison, fitted, fitted_to_all, seed, options["epochs"])
         if comparison.interrupted:
             fitted = replace(fitted, stop_reason=INTERRUPTED)
         # A checkpoint belongs to one fit.
         kept = {name: value for name, value in changes.items() if name != "checkpoint"}
         again = SearchTraining(self.share, num_starts, kept)
         return replace(fitted, train_on=again)
+
+    def _by_another(
+        self,
+        comparison: PriorComparison,
+        fitted: Fitted,
+        fitted_to_all: Callable[..., Fitted],
+        seed: int,
+        epochs: int,
+    ) -> Fitted:
+        """The fit under another prior, as the chosen one does not hold in ``fitted``; or guesses.
+
+        Another prior was not chosen by the answers that its trials held out, and it is one of
+        several. So it must predict others, too, clearly better than chance: many tiny clusters
+        agree with answers whether or not there are such clusters. If there are priors that do not,
+        and none that does and holds, the first prior is taken, whose clusters are guesses.
+        """
+        refuted = None
+        for other in comparison.others():
+            try:
+                if not self._predicts_more(other, seed, epochs):
+                    refuted = refuted or other
+                    continue
+            except KeyboardInterrupt:
+                return replace(fitted, stop_reason=INTERRUPTED)
+            # A checkpoint belongs to the first fit.
+            latest = fitted_to_all(other, checkpoint=None)
+            if other.chosen.holds_in(latest):
+                return latest
+            if is_interrupted(latest):
+                return fitted
+        if refuted is None:
+            return fitted
+        return fitted_to_all(comparison.without_support(refuted.chosen), checkpoint=None)
+
+    def _predicts_more(self, comparison: PriorComparison, seed: int, epochs: int) -> bool:
+        """Whether the chosen prior predicts answers that were in no held-out part so far.
+
+        True where no prior could predict any, where none are left, and after Ctrl-C.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            On Ctrl-C.
+        """
+        chosen = comparison.chosen
+        answers, sizes = chosen.answers, (self.share, _MAX_PARTS)
+        number = len(answers.parts(*sizes, generator_of(seed)))
+        more = answers.parts(*sizes, generator_of(seed), begin=number)
+        if not comparison.is_clear or comparison.interrupted or not more:
+            return True
+        options = {"seed": seed, "epochs": min(epochs, TRIAL_EPOCHS), "progress": False}
+        trial = trial_of(answers, more, chosen.prior, options)
+        if not trial.is_whole:
+            raise KeyboardInterrupt
+        return is_clearly_better(trial.log_probabilities, answers.by_chance(more), CLEAR)
 
 
 def _try_all(answers: KindOfAnswers, attempt: Attempt) -> None:

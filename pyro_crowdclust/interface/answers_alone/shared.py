@@ -22,11 +22,17 @@ def recipe_of_draws(model: Any, guide: Any, data: CrowdData) -> Recipe:
 
 
 def random_parts(
-    number: int, fewest: int, share: float, max_parts: int, generator: torch.Generator
+    number: int,
+    fewest: int,
+    share: float,
+    max_parts: int,
+    generator: torch.Generator,
+    begin: int = 0,
 ) -> list[Bool[Tensor, " unit"]]:
-    """Random parts of the units, as many as together have ``fewest`` units."""
+    """Random parts of the units, as many as together have ``fewest`` units, from ``begin`` on."""
     order = torch.rand(number, generator=generator).argsort().argsort()
     num_parts = min(round(1 / share), number)
     part = order * num_parts // number
     needed = math.ceil(fewest / (share * number))
-    return [part == place for place in range(min(needed, num_parts, max_parts))]
+    end = min(begin + min(needed, max_parts), num_parts)
+    return [part == place for place in range(begin, end)]

@@ -75,6 +75,8 @@ def test_the_fewer_answers_the_more_chains(number, chains, monkeypatch):
     said = PairsAlone(CrowdData(None, pairs))
     guides = [some.recipe(prior).guide for some in (said, said.for_trials())]
     assert [len(guide.draws) for guide in guides] == [100 * chains, 100 * min(chains, 2)]
+    guesses = said.for_guesses().recipe(prior).guide
+    assert len(guesses.draws) == 100 * (1 if number == 800 else min(8, 24_000 // number))
 
 
 def test_items_that_are_all_one_cluster_are_not_called_guesses():
@@ -147,6 +149,30 @@ def test_a_fit_with_other_clusters_than_its_trial_gives_way_to_the_next_best(is_
         "(many small clusters), which agree with the answers and may be right"
         in result.chosen.reason
     ) == (not is_clear)
+
+
+def test_a_second_choice_that_predicts_no_further_answers_gives_way_to_guesses(monkeypatch):
+    """The trials of the first part were lucky; those of further parts are like chance."""
+    tried = []
+
+    def trial(answers, parts, prior, options):
+        tried.append((prior, parts))
+        is_first = parts[0].equal(tried[0][1][0])
+        number = (0.2 if prior == "few clusters" else 0.3) if is_first else -9.0
+        numbers = torch.full((sum(int(part.sum()) for part in parts),), number).double()
+        return PriorTrial(prior, answers, numbers, np.array([2, 1]), 0.0, share_joined=0.8)
+
+    monkeypatch.setattr(f"{SEARCH}.trial_of", trial)
+    monkeypatch.setattr(PriorTrial, "holds_in", lambda *_: False)
+    result = cluster(None, answers(), epochs=2, progress=False)
+    assert result.chosen.winner == "few clusters"
+    assert not result.chosen.is_clear
+    assert "does not predict further held-out answers clearly better" in result.chosen.reason
+    assert "these clusters (few clusters) are guesses" in result.chosen.reason
+    further = [parts for _, parts in tried if not parts[0].equal(tried[0][1][0])]
+    assert further
+    used = torch.stack(tried[0][1]).any(0)
+    assert not any(bool((used & torch.stack(parts).any(0)).any()) for parts in further)
 
 
 def test_answers_that_test_clusters_and_are_not_predicted_leave_the_first_prior(monkeypatch):
@@ -236,7 +262,7 @@ def test_no_number_of_epochs_is_the_usual_one(monkeypatch):
     assert len(result.history) == 7
 
 
-def test_on_pages_only_pairs_of_several_pages_are_tested():
+def test_on_pages_alone_pairs_of_several_pages_are_tested():
     """All pairs of three items, on one page, and on two."""
     pairs = {"left": [0, 0, 1], "right": [1, 2, 2], "worker": ["a"] * 3, "label": [1, 0, 0]}
     assert PairsAlone(CrowdData(None, pairs)).tested
@@ -254,6 +280,9 @@ def test_parts_held_out_are_disjoint_and_as_many_as_it_takes():
         heard = torch.stack(parts).sum(0)
         assert int(heard.max()) == 1
         assert int(heard.sum()) == most * number // 10
+        more = answered.parts(0.1, 5, torch.Generator().manual_seed(0), begin=most)
+        assert len(more) == most
+        assert int((heard + torch.stack(more).sum(0)).max()) == 1
 
 
 @pytest.mark.long
