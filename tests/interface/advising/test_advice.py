@@ -209,6 +209,7 @@ def test_only_a_budget_cuts_training_short(stop_reason):
         clusters = pd.DataFrame({"assigned_items": [5, 0]})
         data = CrowdData(FEATURES)
         chosen = None
+        model = None
         guide = None
 
     Result.stop_reason = stop_reason
