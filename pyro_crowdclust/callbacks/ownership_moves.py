@@ -16,6 +16,9 @@ from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.protocols import posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
 
+# In so many epochs components move so far in a step that its assignments are no longer theirs.
+_FIRST_EPOCHS = 5
+
 
 @runtime_checkable
 class KeepsAssignments(Protocol):
@@ -31,7 +34,8 @@ class OwnershipMoves:
 
     For a model with an ``Ownership``. Natural steps update every q(c_k) at the same time given all
     others, which can neither join nor split groups of components; this callback solves for all c
-    together, given the assignments of the step, or, in minibatches, new ones of all items.
+    together, given new assignments of all items, or those of the step if the first epochs are over
+    and it had all items.
     """
 
     @torch.no_grad()
@@ -54,7 +58,9 @@ class OwnershipMoves:
         if answered is None:
             return
         guide = trainer.guide
-        found = guide.assignments_in_step(answered) if isinstance(guide, KeepsAssignments) else None
+        found = None
+        if trainer.epochs_done > _FIRST_EPOCHS and isinstance(guide, KeepsAssignments):
+            found = guide.assignments_in_step(answered)
         with evaluating(guide):
             move_owners(guide, answered, found)
         components = trainer.model.weights.mean(posteriors["weights"].natural_parameters)

@@ -21,6 +21,7 @@ def test_clusters_in_use_have_a_hundredth_of_the_items(monkeypatch):
         "owners": SimpleNamespace(mean=lambda: owners),
     }
     trainer = SimpleNamespace(
+        epochs_done=1,
         answered="all answers",
         guide=SimpleNamespace(posteriors=posteriors),
         model=SimpleNamespace(weights=SimpleNamespace(mean=lambda eta: eta)),

@@ -112,6 +112,7 @@ def test_sweeps_draw_from_the_exact_posterior(prior):
     np.testing.assert_allclose(counts / counts.sum(1, keepdims=True), torch.stack(exact), atol=0.03)
 
 
+@pytest.mark.filterwarnings("ignore:placements page 1")  # all pages are alike
 def test_items_make_room_for_clusters_of_their_own():
     """From one cluster to one for every item, where everybody puts each apart."""
     rows = [(p, i, "a", i) for p in range(30) for i in range(7)]

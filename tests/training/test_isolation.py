@@ -306,6 +306,7 @@ def test_gradients_that_are_switched_off_are_no_matter():
         assert not torch.is_grad_enabled()
 
 
+@pytest.mark.filterwarnings("ignore:placements page 5")  # pages are alike again and again
 def test_placements_and_likeness_make_data_large_too():
     number = 200_001
     item, page = np.arange(number) % 3, np.arange(number) // 3

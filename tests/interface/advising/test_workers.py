@@ -47,7 +47,7 @@ def test_advice_about_averages_and_draws_is_that_about_their_labels():
     names = np.array(["ann", "ben", "dull"])[worker]
     data = CrowdData(None, labels={"item": item, "worker": names, "label": label})
     result = infer_classes(data, [0], epochs=40)
-    drawn = draw_classes(result, num_draws=5, num_chains=1)
+    drawn = draw_classes(result, num_draws=5)
     (found,) = advice(AveragedClasses([drawn, result], [1.0, 1.0], np.full(2, 0.5)))
     assert "(in workers: 'dull')" in found
     assert advice(drawn) == advice(result) == [found]

@@ -42,7 +42,9 @@ def said_of(kinds: np.ndarray, number: int, rate: float = 1.0, seed: int = 0):
 
 @pytest.fixture(scope="module")
 def silent():
-    return small(CrowdData(FEATURES), 6, forms=1).fit(num_starts=1, progress=False)
+    """A fit as a search has it, which doubts nothing."""
+    found = small(CrowdData(FEATURES), 6, forms=1).fit(num_starts=1, progress=False)
+    return replace(found, doubt=None)
 
 
 def test_evidence_is_an_integral_over_the_rates(silent):
