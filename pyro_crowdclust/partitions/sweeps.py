@@ -15,6 +15,7 @@ joins only clusters with an item that it was compared with.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -139,12 +140,14 @@ def visited(
     # Split clusters, so that each lies in one connected part.
     number = np.arange(num_chains)[:, None]
     z = renumbered(number, part * (int(labels.max()) + 1) + labels.numpy())
+    # All chains ask for the same few numbers.
+    alone = cache(lambda other: prior.log_alone(other, len(asked)))
     for each in range(num_chains):
         clusters, place = clusters_of(z[each], asked, part, join), 0
         chain = Chain(asked[order[each]], z[each], part, clusters, chance[each])
         while place < len(asked):
             number_now = int(clusters.num_clusters[0])
             window = range(max(number_now - _WINDOW, 0), number_now + _WINDOW)
-            log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
+            log_alone = np.array([alone(other) for other in window])
             place = visit(each, place, chain, PartitionWeights(*of_sizes, log_alone, window.start))
     return torch.from_numpy(renumbered(number, z))
