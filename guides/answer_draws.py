@@ -5,6 +5,8 @@ The posterior uses the answers alone, not the features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,6 +38,7 @@ def drawn_groups(
     seed: int = 0,
     max_chains: int = 6,
     max_items: int = 1000,
+    draw: Callable[[CrowdData], Fitted] | None = None,
 ) -> Int[Tensor, "partition item"]:
     """The numbers of each item's group in a few partitions by the answers; -1 in small groups.
 
@@ -58,6 +61,9 @@ def drawn_groups(
         these determine the partition better.
     max_items
         At most this many items (``most_asked``) are grouped.
+    draw
+        Draws partitions from answers about pairs; default ``drawn_partitions``, with this seed and
+        as many chains.
 
     Raises
     ------
@@ -75,7 +81,8 @@ def drawn_groups(
     if some.placements is not None:
         draws = [_drawn_on_pages(some, seed)]
     else:
-        guide = drawn_partitions(some, seed=seed, max_chains=max_chains).guide
+        draw = draw or partial(drawn_partitions, seed=seed, max_chains=max_chains)
+        guide = draw(some).guide
         draws = [guide.partition_draws(), *guide.draws_by_chain().unbind(1)]
     labels = [consensus(some_draws) for some_draws in draws]
     each = torch.stack([largest_first(one, num_groups, _MIN_ITEMS) for one in labels])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ _MIN_ANSWERS = 10
 
 
 class Draws:
-    """Draws of partitions from the answers alone, made once for the same data.
+    """Draws of partitions from the answers alone, made once for the same answers.
 
     Parameters
     ----------
@@ -39,16 +40,38 @@ class Draws:
 
     def __init__(self, max_clusters: int, seed: int) -> None:
         self.max_clusters, self.seed = max_clusters, seed
+        self._drawn: list[Fitted] = []
         self._found: list[tuple[CrowdData, DrawnStart]] = []
+
+    def partitions_of(self, data: CrowdData) -> Fitted:
+        """A short fit of partitions (``drawn_partitions``) to data without features."""
+        for known in self._drawn:
+            if _have_same_answers(known.data, data):
+                return known
+        drawn = drawn_partitions(data, seed=self.seed)
+        self._drawn.append(drawn)
+        return drawn
 
     def start_of(self, data: CrowdData) -> DrawnStart:
         """The start of regressions with any number of clusters, for some data."""
         for known, start in self._found:
             if known is data:
                 return start
-        start = DrawnStart(drawn_groups(data, self.max_clusters, seed=self.seed))
+        draw = self.partitions_of
+        start = DrawnStart(drawn_groups(data, self.max_clusters, seed=self.seed, draw=draw))
         self._found.append((data, start))
         return start
+
+
+def _have_same_answers(one: CrowdData, other: CrowdData) -> bool:
+    """Whether two data have as many items, and the same answers about pairs of them."""
+    if one.num_items != other.num_items:
+        return False
+    first, second = one.answers, other.answers
+    assert first is not None  # as partitions are drawn from answers
+    assert second is not None  # for the same reason
+    parts = "left", "right", "worker", "label"
+    return all(torch.equal(getattr(first, part), getattr(second, part)) for part in parts)
 
 
 def clusters_supported_by_answers(
@@ -77,7 +100,7 @@ def clusters_supported_by_answers(
     if number < 2:
         return None
     advantage = np.empty(0)
-    for place, (by_draws, gain, ends) in enumerate(_by_parts(splits, draws.seed), 1):
+    for place, (by_draws, gain, ends) in enumerate(_by_parts(splits, draws.partitions_of), 1):
         if place == _FIRST_PARTS and _is_hopeless(gain, ends):
             return None
         if by_features is not None:
@@ -106,7 +129,8 @@ def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
     """
     splits = splits_of_pairs(data, generator_of(seed), least=_MIN_ANSWERS)
     looks = _FIRST_PARTS, len(splits)
-    for place, (_, gain, ends) in enumerate(_by_parts(splits, seed), 1):
+    draw = partial(drawn_partitions, seed=seed)
+    for place, (_, gain, ends) in enumerate(_by_parts(splits, draw), 1):
         if place in looks and is_clear(gain, ends, len(looks)):
             return True
         if place == _FIRST_PARTS and _is_hopeless(gain, ends):
@@ -115,14 +139,14 @@ def answers_predict_each_other(data: CrowdData, seed: int) -> bool:
 
 
 def _by_parts(
-    splits: Sequence[PairSplit], seed: int
+    splits: Sequence[PairSplit], draw: Callable[[CrowdData], Fitted]
 ) -> Iterator[
     tuple[Float[np.ndarray, " held_out"], Float[np.ndarray, " pair"], Int[np.ndarray, "2 pair"]]
 ]:
     """For every part, its log-probabilities by draws, and gains and pairs of all parts so far."""
     gains = []
     for place, one in enumerate(splits, 1):
-        found = _by_draws(one, seed)
+        found = _by_draws(one, draw)
         gains.append(gain_by_a_part(found, one.by_chance))
         yield found, np.concatenate(gains), ends_of(splits[:place])
 
@@ -171,10 +195,10 @@ def partition_predicts_best(
     )
 
 
-def _by_draws(one: PairSplit, seed: int) -> Float[np.ndarray, " pair"]:
+def _by_draws(one: PairSplit, draw: Callable[[CrowdData], Fitted]) -> Float[np.ndarray, " pair"]:
     """Log-probability of the held-out answers, by drawn partitions into few clusters."""
     data, ends = _asked_about(one)
-    return _log_probability(drawn_partitions(without_features(data), seed=seed), one, ends)
+    return _log_probability(draw(without_features(data)), one, ends)
 
 
 def _by_partition(one: PairSplit, prior: str, seed: int) -> Float[np.ndarray, " pair"]:

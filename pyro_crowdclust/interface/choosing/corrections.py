@@ -82,7 +82,7 @@ def explained_by_draws(found: CompleteFit) -> CompleteFit:
     """
     if found.has_one_cluster:
         return found
-    drawn = drawn_explanation(found.fitted)
+    drawn = drawn_explanation(found.fitted, found.search.candidates.draws.partitions_of)
     if drawn is None or not is_doubtful(found.fitted, drawn):
         return found
     found = replace(found, is_doubtful=True)

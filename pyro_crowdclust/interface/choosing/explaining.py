@@ -14,14 +14,16 @@ by the power tau that is likeliest by a bound (``log_evidence_bound``)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pyro_crowdclust import Fitted
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.data import some_items, without_features
 from pyro_crowdclust.families import beta_of_moments
@@ -93,13 +95,17 @@ def is_doubtful(result: Fitted, drawn: Fitted) -> bool:
     return evidence_per_answer(result) < _DOUBTFUL_RATIO * evidence_per_answer(drawn)
 
 
-def drawn_explanation(result: Fitted) -> Fitted | None:
+def drawn_explanation(
+    result: Fitted, draw: Callable[[CrowdData], Fitted] | None = None
+) -> Fitted | None:
     """Partitions drawn from the answers alone, with which to compare the clusters of a result.
 
     Parameters
     ----------
     result
         As for ``with_answers_explained``.
+    draw
+        Draws the partitions; default ``drawn_partitions`` with the seed of the result.
 
     Returns
     -------
@@ -113,7 +119,8 @@ def drawn_explanation(result: Fitted) -> Fitted | None:
     items = data.answers.items.unique()
     if len(items) > _MAX_ITEMS:
         return None
-    return drawn_partitions(without_features(some_items(data, items)), seed=result.seed)
+    draw = draw or partial(drawn_partitions, seed=result.seed)
+    return draw(without_features(some_items(data, items)))
 
 
 def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
@@ -123,7 +130,7 @@ def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
     ----------
     result, drawn
         A result, and what ``drawn_explanation`` returned for it, or for another fit of the same
-        model and seed to the same data.
+        model to the same data.
     """
     if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
         return False

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, Fitted, load
-from pyro_crowdclust.guides import PartitionGuide
+from pyro_crowdclust.data import some_items, without_features
+from pyro_crowdclust.guides import PartitionGuide, answer_draws, drawn_partitions
 from pyro_crowdclust.interface.candidates.forms import ANSWERS
 from pyro_crowdclust.interface.choosing import answer_predictiveness
 from pyro_crowdclust.interface.choosing.answer_predictiveness import (
@@ -101,6 +102,28 @@ def test_fewer_answers_than_a_search_holds_out_tell_each_other_or_not(tells):
     assert splits_of_pairs(data, torch.Generator().manual_seed(0)) == []
     assert answers_predict_each_other(data, 0) is tells
     assert not answers_predict_each_other(CrowdData(None, said[:40]), 0)
+
+
+def test_partitions_are_drawn_once_from_the_same_answers(monkeypatch):
+    """Also if the features are others, or if a fit begins at them."""
+    drawn = []
+
+    def draw(data: CrowdData, seed: int) -> Fitted:
+        drawn.append(data)
+        return drawn_partitions(data, seed=seed, max_chains=1)
+
+    monkeypatch.setattr(answer_predictiveness, "drawn_partitions", draw)
+    monkeypatch.setattr(answer_draws, "_STEPS", 2)
+    kinds = np.arange(20) % 2
+    data, other = (answered(np.full((20, 1), x), kinds, 40) for x in (0.0, 1.0))
+    draws = Draws(8, seed=0)
+    draws.start_of(data)
+    first = draws.partitions_of(without_features(data))
+    assert draws.partitions_of(without_features(other)) is first
+    assert len(drawn) == 1
+    fewer = torch.arange(data.num_pairs) > 0
+    draws.start_of(some_items(data, torch.arange(20), fewer))
+    assert len(drawn) == 2
 
 
 @pytest.mark.long

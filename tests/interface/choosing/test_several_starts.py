@@ -128,7 +128,7 @@ def test_fits_in_minibatches_do_not_start_at_draws(data, coarse, monkeypatch, nu
     """The search has fitted few items; several fits to all of very many would take minutes."""
     called = []
     monkeypatch.setattr(recipe, "FULL_BATCH_NUMBERS", numbers)
-    monkeypatch.setattr(corrections, "drawn_explanation", lambda fitted: fitted)
+    monkeypatch.setattr(corrections, "drawn_explanation", lambda fitted, _: fitted)
     monkeypatch.setattr(corrections, "is_doubtful", lambda *_: True)
     monkeypatch.setattr(corrections, "is_explained_worse", lambda *_: True)
     monkeypatch.setattr(corrections, "with_rates_of_draws", lambda fitted, _: fitted)
