@@ -116,7 +116,7 @@ class PagedItems:
         finite = [one for one in spreads if math.isfinite(one)]
         spread = torch.tensor(finite, dtype=torch.float64)
         # There are few different numbers, so that tables save most of the gamma functions.
-        numbers = torch.arange(pages.page_sizes.max() + 1, dtype=torch.float64).unsqueeze(1)
+        numbers = torch.arange(int(pages.page_sizes.max()) + 1, dtype=torch.float64).unsqueeze(1)
         groups, place = num_groups.unique(return_inverse=True)
         each = (spread / groups.unsqueeze(1)).unsqueeze(1)
         of_held = torch.lgamma(numbers + each) - torch.lgamma(each)

@@ -343,6 +343,15 @@ def test_any_table_is_rejected_or_sampled_faithfully(
         generator=seeded(seed),
     )
     wanted = Counter((left, right, worker, int(label)) for left, right, worker, label, _ in table)
+    asked = Counter((frozenset((left, right)), worker) for left, right, worker, _, _ in table)
+    if not with_pages and max(asked.values()) > 1:  # of repeats, only some are kept
+        kept = Counter(
+            (data.item_ids[left], data.item_ids[right], data.worker_ids[worker], int(label))
+            for left, right, worker, label in answers_of(data)
+        )
+        assert {(frozenset(one[:2]), one[2]) for one in kept} == set(asked)
+        assert not kept - wanted
+        wanted = kept
     batches = list(sampler)
     assert len(batches) == len(sampler)
     for batch in [full_batch(data), *batches]:
