@@ -137,10 +137,10 @@ class CrowdData:
     UserWarning
         Where rows look like copies, as more than a tenth of them, or twenty consecutive ones,
         repeat earlier ones (same items, worker, label and page), or pages earlier ones (same items,
-        worker and groups). They are kept. Answers that
-        contradict each other are data and pass silently. Where links and labels cannot all be true;
-        these are kept, too, and counted. Where a class is in no answer. Where a row of ``labels``
-        has no label.
+        worker and groups). They are kept, but of pairs without pages only as many as are
+        independent (``data.repeated_pairs``). Answers that contradict each other are data and pass
+        silently. Where links and labels cannot all be true; these are kept, too, and counted. Where
+        a class is in no answer. Where a row of ``labels`` has no label.
 
     Examples
     --------

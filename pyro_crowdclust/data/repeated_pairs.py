@@ -34,20 +34,20 @@ def kept_repeats(answers: Answers) -> Bool[np.ndarray, " pair"] | None:
     >>> kept_repeats(Answers(left, right, worker, label.double())).tolist()
     [True, False, False, True, True]
     """
-    told = torch.where(~answers.label.isnan())[0]
-    if answers.page is not None or not len(told):
+    answered = torch.where(~answers.label.isnan())[0]
+    if answers.page is not None or not len(answered):
         return None
-    ends = answers.items[told].sort(dim=1).values
+    ends = answers.items[answered].sort(dim=1).values
     pair = torch.unique(ends[:, 0] * (ends.max() + 1) + ends[:, 1], return_inverse=True)[1]
-    worker, num_workers = answers.worker[told], int(answers.worker.max()) + 1
+    worker, num_workers = answers.worker[answered], int(answers.worker.max()) + 1
     key = (pair * num_workers + worker).numpy()
     _, first, group, size = np.unique(key, True, True, True)
     is_repeat = np.ones(answers.num_pairs, dtype=bool)
-    is_repeat[told.numpy()[first]] = False
+    is_repeat[answered.numpy()[first]] = False
     is_repeat[answers.label.isnan().numpy()] = False
     if not look_copied(is_repeat):
         return None
-    values, label = answers.label[told].unique(return_inverse=True)
+    values, label = answers.label[answered].unique(return_inverse=True)
     weight = repeat_weights(pair, worker, label, num_workers, max(len(values), 2))
     if weight is None:
         return None
@@ -62,7 +62,7 @@ def kept_repeats(answers: Answers) -> Bool[np.ndarray, " pair"] | None:
     differs = np.flatnonzero(lower)[label[lower] != label[1:][lower[:-1]]]
     kept[differs] = kept[differs + 1] = True
     found = np.ones(answers.num_pairs, dtype=bool)
-    found[told.numpy()[order]] = kept
+    found[answered.numpy()[order]] = kept
     return found
 
 
