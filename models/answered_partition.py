@@ -21,7 +21,6 @@ with it all answers about a pair together carry at most the evidence of its look
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import pyro
 import torch
@@ -108,7 +107,7 @@ class AnsweredPartition(nn.Module):
         eta = family.natural(counts)
         self.looks = ConjugatePrior(family, eta, len(counts), dims=("relation", "look"))
 
-    @cached_property  # protocols are slow to check
+    @property
     def by_look(self) -> LookAnnotators:
         """The annotators as ``LookAnnotators``: their answers depend on the look of a pair."""
         return looks_of(self.annotators)
