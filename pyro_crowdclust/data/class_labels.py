@@ -25,7 +25,7 @@ from pyro_crowdclust.data.tables import (
     to_index,
     where,
 )
-from pyro_crowdclust.errors import show
+from pyro_crowdclust.errors import listed, show
 
 # More different fractions are hardly names of classes; and more classes than this, nine in ten of
 # which are named once, are hardly classes at all.
@@ -183,8 +183,10 @@ def read_class_labels(
     else:
         class_ids = _read_classes(classes)
         found = class_ids.get_indexer(to_index(table["label"], "labels column 'label'"))
-        known = ", ".join(map(show, class_ids[:5])) + (", ..." if len(class_ids) > 5 else "")
-        new = f"not among the classes ({known}); correct it, or fit anew with classes= naming it"
+        new = (
+            f"not among the classes ({listed(class_ids)}); correct it, or fit anew with classes= "
+            "naming it"
+        )
         reject("labels", table["label"], found < 0, new)
         label = torch.from_numpy(found.astype(np.int64))
         never = np.bincount(found, minlength=len(class_ids)) == 0

@@ -6,6 +6,7 @@ from pyro_crowdclust.results.cluster_classes import (
     known_class_probabilities,
     known_or_likeliest,
 )
+from pyro_crowdclust.results.feature_weight import read_at
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.results.further_training import (
     FurtherTraining,
@@ -15,7 +16,6 @@ from pyro_crowdclust.results.further_training import (
 )
 from pyro_crowdclust.results.loading import load
 from pyro_crowdclust.results.own_parts import with_own_parts
-from pyro_crowdclust.results.sharpness import read_at
 
 __all__ = [
     "Chosen",

@@ -91,14 +91,24 @@ class ClusterNumbers:
         return array if order is None else array[:, order]
 
     def own_shares(
-        self, assignments: Float[Tensor, "item component"], doubt: ClusterDoubt | None
+        self,
+        table: Float[np.ndarray, "item cluster"],
+        assignments: Float[Tensor, "item component"],
+        doubt: ClusterDoubt | None,
     ) -> Float[np.ndarray, " item"]:
         """The probability of the most probable cluster of every item.
 
-        ``sum_k q(z_i = k) whole_k`` over the components k of that cluster, if there is a doubt.
+        ``sum_k q(z_i = k) whole_k`` over the components k of that cluster; without a doubt
+        ``whole`` is 1.
+
+        Parameters
+        ----------
+        table, assignments
+            ``of_items(assignments)``, and q(z).
+        doubt
+            Whether the components are kinds; None if that is not in doubt.
         """
-        found = self.of_items(assignments)
         if doubt is None:
-            return found.max(1)
+            return table.max(1)
         whole = self.of_items(assignments * doubt.whole)
-        return whole[np.arange(len(found)), found.argmax(1)]
+        return whole[np.arange(len(table)), table.argmax(1)]

@@ -10,8 +10,8 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.minibatches.making import full_batch
 from pyro_crowdclust.mixture import Components
 from pyro_crowdclust.protocols import SupportsFeatureWeight, part_of
+from pyro_crowdclust.results.feature_weight import read_at
 from pyro_crowdclust.results.fitted import Fitted
-from pyro_crowdclust.results.sharpness import read_at
 
 
 def mean_log_density(result: Fitted, new: CrowdData) -> float:

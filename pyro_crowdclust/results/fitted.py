@@ -467,8 +467,10 @@ class Fitted:
         """
         parts = training_parts(self) if features is None else new_parts(self, features)
         all_ids = self.data.item_ids if features is None else None
-        numbers = self._numbers
-        rows = ((ids, numbers.of_items(q), numbers.own_shares(q, self.doubt)) for ids, q in parts)
+        tables = ((ids, q, self._numbers.of_items(q)) for ids, q in parts)
+        rows = (
+            (ids, table, self._numbers.own_shares(table, q, self.doubt)) for ids, q, table in tables
+        )
         write_assignments(path, rows, all_ids)
 
     def same_cluster_probability(

@@ -76,13 +76,9 @@ class InferredPartition:
 
     @property
     def own_shares(self) -> Float[np.ndarray, " item"]:
-        """``sum_k q(z_i = k) whole_k`` over the components k of the item's cluster.
-
-        Without a doubt ``whole`` is 1.
-        """
-        if self._doubt is None:
-            return self._table.max(1)
-        return self._numbers.own_shares(self._result.component_probabilities, self._doubt)
+        """The probability of the most probable cluster of every item, given the doubt."""
+        assignments = self._result.component_probabilities
+        return self._numbers.own_shares(self._table, assignments, self._doubt)
 
     def same(
         self, left: Int[np.ndarray, " pair"], right: Int[np.ndarray, " pair"]

@@ -103,7 +103,7 @@ class Settling:
         """Look at the ELBO after an epoch."""
         has_rate = trainer.optim is not None and self.falls > 0
         is_late = has_rate and trainer.steps_done >= self.budget * (1 - 0.5 ** (4 - self.falls))
-        is_flat = self._is_flat(trainer)
+        is_flat = self._count_flat(trainer)
         if not is_late and not is_flat:
             return
         self.was_rising |= not is_flat and still_rises(trainer.elbos_per_item[self.since :])
@@ -114,7 +114,8 @@ class Settling:
             for group in trainer.optim.param_groups:
                 group["lr"] /= _FALL
 
-    def _is_flat(self, trainer: Trainer) -> bool:
+    def _count_flat(self, trainer: Trainer) -> bool:
+        """Count the epoch if the ELBO does not rise; whether it was so for long enough."""
         if isinstance(trainer.optim, PacedAdam) and trainer.optim.travels:
             return False
         elbos = trainer.elbos_per_item[self.since :]

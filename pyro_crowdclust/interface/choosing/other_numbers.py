@@ -41,17 +41,15 @@ def doubt_by_other_numbers(search: Search, best: Trial, result: Fitted) -> Clust
     candidates = search.candidates
     if not candidates.are_of_features:
         return None
-    tried = [
-        (trial, fit.component_probabilities)
-        for trial, fit in zip(candidates.trials, candidates.fits, strict=True)
-        if trial.form == best.form
-    ]
-    largest = max((trial for trial, _ in tried), key=lambda trial: trial.elbo)
-    others = [
-        assignments
-        for trial, assignments in tried
+    trials = of_form(best, candidates.trials)
+    largest = max(trials, key=lambda trial: trial.elbo)
+    possible = [
+        trial
+        for trial in trials
         if trial.num_components == best.num_components or is_within_error(largest, trial, _ERRORS)
     ]
+    fits = (candidates.known_fit(trial.form, trial.num_components) for trial in possible)
+    others = [fit.component_probabilities for fit in fits]
     places = result.data.item_positions(candidates.data.item_ids)
     assignments = result.component_probabilities[places]
     number = assignments.shape[1]
@@ -85,11 +83,10 @@ def about_other_numbers(search: Search, best: Trial, result: Fitted) -> str:
     as_good = [trial for trial in trials if candidates.ranking.is_no_evidence(largest, trial)]
     found = result.assignments[result.data.item_positions(candidates.data.item_ids).numpy()]
     for trial in sorted(as_good, key=lambda trial: -trial.elbo):
-        place = candidates.place_of(trial.form, trial.num_components)
-        assert place is not None  # as it is one of the trials
         if trial.num_components == best.num_components:
             continue
-        if said := division(found, _clusters_of(candidates.fits[place])):
+        other = candidates.known_fit(trial.form, trial.num_components)
+        if said := division(found, _clusters_of(other)):
             number = count(trial.num_components, "component")
             return f"{number} describe the features about as well, but {said}"
     return ""

@@ -200,9 +200,7 @@ class Candidates:
         KeyboardInterrupt
             On Ctrl-C.
         """
-        place = self.place_of(form, larger)
-        assert place is not None  # as it was tried
-        self._start_joined(form, num_components, self.fits[place])
+        self._start_joined(form, num_components, self.known_fit(form, larger))
 
     def _start_joined(self, form: Form, num_components: int, larger: Fitted) -> None:
         started = time.perf_counter()
@@ -226,6 +224,12 @@ class Candidates:
             if trial.form == form and trial.num_components == num_components:
                 return place
         return None
+
+    def known_fit(self, form: Form, num_components: int) -> Fitted:
+        """The fit of a candidate that was tried, if nothing is held out."""
+        place = self.place_of(form, num_components)
+        assert place is not None  # as it was tried
+        return self.fits[place]
 
     def exchange(self, trial: Trial, other: Trial) -> None:
         """Put a trial in the place of another, which has other scores."""

@@ -46,9 +46,8 @@ def searched(*tried, of_features=True):
         are_of_features=of_features,
         ranking=Ranking([], 80),
         trials=trials,
-        fits=fits,
         data=SimpleNamespace(item_ids=np.arange(80)),
-        place_of=lambda form, number: [one.num_components for one in trials].index(number),
+        known_fit=lambda form, number: fits[[one.num_components for one in trials].index(number)],
     )
     return SimpleNamespace(candidates=candidates), trials[0]
 
