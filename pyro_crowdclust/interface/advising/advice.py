@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pyro_crowdclust.data import CrowdData
-from pyro_crowdclust.interface.advising.answers import AnswerFacts, about_answers, answers_are_used
+from pyro_crowdclust.interface.advising.answer_facts import AnswerFacts, answers_are_used
+from pyro_crowdclust.interface.advising.answers import about_answers
 from pyro_crowdclust.interface.advising.clusters import (
     about_classes,
     about_clusters,

@@ -9,7 +9,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import is_of_features_alone
-from pyro_crowdclust.interface.advising.answers import is_disputed
+from pyro_crowdclust.interface.advising.answer_facts import is_disputed
 from pyro_crowdclust.mixture import Components, gain_of_learned_prior
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import part_of, posteriors_of

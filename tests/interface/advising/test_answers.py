@@ -9,12 +9,14 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface.advising.answers import AnswerFacts, about_answers
+from pyro_crowdclust.interface.advising.answer_facts import AnswerFacts
+from pyro_crowdclust.interface.advising.answers import about_answers
 
 DATA = CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]})
 ALL = AnswerFacts(
     SimpleNamespace(data=DATA, chosen=None, guide=None),
     are_few=True,
+    is_unclear=False,
     are_used=False,
     only_word="same",
     uninformative=pd.Index(["ann"]),
