@@ -6,21 +6,12 @@ See ``sweep``, ``sweep_pages`` and ``sweep_hard`` for what they draw; these also
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
-
-
-def _compiled(function: Callable) -> Callable:
-    """The function, compiled at its first call and, where possible, cached on disk."""
-    try:
-        return njit(cache=True)(function)
-    except RuntimeError:  # no folder can be written to
-        return njit(function)
+from pyro_crowdclust.partitions.compiling import compiled
 
 
 class ClusterTotals(NamedTuple):
@@ -159,7 +150,7 @@ class ClusterEvidence(NamedTuple):
     seen: np.ndarray
 
 
-@_compiled
+@compiled
 def place_of(scores: np.ndarray, number: int, chance: float) -> int:
     """Draw one of the first ``number`` places, with the scores as log odds."""
     largest = scores[:number].max()
@@ -174,7 +165,7 @@ def place_of(scores: np.ndarray, number: int, chance: float) -> int:
     return int(scores[:number].argmax())
 
 
-@_compiled
+@compiled
 def clusters_of(
     z: np.ndarray, asked: np.ndarray, part: np.ndarray, join: np.ndarray
 ) -> ClusterTotals:
@@ -210,14 +201,14 @@ def clusters_of(
     return ClusterTotals(sizes, part_of, total, number_of, free, num_free, num_clusters)
 
 
-@_compiled
+@compiled
 def _no_evidence(chain: Chain) -> ClusterEvidence:
     most = len(chain.clusters.sizes)
     is_seen = np.zeros(most, dtype=np.bool_)
     return ClusterEvidence(np.zeros(most), is_seen, np.empty(most + 1, dtype=np.int64))
 
 
-@_compiled
+@compiled
 def _taken_out(visit: int, chain: Chain, weights: PartitionWeights) -> int:
     """Take the visited item out of its cluster; -1 if ``log_alone`` lacks the cluster number."""
     clusters = chain.clusters
@@ -237,7 +228,7 @@ def _taken_out(visit: int, chain: Chain, weights: PartitionWeights) -> int:
     return i
 
 
-@_compiled
+@compiled
 def _put_in(
     i: int, num_seen: int, evidence: ClusterEvidence, chain: Chain, weights: PartitionWeights
 ) -> None:
@@ -278,7 +269,7 @@ def _put_in(
     chain.z[i] = k
 
 
-@_compiled
+@compiled
 def visit_items(
     pairs: Comparisons, offers: Offers, begin: int, chain: Chain, weights: PartitionWeights
 ) -> int:
@@ -327,7 +318,7 @@ def visit_items(
     return len(chain.order)
 
 
-@_compiled
+@compiled
 def visit_paged_items(
     pages: SortedItems, begin: int, chain: Chain, weights: PartitionWeights
 ) -> int:
@@ -378,7 +369,7 @@ def visit_paged_items(
     return len(chain.order)
 
 
-@_compiled
+@compiled
 def visit_hard_items(
     order: np.ndarray,
     hard: np.ndarray,

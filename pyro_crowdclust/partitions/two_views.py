@@ -21,8 +21,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import betaln
 
-from pyro_crowdclust.partitions.categorical_draws import draw_categories_by
-
 # K, steps before all answers count, and afterwards; draws of the second half of these are kept.
 _CLUSTERS, _WITHOUT, _WITH = 6, 60, 90
 # Pseudo-counts of right and wrong answers: at the beginning, and later.
@@ -52,13 +50,12 @@ class SeenPairs:
         return int(self.worker.max()) + 1
 
     @cached_property
-    def of_item(self) -> list[tuple[Int[np.ndarray, " own"], Int[np.ndarray, " own"]]]:
-        """For every item the other items of its answers, and the answers."""
+    def by_item(self) -> tuple[Int[np.ndarray, " place"], ...]:
+        """Where the answers about every item begin, their other items, and the answers."""
         ends = np.concatenate([self.left, self.right])
-        others = np.concatenate([self.right, self.left])
         order = np.argsort(ends, kind="stable")
-        cuts = np.searchsorted(ends[order], np.arange(1, self.num_items))
-        return [(others[own], own % len(self.left)) for own in np.split(order, cuts)]
+        first = np.searchsorted(ends[order], np.arange(self.num_items + 1))
+        return first, np.concatenate([self.right, self.left])[order], order % len(self.left)
 
     def counts(self, one: Float[np.ndarray, "run answer"]) -> Float[np.ndarray, "run worker"]:
         """Sums over the answers of every worker."""
@@ -121,9 +118,10 @@ def draw_views(
     state = _Views(pairs, is_of_few & sees_own[:, None], in_fit, seed)
     same, alike = np.zeros(in_fit.shape), np.zeros(in_fit.shape)
     score = np.zeros(len(in_fit))
+    by_others = in_fit & ~is_of_few
     for step in range(_WITHOUT):
         temper = min(1.0, 0.3 + step / _WITHOUT)
-        state.sweep(in_fit & ~is_of_few, temper, _TRUSTED if 2 * step < _WITHOUT else _FLAT)
+        state.sweep(by_others, temper, _TRUSTED if 2 * step < _WITHOUT else _FLAT)
     state.apart = np.where(sees_own, _FIRST_APART, 0.0)
     for step in range(_WITH):
         state.sweep(in_fit, 1.0, _FLAT)
@@ -147,85 +145,51 @@ class _Views:
         in_fit: Bool[np.ndarray, "run answer"],
         seed: int,
     ) -> None:
+        from pyro_crowdclust.partitions.view_visits import AnswersAbout, TwoPartitions
+
         runs = len(is_own)
         self.pairs, self.is_own, self.in_fit = pairs, is_own, in_fit
         self.rng = np.random.default_rng(seed)
-        self.runs = np.arange(runs)
-        self.z = self.rng.integers(_CLUSTERS, size=(runs, pairs.num_items))
-        self.y, self.is_apart = self.z.copy(), np.zeros(self.z.shape, dtype=bool)
-        self.sizes = np.stack([(self.z == one).sum(1) for one in range(_CLUSTERS)], 1).astype(float)
+        ends = pairs.left, pairs.right
+        self.about = AnswersAbout(*ends, pairs.worker, pairs.label.astype(int), *pairs.by_item)
+        z = self.rng.integers(_CLUSTERS, size=(runs, pairs.num_items))
+        sizes = np.stack([(z == one).sum(1) for one in range(_CLUSTERS)], 1)
+        self.drawn = TwoPartitions(z, z.copy(), np.zeros(z.shape, dtype=bool), sizes)
+        self.is_same, self.is_alike = np.zeros((2, *in_fit.shape), dtype=bool)
         self.apart = np.zeros(runs)
-        start = np.tile(_TRUSTED, (runs, pairs.num_workers, 1))
-        self.rates = start, start.copy()
+        self.log_sizes = np.log(np.arange(pairs.num_items + 1) + 2 / _CLUSTERS)
+        # Pseudo-counts by what the worker sees, and by label.
+        right, wrong = _TRUSTED
+        start = np.array([[right, wrong], [wrong, right]])
+        self.rates = np.tile(start, (runs, pairs.num_workers, 1, 1))
 
     def sweep(
         self, counted: Bool[np.ndarray, "run answer"], temper: float, prior: tuple[float, float]
     ) -> None:
         """Draw the clusters of every item in turn, then estimate the rates of the workers."""
-        weight = self._weights() * counted * temper
-        of_few = weight * self.is_own
-        of_crowd = weight - of_few
-        for item in self.rng.permutation(self.pairs.num_items):
-            self._draw(item, of_crowd, of_few)
-        self._estimate(prior)
+        from pyro_crowdclust.partitions.view_visits import count_views, visit_views
+
+        order = self.rng.permutation(self.pairs.num_items)
+        chance = self.rng.random((*self.drawn.z.shape, 3))
+        beliefs = self.log_sizes, self.apart, self.drawn, chance
+        visit_views(self.about, order, counted, self.is_own, temper * self._weights(), *beliefs)
+        right, wrong = prior
+        self.rates[:] = [[right, wrong], [wrong, right]]
+        found = self.rates, self.is_same, self.is_alike
+        count_views(self.about, self.in_fit, self.is_own, self.drawn, *found)
 
     def draw_apart(self, sees_own: Bool[np.ndarray, " run"]) -> None:
         """Draw e of the runs in which the few have a partition of their own."""
-        number = self.is_apart.sum(1)
+        number = self.drawn.is_apart.sum(1)
         drawn = self.rng.beta(_APART + number, _ALIKE + self.pairs.num_items - number)
         self.apart = np.where(sees_own, drawn, 0.0)
 
     @property
     def score(self) -> Float[np.ndarray, " run"]:
         """``log p(L | z, y)`` but for a constant."""
-        return sum(betaln(one[..., 0], one[..., 1]).sum(1) for one in self.rates)
+        return betaln(self.rates[..., 0], self.rates[..., 1]).sum((1, 2))
 
-    def _weights(self) -> Float[np.ndarray, "run answer"]:
+    def _weights(self) -> Float[np.ndarray, "run label worker"]:
         """``log p(L | same) - log p(L | different)``."""
-        alpha, beta = (np.log(one / one.sum(-1, keepdims=True)) for one in self.rates)
-        same, other = alpha[..., 0] - beta[..., 1], alpha[..., 1] - beta[..., 0]
-        worker = self.pairs.worker
-        return np.where(self.pairs.label, same[:, worker], other[:, worker])
-
-    def _draw(
-        self,
-        item: int,
-        of_crowd: Float[np.ndarray, "run answer"],
-        of_few: Float[np.ndarray, "run answer"],
-    ) -> None:
-        """Draw z of an item with y summed out, then y given z."""
-        others, answers = self.pairs.of_item[item]
-        self.sizes[self.runs, self.z[:, item]] -= 1
-        seen = self._messages(self.z[:, others], of_crowd[:, answers])
-        seen += np.log(self.sizes + 2 / _CLUSTERS)
-        by_few = self._messages(self.y[:, others], of_few[:, answers])
-        likely = np.exp(by_few - by_few.max(1, keepdims=True))
-        elsewhere = self.apart * likely.mean(1)
-        either = (1 - self.apart)[:, None] * likely + elsewhere[:, None]
-        z = draw_categories_by(self.rng, seen + np.log(either))
-        apart = self.rng.random(len(z)) * either[self.runs, z] < elsewhere
-        self.is_apart[:, item] = apart
-        own = draw_categories_by(self.rng, by_few)
-        self.z[:, item], self.y[:, item] = z, np.where(apart, own, z)
-        self.sizes[self.runs, z] += 1
-
-    def _messages(
-        self, clusters: Int[np.ndarray, "run own"], weight: Float[np.ndarray, "run own"]
-    ) -> Float[np.ndarray, "run cluster"]:
-        """Sums of the weights of the answers about partners in each cluster."""
-        place = (self.runs[:, None] * _CLUSTERS + clusters).ravel()
-        size = len(self.runs) * _CLUSTERS
-        return np.bincount(place, weight.ravel(), size).reshape(-1, _CLUSTERS)
-
-    def _estimate(self, prior: tuple[float, float]) -> None:
-        """Pseudo-counts of the rates, and what both partitions say of the pairs."""
-        left, right, label = self.pairs.left, self.pairs.right, self.pairs.label
-        by_z = self.z[:, left] == self.z[:, right]
-        by_y = self.y[:, left] == self.y[:, right]
-        self.is_alike, self.is_same = by_z == by_y, np.where(self.is_own, by_y, by_z)
-        found = []
-        for truth, word in (self.is_same, label), (~self.is_same, ~label):
-            right_ones = self.pairs.counts(1.0 * (self.in_fit & truth & word))
-            wrong_ones = self.pairs.counts(1.0 * (self.in_fit & truth & ~word))
-            found.append(np.stack([right_ones, wrong_ones], -1) + prior)
-        self.rates = found[0], found[1]
+        log_rates = np.log(self.rates / self.rates.sum(-1, keepdims=True))
+        return np.ascontiguousarray(np.diff(log_rates, axis=2)[:, :, 0].transpose(0, 2, 1))

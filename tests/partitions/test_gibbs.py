@@ -12,17 +12,3 @@ def test_places_are_drawn_by_their_odds():
     places = [gibbs.place_of(log_odds, 3, chance) for chance in chances]
     np.testing.assert_allclose(np.bincount(places) / 4000, [0.2, 0.5, 0.3], atol=0.03)
     assert gibbs.place_of(np.array([-np.inf, 0.0, -np.inf]), 3, 1.0) == 1
-
-
-def test_where_no_folder_can_be_written_functions_are_compiled_all_the_same(monkeypatch):
-    asked = []
-
-    def njit(function=None, *, cache=False):
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return function
-
-    monkeypatch.setattr(gibbs, "njit", njit)
-    assert gibbs._compiled(abs) is abs
-    assert asked == [True, False]
