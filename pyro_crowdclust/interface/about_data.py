@@ -10,6 +10,8 @@ from pyro_crowdclust.supervision import CertainLinks, ClassTable, Supervision, U
 
 # Pages of at most this many items are treated as questions about pairs, even if sorted.
 _SMALL_PAGE = 3
+# A model is chosen again once there are so many times as many answers.
+_GROWTH = 2
 
 
 def as_answered(data: CrowdData) -> CrowdData:
@@ -27,6 +29,16 @@ def as_answered(data: CrowdData) -> CrowdData:
     pairs_per_page = data.num_pairs / len(data.page_ids)
     is_large = pairs_per_page > _SMALL_PAGE * (_SMALL_PAGE - 1) / 2
     return data.as_placements() if is_large and data.is_sorted else data
+
+
+def num_answers(data: CrowdData) -> int:
+    """Number of answers about pairs, and of placements."""
+    return data.num_pairs + (0 if data.placements is None else len(data.placements))
+
+
+def are_many_more(data: CrowdData, number: int) -> bool:
+    """Whether the data have twice as many answers as those with which a model was chosen."""
+    return num_answers(data) >= max(_GROWTH * number, 1)
 
 
 def is_supervised(data: CrowdData) -> bool:

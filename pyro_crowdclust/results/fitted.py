@@ -228,7 +228,8 @@ class Fitted:
         result as a fit to all answers, in fewer epochs, unless that fit, from its own start, would
         reach a different optimum. Two results begin anew, with the arguments of the first call: a
         model that ``cluster`` chose is chosen again once there are twice as many answers, and
-        clusters from answers without features are computed again. What is frozen
+        clusters from answers without features are drawn again, under the prior that was chosen,
+        which is also chosen again where the new answers contradict it. What is frozen
         (``requires_grad_(False)``) stays so: where these are rates of workers, new workers stay at
         the prior. This result is not changed.
 

@@ -45,13 +45,16 @@ class UpdateStep:
 
 
 @runtime_checkable
-class SupportsNewChoice(Protocol):
-    """A step by which an update may begin anew, in place of going on from the result."""
+class SupportsOwnUpdate(Protocol):
+    """What continues a fit, or a step of it, that may make an update in a way of its own.
 
-    def new_choice(
+    A step may choose the model anew, for instance.
+    """
+
+    def own_update(
         self, result: FittedModel, data: CrowdData, **changes: Any
     ) -> FittedModel | None:
-        """A new fit to the data of the result and new ones; None to go on from the result."""
+        """A fit to the data of the result and new ones; None to continue as usual."""
 
 
 def update_steps_of(train_on: Any) -> Sequence[UpdateStep]:

@@ -37,7 +37,7 @@ from pyro_crowdclust.results.first_answers import (
 )
 from pyro_crowdclust.results.further_training import (
     FurtherTraining,
-    SupportsNewChoice,
+    SupportsOwnUpdate,
     update_steps_of,
 )
 from pyro_crowdclust.results.item_latents import check_new_items
@@ -103,9 +103,9 @@ def updated(
     if items is not None:
         check_new_items(result, items)
     data = extended(result.data, items=items, likeness=likeness, **answers)
-    chosen = _chosen_again(result, data, options)
-    if chosen is not None:
-        return chosen
+    own = _own_update(result, data, options)
+    if own is not None:
+        return own
     if data.has_answers and lacks_annotators(result.model, result.guide):
         model, guide = with_annotators(result.model, result.guide, data, result.device)
         train_on = with_merge_moves(train_on)
@@ -142,15 +142,16 @@ def _warn_of_new_contradictions(model: Any, before: CrowdData, after: CrowdData)
         warn_of_contradictions(trusted, after, first_label=first_label, stacklevel=4)
 
 
-def _chosen_again(
+def _own_update(
     result: TrainedResult, data: CrowdData, options: Mapping[str, Any]
 ) -> FittedModel | None:
-    """A new fit to the data, if a step of the result asks for one."""
+    """The update that what continues the result, or a step of it, makes in a way of its own."""
     own: dict[str, Any] = {"progress": False, "device": result.device, **options}
     if own.get("initialize") is None:  # an update goes on, but a choice begins anew
         own.pop("initialize", None)
-    steps = (one for one in update_steps_of(result.train_on) if isinstance(one, SupportsNewChoice))
-    found = (step.new_choice(result, data, **own) for step in steps)
+    every = result.train_on, *update_steps_of(result.train_on)
+    makers = (one for one in every if isinstance(one, SupportsOwnUpdate))
+    found = (maker.own_update(result, data, **own) for maker in makers)
     return next((one for one in found if one is not None), None)
 
 

@@ -48,6 +48,10 @@ class KindOfAnswers(Protocol):
     def variant(self) -> str:
         """What is assumed of these answers beyond the usual, as the end of a name."""
 
+    @property
+    def assumptions(self) -> dict[str, bool]:
+        """The same as arguments of ``kind_of_answers``."""
+
     def variants(self) -> Sequence[tuple[KindOfAnswers, str]]:
         """The same with one more assumption each, and this assumption in words."""
 
@@ -80,6 +84,12 @@ class KindOfAnswers(Protocol):
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """``log p`` of the answers in all parts, by chance: without knowledge of the items."""
 
+    def gains_of_new(self, result: Fitted) -> tuple[Float[Tensor, " new"], Float[Tensor, " new"]]:
+        """``log p - log p_0`` of the answers that a fit has not seen, and what it should be.
+
+        p_0 is their probability by chance. Only of those that the others say something about.
+        """
+
 
 @runtime_checkable
 class SupportsHalves(Protocol):
@@ -96,11 +106,11 @@ class SupportsHalves(Protocol):
         """``log p`` of the half in which each held-out grade is; None if answers are no grades."""
 
 
-def kind_of_answers(data: CrowdData) -> PairsAlone | PagesAlone:
+def kind_of_answers(data: CrowdData, **assumptions: bool) -> PairsAlone | PagesAlone:
     """The answers of some data: sorted pages if there are placements, otherwise pairs."""
     if data.placements is not None:
         return PagesAlone(data)
-    return PairsAlone(data).about(data)
+    return PairsAlone(data, **assumptions).about(data)
 
 
 def items_with_answers(data: CrowdData) -> CrowdData:

@@ -44,6 +44,7 @@ class PagesAlone:
     look_alike: ClassVar[bool] = False
     tested: ClassVar[bool] = True
     variant: ClassVar[str] = ""
+    assumptions: ClassVar[dict[str, bool]] = {}
 
     def variants(self) -> list[tuple[PagesAlone, str]]:
         return []
@@ -85,3 +86,19 @@ class PagesAlone:
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the number of groups."""
         return torch.cat([-self._placements.num_groups[out].double().log() for out in parts])
+
+    def gains_of_new(self, result: Fitted) -> tuple[Float[Tensor, " new"], Float[Tensor, " new"]]:
+        """Of new pages on which all items are known from others.
+
+        It should be that of the pages that were held out when the prior was chosen.
+        """
+        pages, chosen = self._placements, result.chosen
+        is_new = torch.from_numpy(~self.data.page_ids.isin(result.data.page_ids))
+        is_known = torch.zeros(self.data.num_items, dtype=torch.bool)
+        is_known[pages.item[~is_new[pages.page]]] = True
+        unknown = torch.bincount(pages.page, ~is_known[pages.item], len(is_new))
+        out = is_new & (unknown == 0)
+        gain = self.log_probability(result, out) - self.by_chance([out])
+        assert chosen is not None  # as the prior was chosen by held-out pages
+        assert chosen.chance is not None
+        return gain, torch.full_like(gain, chosen.held_out - chosen.chance)

@@ -34,6 +34,7 @@ from pyro_crowdclust.partitions import (
     closes_triangles,
     share_tested,
 )
+from pyro_crowdclust.results.updating import with_new_workers
 
 # Largest number of chains of a fit, and of a fit that is only compared.
 _CHAINS, _TRIAL_CHAINS = 8, 2
@@ -106,6 +107,11 @@ class PairsAlone:
     def variant(self) -> str:
         hard = ", halves of grades" * self.halves + ", hard items" * self.hard_items
         return hard + ", near items" * self.near_items
+
+    @property
+    def assumptions(self) -> dict[str, bool]:
+        names = "hard_items", "near_items", "halves"
+        return {name: getattr(self, name) for name in names}
 
     def variants(self) -> list[tuple[PairsAlone, str]]:
         found = []
@@ -200,6 +206,46 @@ class PairsAlone:
             for strength in _STRENGTHS
         ]
         return max(found, key=lambda chance: float(chance.mean()))
+
+    def gains_of_new(self, result: Fitted) -> tuple[Float[Tensor, " new"], Float[Tensor, " new"]]:
+        """Of new answers about pairs that the fit could put into one cluster.
+
+        It should be ``sum_L p(L) (log p(L) - log p_0(L))``, however hard the questions are.
+        """
+        answers, known = self._answers, result.data.num_items
+        # Answers of the fit are first, and some of either may be left out (``repeated_pairs``).
+        is_new = torch.arange(answers.num_pairs) >= result.data.num_pairs
+        seen = self.without(is_new)
+        can_join = seen._could_join(answers.items, result.model.prior.joins_strangers)
+        out = is_new & can_join & (answers.items < known).all(1)
+        workers = result.data.worker_ids, seen.data.worker_ids
+        guide = with_new_workers(result.model, result.guide, *workers)[1]
+        held, outcomes = answers.at(out), self.data.outcomes
+        asked = held.items, held.worker
+        log_p, *by_chance = [], [], []
+        for label in outcomes.labels(torch.arange(outcomes.num_outcomes)):
+            same = replace(held, label=label.expand(held.num_pairs))
+            log_p.append(guide.log_answer_probabilities(seen.data, *asked, same.label))
+            for found, strength in zip(by_chance, _STRENGTHS, strict=True):
+                found.append(log_chance(seen.data, same, strength))
+        found, *chances = (torch.stack(one, 1) for one in (log_p, *by_chance))
+        own = outcomes.places(held.label).unsqueeze(1)
+        chance = max(chances, key=lambda one: float(one.gather(1, own).mean()))
+        gains = found - chance
+        of_each = gains.gather(1, own).squeeze(1), (found.exp() * gains).sum(1)
+        return self._by_unit(of_each[0], out), self._by_unit(of_each[1], out)
+
+    def _could_join(
+        self, items: Int[Tensor, "answer 2"], strangers: bool
+    ) -> Bool[Tensor, " answer"]:
+        """Whether a fit to the answers could put two items into one cluster.
+
+        Also ``strangers``, whom a chain of pairs connects, or only items that were compared.
+        """
+        likeness = None if self.data.likeness is None else self.data.likeness.items
+        known = AskedPairs.of(self._answers.items, self.data.num_items, likeness)
+        left, right = known.part[items].unbind(1)
+        return left == right if strangers else known.places(items)[1]
 
     def _log_chance(self, out: Bool[Tensor, " unit"], strength: float) -> Float[Tensor, " held"]:
         return log_chance(self.without(out).data, self._answers.at(out), strength)

@@ -10,6 +10,7 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import listed, show
 from pyro_crowdclust.fitting import TrainingOptions
+from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
 from pyro_crowdclust.interface.answers_alone.kinds import (
     KindOfAnswers,
     items_with_answers,
@@ -183,20 +184,19 @@ class AnswersAlone:
         options = changes | {"epochs": changes.get("epochs") or EPOCHS}
         comparison = self._comparison(seed, options["epochs"])
 
+        # A checkpoint belongs to one fit.
+        kept = {name: value for name, value in changes.items() if name != "checkpoint"}
+
         def fitted_to_all(comparison: PriorComparison, **own: Any) -> Fitted:
             recipe, chosen = comparison.outcome()
             result = recipe.fit(num_starts=num_starts, seed=seed, **options | own)
-            return replace(result, chosen=chosen)
+            again = SearchTraining(self.share, num_starts, kept, comparison.kept())
+            return replace(result, chosen=chosen, train_on=again)
 
         fitted = fitted_to_all(comparison)
         if not comparison.chosen.holds_in(fitted) and not is_interrupted(fitted):
             fitted = self._by_another(comparison, fitted, fitted_to_all, seed, options["epochs"])
-        if comparison.interrupted:
-            fitted = replace(fitted, stop_reason=INTERRUPTED)
-        # A checkpoint belongs to one fit.
-        kept = {name: value for name, value in changes.items() if name != "checkpoint"}
-        again = SearchTraining(self.share, num_starts, kept)
-        return replace(fitted, train_on=again)
+        return replace(fitted, stop_reason=INTERRUPTED) if comparison.interrupted else fitted
 
     def _by_another(
         self,
@@ -331,9 +331,10 @@ def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) 
 
 @dataclass(frozen=True)
 class SearchTraining(FurtherTraining):
-    """Repeats ``AnswersAlone.fit`` with the same arguments, for ``Fitted.update``; can be saved.
+    """Continues a fit of ``AnswersAlone``, for ``Fitted.update``; can be saved.
 
-    With more answers, another prior of sizes may be likelier, so that nothing of the fit is kept.
+    An update keeps the prior that was chosen as long as new answers bear the choice out
+    (``KeptPrior``). Otherwise ``AnswersAlone.fit`` is called again with the same arguments.
 
     Attributes
     ----------
@@ -341,6 +342,8 @@ class SearchTraining(FurtherTraining):
         Share of the answers that is held out.
     num_starts, options
         As in ``AnswersAlone.fit``.
+    kept
+        What was chosen; None if the search was interrupted, or to choose in every update.
 
     Examples
     --------
@@ -353,6 +356,7 @@ class SearchTraining(FurtherTraining):
     share: float
     num_starts: int
     options: dict[str, Any]
+    kept: KeptPrior | None = None
 
     @classmethod
     def option_names(cls) -> frozenset[str]:
@@ -361,5 +365,17 @@ class SearchTraining(FurtherTraining):
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, **changes: Any) -> Fitted:
         """Search and fit with these options, updated by ``changes``."""
+        return AnswersAlone(data, self.share).fit(**self._options(changes))
+
+    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
+        """The fit to these data under the prior that was chosen; None if another may be better."""
+        options = {"seed": result.seed} | self._options(changes)
+        # A checkpoint belongs to the fit after a search.
+        if self.kept is None or options.get("checkpoint") is not None:
+            return None
+        fitted = self.kept.fit(result, data, **options)
+        return None if fitted is None else replace(fitted, chosen=result.chosen, train_on=self)
+
+    def _options(self, changes: dict[str, Any]) -> dict[str, Any]:
         options = {"num_starts": self.num_starts} | self.options | changes
-        return AnswersAlone(data, self.share).fit(**options)
+        return options | {"epochs": options.get("epochs") or EPOCHS}

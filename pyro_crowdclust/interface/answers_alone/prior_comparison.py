@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.results import Chosen
@@ -47,6 +48,12 @@ class PriorComparison(NamedTuple):
         answers = (chosen if self.is_clear else chosen.for_guesses()).about(self.data)
         recipe = answers.recipe(answers.priors[self.chosen.prior]())
         return recipe, Chosen(table, self.reason, self.chance, self.is_clear)
+
+    def kept(self) -> KeptPrior | None:
+        """What updates keep of the choice; None after Ctrl-C."""
+        if self.interrupted:
+            return None
+        return KeptPrior.of(self.chosen, self.data, self.is_clear)
 
     @property
     def reason(self) -> str:

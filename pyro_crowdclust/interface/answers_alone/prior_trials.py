@@ -78,12 +78,7 @@ class PriorTrial(NamedTuple):
 
         The posterior has several modes, and the fit may find another than the fits on trial.
         """
-        agreeing, _, share_joined, _ = agreement_and_joins(result)
-        holds = (
-            _is_informative(np.bincount(result.assignments), share_joined)
-            or not self.is_informative
-        )
-        return holds and self.agrees_as_well(agreeing)
+        return clusters_hold(result, self.agreement, self.is_informative)
 
     def agrees_as_well(self, agreeing: float) -> bool:
         """Whether this agreement with the answers is as good as that of the trial, or nearly."""
@@ -273,6 +268,23 @@ def agreement_and_joins(result: Fitted) -> tuple[float, int, float, float]:
     num_unasked = math.comb(pairs.num_items, 2) - pairs.num_pairs
     lift = (asked / pairs.num_pairs) * num_unasked / joined if joined else math.inf
     return float(_agreeing(answers, labels).mean()), joined, float(share_joined), lift
+
+
+def clusters_hold(result: Fitted, agreement: float, is_informative: bool) -> bool:
+    """Whether clusters agree with the answers as well as others did, or nearly, and join items.
+
+    Parameters
+    ----------
+    result
+        The fit.
+    agreement
+        The agreement of the others.
+    is_informative
+        Whether the others joined items.
+    """
+    agreeing, _, share_joined, _ = agreement_and_joins(result)
+    joins = _is_informative(np.bincount(result.assignments), share_joined) or not is_informative
+    return joins and agreeing >= agreement - _MAX_MISSED
 
 
 def simplest(

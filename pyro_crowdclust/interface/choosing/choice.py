@@ -21,7 +21,12 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole, warnings_once
-from pyro_crowdclust.interface.about_data import as_answered, is_supervised
+from pyro_crowdclust.interface.about_data import (
+    are_many_more,
+    as_answered,
+    is_supervised,
+    num_answers,
+)
 from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
 from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
@@ -60,8 +65,6 @@ from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.argument_checks import check_data
 from pyro_crowdclust.training.option_checks import check_values
 
-# An update chooses again if there are so many times the answers of the last choice.
-_GROWTH = 2
 # Options of a first call with which an update does not choose again.
 _NOT_KEPT = "device", "initialize"
 
@@ -310,7 +313,7 @@ class ChooseAgain(UpdateStep):
         """The result, whose updates may choose again."""
         return with_step(result, self)
 
-    def new_choice(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
+    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
         """What the first call would return for these data; None if answers are not twice as many.
 
         Parameters
@@ -322,15 +325,10 @@ class ChooseAgain(UpdateStep):
         changes
             Options that replace those of the first call.
         """
-        if num_answers(data) < max(_GROWTH * self.num_answers, 1):
+        if not are_many_more(data, self.num_answers):
             return None
         left_out = step_of(result, RateWorkers)
         data = data if left_out is None else left_out.all_answers(data)
         choice = choice_for(data, num_clusters=self.num_clusters)
         own = {"num_starts": self.num_starts, "seed": self.seed}
         return choice.fit(**own | {**self.options} | changes)
-
-
-def num_answers(data: CrowdData) -> int:
-    """Number of answers about pairs, and of placements."""
-    return data.num_pairs + (0 if data.placements is None else len(data.placements))
