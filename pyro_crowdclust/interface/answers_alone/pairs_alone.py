@@ -221,13 +221,15 @@ class PairsAlone:
         workers = result.data.worker_ids, seen.data.worker_ids
         guide = with_new_workers(result.model, result.guide, *workers)[1]
         held, outcomes = answers.at(out), self.data.outcomes
-        asked = held.items, held.worker
-        log_p, *by_chance = [], [], []
-        for label in outcomes.labels(torch.arange(outcomes.num_outcomes)):
-            same = replace(held, label=label.expand(held.num_pairs))
-            log_p.append(guide.log_answer_probabilities(seen.data, *asked, same.label))
-            for found, strength in zip(by_chance, _STRENGTHS, strict=True):
-                found.append(log_chance(seen.data, same, strength))
+        labels = outcomes.labels(torch.arange(outcomes.num_outcomes))
+        said = [replace(held, label=label.expand(held.num_pairs)) for label in labels]
+        log_p = [
+            guide.log_answer_probabilities(seen.data, one.items, one.worker, one.label)
+            for one in said
+        ]
+        by_chance = (
+            [log_chance(seen.data, one, strength) for one in said] for strength in _STRENGTHS
+        )
         found, *chances = (torch.stack(one, 1) for one in (log_p, *by_chance))
         own = outcomes.places(held.label).unsqueeze(1)
         chance = max(chances, key=lambda one: float(one.gather(1, own).mean()))
