@@ -24,6 +24,8 @@ from pyro_crowdclust.training import is_interrupted
 
 # Fewer new answers, or pages, show nothing.
 _FEWEST = 10
+# A gain of guesses by so many standard errors may be clear to a search, which holds out more.
+_HINT = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class KeptPrior:
         """Whether new answers are predicted clearly worse than a fit promises.
 
         Their gain over chance is clearly less than half of what it should be. Of guesses, which
-        promise nothing, whether there is a clear gain: then they can be more than guesses.
+        promise nothing, whether there is a gain: then they can be more than guesses.
 
         Parameters
         ----------
@@ -106,6 +108,6 @@ class KeptPrior:
         gain, expected = answers.gains_of_new(result)
         if len(gain) < _FEWEST:
             return False
-        nothing = torch.zeros_like(gain)
-        better, worse = (expected / 2, gain) if self.is_clear else (gain, nothing)
-        return is_clearly_better(better, worse, CLEAR)
+        if self.is_clear:
+            return is_clearly_better(expected / 2, gain, CLEAR)
+        return is_clearly_better(gain, torch.zeros_like(gain), _HINT)
