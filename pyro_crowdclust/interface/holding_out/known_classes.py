@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions import WorkerSummary
-from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer, some
 from pyro_crowdclust.results import known_class_probabilities
 
 # With fewer known classes on either side of a split, these say nothing.
@@ -60,11 +60,9 @@ def known_split(data: CrowdData, share: float, generator: torch.Generator) -> Kn
     """Hold out a share of the known classes; None if one part would have fewer than 10."""
     if data.known is None:
         return None
-    is_known = data.known >= 0
-    out = is_known & (torch.rand(data.num_items, generator=generator) < share)
-    if has_fewer(_MIN_KNOWN, out, is_known & ~out):
-        return None
-    return _without(data, out.nonzero().squeeze(1))
+    labelled = (data.known >= 0).nonzero().squeeze(1)
+    out = some(len(labelled), share, generator)
+    return None if has_fewer(_MIN_KNOWN, out, ~out) else _without(data, labelled[out])
 
 
 def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> list[KnownSplit]:

@@ -13,7 +13,6 @@ from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing import choice, label_check
 from pyro_crowdclust.interface.choosing.label_check import LabelCheck
-from pyro_crowdclust.interface.holding_out.known_classes import known_folds
 from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.simulation import simulate_pairs
@@ -100,24 +99,6 @@ def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monke
     assert is_interrupted(kept.fitted)
     assert kept.held is None
     assert not kept.is_other
-
-
-def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
-    known = ["a"] * 7 + ["b"] * 6 + ["c"] + [None] * 5
-    data = CrowdData(np.arange(19.0)[:, None], known=known)
-    folds = known_folds(data, 4, torch.Generator().manual_seed(0))
-    held = torch.cat([one.item for one in folds])
-    assert sorted(held.tolist()) == [*range(13)]
-    for one in folds:
-        assert one.classes.tolist() == data.known[one.item].tolist()
-        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.item.sort().values)
-        assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
-        assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
-
-
-@pytest.mark.parametrize("known", [None, ["a"] * 9 + ["b"] + [None] * 2], ids=["none", "few"])
-def test_too_few_labels_have_no_folds(known):
-    assert known_folds(CrowdData(np.eye(12), known=known), 4, torch.Generator()) == []
 
 
 @pytest.mark.long
