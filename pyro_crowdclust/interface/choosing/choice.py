@@ -49,7 +49,6 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
 )
-from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import seeds_of
@@ -142,9 +141,7 @@ class Choice(Plan):
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
         best, chosen = decision.trial, _chosen_by(search, decision)
-        # Copies of a row count only once, both in the search and in the fit.
-        data = distinct_items(self.of(best.uses_answers).data)
-        recipe = best.form.recipe(data, best.num_components)
+        recipe = best.form.recipe(self.of(best.uses_answers).distinct, best.num_components)
         chosen = _with_columns(chosen, recipe.model, self.data)
         found = corrected(fit_completely(search, decision, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.choosing.subsets import distinct_items
 
 # Numbers of components to try.
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
@@ -54,6 +56,14 @@ class Plan:
     may_be_records: bool = False
     keeps_near_copies: bool = False
     by_features: Plan | None = None
+
+    @cached_property
+    def distinct(self) -> CrowdData:
+        """The data with every row once, as candidates and the complete fit see them.
+
+        See ``distinct_items``.
+        """
+        return distinct_items(self.data)
 
     @property
     def max_clusters(self) -> int:

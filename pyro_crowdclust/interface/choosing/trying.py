@@ -35,7 +35,6 @@ from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
-    distinct_items,
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -86,7 +85,7 @@ class Candidates:
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
         generator = generator_of(seed)
-        data = distinct_items(plan.data)
+        data = plan.distinct
         if data.num_items > MAX_ITEMS:
             data = some_items(data, connected_items(data, MAX_ITEMS, generator))
         num_items = data.num_items

@@ -69,13 +69,14 @@ def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> lis
     """Hold out every known class once, in this many folds with about equal shares of the classes.
 
     The only label of a class is never held out, as nothing could predict it. Empty if fewer than 10
-    labels are left.
+    labels are left. Items without a label do not matter: some of the items have the folds of all,
+    if they are in the same order and have all labels.
     """
     known = data.known
     if known is None:
         return []
-    order = torch.randperm(data.num_items, generator=generator)
-    order = order[known[order] >= 0]
+    order = (known >= 0).nonzero().squeeze(1)
+    order = order[torch.randperm(len(order), generator=generator)]
     order = order[known[order].argsort(stable=True)]
     order = order[known[order].bincount()[known[order]] > 1]
     if len(order) < _MIN_KNOWN:

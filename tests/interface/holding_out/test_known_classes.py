@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface.holding_out.known_classes import known_folds, known_split
 from pyro_crowdclust.results import known_class_probabilities
 
@@ -42,6 +43,18 @@ def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
         assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.item.sort().values)
         assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
         assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
+
+
+def test_a_part_with_all_labels_has_the_folds_of_the_whole():
+    known = [row % 3 if row % 5 == 0 else None for row in range(200)]
+    whole = CrowdData(np.eye(200), known=known)
+    items = torch.arange(200)[torch.arange(200) % 10 % 5 < 2]
+    of_part, of_whole = (
+        torch.cat([one.item for one in known_folds(data, 4, torch.Generator().manual_seed(0))])
+        for data in (some_items(whole, items), whole)
+    )
+    assert len(of_whole) == 40
+    assert torch.equal(items[of_part], of_whole)
 
 
 @pytest.mark.parametrize("known", [None, ["a"] * 9 + ["b"] + [None] * 2], ids=["none", "few"])
