@@ -131,7 +131,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     # With readings of unseen answers, the fit is one of the features alone already.
     if not found.is_doubtful or found.decision.unseen is not None or source is None:
         return found
-    without = search.read_by_answers()
+    without = search.read_by_answers
     if without is None or without.unseen is None:
         return found
     best = without.best
