@@ -40,7 +40,7 @@ _FIT = 3
 _IN_USE = 1e-6
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Beliefs:
     """Probabilities of clusters, and the information in an answer about one item on others.
 
@@ -218,11 +218,11 @@ class Beliefs:
         """The information in the cluster of each item about other items, in nats."""
         return self.bound[items] * (self.components[items] ** 2 @ self.taught)
 
-    def expect(self, item: int, share: float) -> None:
-        """Update ``remaining``: an answer is expected to give this share of the item's entropy."""
+    def expect(self, item: int, share: float) -> Beliefs:
+        """Beliefs with less ``remaining``, after an answer with this share of an item's entropy."""
         gained = share * self.bound[item] * self.components[item] @ self.information
         own = np.maximum(self.information.diagonal(), 1e-12)
-        self.remaining = self.remaining * (1 - gained / own)
+        return replace(self, remaining=self.remaining * (1 - gained / own))
 
     def expect_placed(
         self,

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
+from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.choices import CandidateQuestions, choose, information_share
 from pyro_crowdclust.asking.crowd import allowed_workers
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation, check_among
@@ -36,8 +37,8 @@ class Labels:
     columns: ClassVar = ("item", "worker", "gain")
     answers: ClassVar = "labels"
 
-    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """``count`` items, one row each: ``item, worker, gain``."""
+    def compose(self, situation: Situation, count: int) -> tuple[pd.DataFrame, Beliefs]:
+        """``count`` items, one row each: ``item, worker, gain``; and the beliefs."""
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         allowed = None
         if self.among is None:
@@ -68,10 +69,11 @@ class Labels:
             WorkerTeaching.of(situation, items, allowed),
         )
         chosen = choose(situation, questions, count)
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "item": situation.item_ids[items[[one.question for one in chosen]]],
                 "worker": crowd.names([one.worker for one in chosen]),
                 "gain": [one.gain for one in chosen],
             }
         )
+        return frame, beliefs

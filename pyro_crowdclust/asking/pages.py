@@ -47,16 +47,16 @@ class Pages:
         if self.size < 2:
             raise ValueError(f"size is {self.size}, but a page needs at least 2 items to compare")
 
-    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """``count`` pages, one row per item: ``page, item, worker, gain``."""
-        crowd = situation.crowd
+    def compose(self, situation: Situation, count: int) -> tuple[pd.DataFrame, Beliefs]:
+        """``count`` pages, one row per item: ``page, item, worker, gain``; and the beliefs."""
+        crowd, before = situation.crowd, situation.beliefs
         if crowd.grades is not None:
             raise ValueError(
                 "the workers of this fit grade pairs, and a page of groups has no grades: ask for "
                 "Pairs()"
             )
-        pool = np.union1d(situation.pool(), representatives(situation.beliefs, count))
-        gained = np.zeros(situation.beliefs.components.shape[1])
+        pool = np.union1d(situation.pool(), representatives(before, count))
+        gained = np.zeros(before.components.shape[1])
         free = np.ones(len(pool), dtype=bool)
         # Items that each worker may still place; None is a single worker without a name.
         unplaced: dict[int | None, Bool[np.ndarray, " item"]] = {}
@@ -101,7 +101,8 @@ class Pages:
                 )
             )
         columns = ["page", "item", "worker", "gain"]
-        return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
+        frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
+        return frame, before
 
     def _page(
         self,

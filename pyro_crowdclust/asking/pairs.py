@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -57,14 +57,14 @@ class Pairs:
     columns: ClassVar = ("left", "right", "worker", "gain")
     answers: ClassVar = "pairs"
 
-    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """``count`` pairs, one row each: ``left, right, worker, gain``."""
+    def compose(self, situation: Situation, count: int) -> tuple[pd.DataFrame, Beliefs]:
+        """``count`` pairs, one row each: ``left, right, worker, gain``; and the beliefs."""
         items, allowed = self._askable(situation, count)
         beliefs, crowd, asked = situation.beliefs, situation.crowd, situation.asked
         same = beliefs.same(*items.T)
         if self.among is not None and not beliefs.components.shape[1]:
             beliefs, same = doubted(beliefs, asked, items)
-            situation.beliefs = beliefs
+            situation = replace(situation, beliefs=beliefs)
         num_clusters = beliefs.probabilities.shape[1]
         rate = (1 + TYPICAL_RELIABILITY) / 2
         typical = np.array([[rate, 1 - rate], [1 - rate, rate]])
@@ -82,7 +82,7 @@ class Pairs:
         )
         chosen = choose(situation, questions, count)
         ends = items[[one.question for one in chosen]]
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "left": situation.item_ids[ends[:, 0]],
                 "right": situation.item_ids[ends[:, 1]],
@@ -90,6 +90,7 @@ class Pairs:
                 "gain": [one.gain for one in chosen],
             }
         )
+        return frame, beliefs
 
     def _askable(
         self, situation: Situation, count: int

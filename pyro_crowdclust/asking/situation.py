@@ -22,7 +22,7 @@ _SUREST = 40
 TYPICAL_RELIABILITY = 0.8
 
 
-@dataclass
+@dataclass(frozen=True)
 class Situation:
     """The beliefs, the workers who can be asked, earlier questions, and the criterion.
 

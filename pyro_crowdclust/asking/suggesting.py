@@ -41,8 +41,12 @@ class Kind(Protocol):
     def answers(self) -> str:
         """The argument of ``CrowdData`` that takes the answers."""
 
-    def compose(self, situation: Situation, count: int) -> pd.DataFrame:
-        """A table of ``count`` questions of this kind."""
+    def compose(self, situation: Situation, count: int) -> tuple[pd.DataFrame, Beliefs]:
+        """A table of ``count`` questions of this kind, and the beliefs by which they were chosen.
+
+        The beliefs are those before any answer, in which there may be more doubt than in those of
+        the situation.
+        """
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,14 +238,14 @@ def suggest_for_new_fit(
         exploration=exploration,
         generator=generator,
     )
-    frame = kind.compose(situation, count)
+    frame, beliefs = kind.compose(situation, count)
     if "page" in frame:
         frame["page"] += first_new_number(data.page_ids)
     questions = frame.drop_duplicates("page") if "page" in frame else frame
     table = crowd.table(questions["worker"], num_clusters, seed)
     # Without workers, a question costs 1.
     price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
-    moved = situation.beliefs.expected_moved(float(frame["gain"].sum()))
+    moved = beliefs.expected_moved(float(frame["gain"].sum()))
     return Suggestions(frame, float(price), moved, table)
 
 

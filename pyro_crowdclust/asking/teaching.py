@@ -36,7 +36,7 @@ class ItemTeaching:
     Attributes
     ----------
     beliefs
-        The beliefs, which are updated when a question is chosen.
+        The beliefs, as they are expected to be after the questions chosen so far.
     items
         The items of every question.
     share
@@ -54,7 +54,7 @@ class ItemTeaching:
     def expect(self, question: int) -> None:
         """Reduce the remaining information about the items' components."""
         for item in self.items[question]:
-            self.beliefs.expect(int(item), min(float(self.share[question]), 1.0))
+            self.beliefs = self.beliefs.expect(int(item), min(float(self.share[question]), 1.0))
 
 
 @dataclass

@@ -108,7 +108,7 @@ class CrowdData:
         The sorted pages in positions and codes, or None where there are none.
     known, known_ids
         Code of every item's label, -1 where unknown, and the label of each code; None and empty
-        where ``known`` was not given.
+        where no label is known.
     links
         The must-links and cannot-links in positions, or None.
     likeness, likeness_names

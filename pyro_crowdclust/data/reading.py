@@ -144,7 +144,7 @@ def _supervision(known: Any, must_link: Any, cannot_link: Any, ids: pd.Index) ->
     codes, known_ids = (None, _no_ids()) if known is None else read_known(known, ids)
     links = read_links(must_link, cannot_link, ids)
     return {
-        "known": codes,
+        "known": codes if len(known_ids) else None,
         "known_ids": known_ids,
         "links": links,
         "num_contradictions": count_contradictions(links, codes),

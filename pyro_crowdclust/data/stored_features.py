@@ -274,8 +274,8 @@ class ParquetFeatures(StoredFeatures):
                 raise ValueError(f"column {name!r} of {path} is not numeric: leave it out")
         metadata = self._parquet.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        window = max(_WINDOW_ROWS // max(*sizes, 1), _MIN_GROUPS)
+        bounds = np.cumsum([0, *sizes])
+        window = max(_WINDOW_ROWS // max([1, *sizes]), _MIN_GROUPS)
         self._last: tuple[int, np.ndarray] | None = None
         shape = metadata.num_rows, len(self._columns)
         super().__init__(shape, np.result_type(*kinds), bounds, window)

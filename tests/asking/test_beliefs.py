@@ -82,8 +82,9 @@ def test_items_that_were_asked_about_leave_less_to_tell():
     assert after.taught[1] < 0.6 * before.taught[1]
     item = np.array([39])
     told = before.others(item)[0]
-    before.expect(39, 0.5)
-    assert before.others(item)[0] == pytest.approx(told * (1 - 0.5 * before.bound[39]))
+    left = before.expect(39, 0.5).others(item)[0]
+    assert left == pytest.approx(told * (1 - 0.5 * before.bound[39]))
+    assert before.others(item)[0] == told
 
 
 def test_answers_say_which_components_are_one():

@@ -183,7 +183,7 @@ CONFUSION = np.random.default_rng(2).dirichlet(np.ones(3), (2, 3))
 
 @pytest.mark.parametrize("confusion", [None, CONFUSION], ids=["nobody", "a crowd"])
 def test_labels_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(confusion):
-    found = Labels().compose(situation_of(Q, confusion), 8).set_index("item")["gain"]
+    found = Labels().compose(situation_of(Q, confusion), 8)[0].set_index("item")["gain"]
     stranger = np.full((3, 3), 0.2 / 3) + 0.8 * np.eye(3)
     channel = stranger if confusion is None else sum(confusion) / 2
     unknown = entropy(Q)
@@ -197,7 +197,7 @@ def test_pairs_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(confusio
     """Of different items, so that no answer leaves less to tell for another."""
     ends = np.array([[0, 1], [2, 3], [6, 4], [5, 7]])
     among = pd.DataFrame(ends, columns=["left", "right"])
-    found = Pairs(among=among).compose(situation_of(Q, confusion), 4)
+    found = Pairs(among=among).compose(situation_of(Q, confusion), 4)[0]
     # Right of same and of different in .8 and 2/3, and 5/9 and 3/4.
     same, different = (
         ((0.8 + 5 / 9) / 2, (2 / 3 + 0.75) / 2) if confusion is not None else (0.9,) * 2

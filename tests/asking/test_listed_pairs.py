@@ -91,6 +91,12 @@ def test_a_listed_pair_is_worth_asking_about_although_the_fit_is_sure():
     asked = Asked(CrowdData(None, SAID, item_ids=range(10)))
     situation = replace(base, crowd=crowd, asked=asked)
     among = pd.DataFrame(LISTED, columns=["left", "right"])
-    found = Pairs(among=among).compose(situation, len(LISTED))
+    given = situation.beliefs
+    entropies = given.entropies.copy()
+    found, doubtful = Pairs(among=among).compose(situation, len(LISTED))
+    assert situation.beliefs is given
+    np.testing.assert_array_equal(given.entropies, entropies)
+    assert (doubtful.entropies >= entropies).all()
+    assert (doubtful.entropies > entropies).any()
     asked_for = found.loc[found["gain"] > 0.01, ["left", "right"]].to_numpy()
     assert {frozenset(row) for row in asked_for} == {frozenset(row) for row in LISTED[OPEN]}

@@ -119,7 +119,7 @@ def greedy(beliefs: Beliefs, reliability: float, size: int) -> tuple[list[int], 
 @pytest.mark.parametrize("accuracy", [[], [0.85]], ids=["nobody", "a worker"])
 def test_items_are_taken_by_what_placing_them_tells(accuracy):
     beliefs = beliefs_of()
-    found = Pages(7).compose(situation_of(beliefs, accuracy), 1)
+    found = Pages(7).compose(situation_of(beliefs, accuracy), 1)[0]
     # Of placements in .85 among four clusters; a stranger's are reliable in .8.
     items, gains = greedy(beliefs, 0.85 - 0.15 / 3 if accuracy else 0.8, 7)
     assert found["item"].tolist() == items
@@ -146,7 +146,7 @@ def test_what_a_page_is_expected_to_tell_is_what_its_partition_tells(concentrati
             unasked=none,
             remaining=none,
         )
-        found = Pages(5).compose(situation_of(beliefs, [1.0]), 1)
+        found = Pages(5).compose(situation_of(beliefs, [1.0]), 1)[0]
         shown = {}
         for clusters in itertools.product(range(3), repeat=5):
             partition = tuple(clusters.index(one) for one in clusters)
@@ -158,7 +158,7 @@ def test_what_a_page_is_expected_to_tell_is_what_its_partition_tells(concentrati
 
 
 def test_pages_share_items_only_where_there_are_not_enough():
-    found = Pages(6).compose(situation_of(beliefs_of(), [0.85, 0.85]), 5)
+    found = Pages(6).compose(situation_of(beliefs_of(), [0.85, 0.85]), 5)[0]
     pages = [set(own) for _, own in found.groupby("page")["item"]]
     assert [len(page) for page in pages] == [6] * 5
     assert len(set.union(*pages[:4])) == 24
@@ -182,16 +182,16 @@ def test_who_sorts_well_for_the_price_sorts_as_long_as_there_is_time():
     situation = situation_of(
         beliefs_of(), [0.95, 0.9, 0.5], prices=[5.0, 1.0, 1.0], loads=[np.inf, 2.0, 1.0]
     )
-    found = Pages(4).compose(situation, 5).drop_duplicates("page")
+    found = Pages(4).compose(situation, 5)[0].drop_duplicates("page")
     assert found["worker"].tolist() == [1, 1, 0, 0, 0]
     busy = situation_of(beliefs_of(), [0.95, 0.9], loads=[1.0, 0.5])
-    assert Pages(4).compose(busy, 5)["page"].nunique() == 1
+    assert Pages(4).compose(busy, 5)[0]["page"].nunique() == 1
 
 
 def test_who_is_new_gets_known_items_first():
     beliefs = beliefs_of(num_known=8)
     new, old = (
-        Pages(8).compose(situation_of(beliefs, [0.9], num_answers=number), 1)["item"]
+        Pages(8).compose(situation_of(beliefs, [0.9], num_answers=number), 1)[0]["item"]
         for number in (0, 10)
     )
     assert (new[:4] < 8).all()
@@ -202,15 +202,15 @@ def test_who_is_new_gets_known_items_first():
 def test_nobody_sorts_an_item_twice_and_two_are_the_least():
     placed = {"item": [*range(22)], "worker": [0] * 22, "page": [0] * 22, "group": [0] * 22}
     situation = situation_of(beliefs_of(), [0.9], placed=placed)
-    assert set(Pages(6).compose(situation, 1)["item"]) == {22, 23}
+    assert set(Pages(6).compose(situation, 1)[0]["item"]) == {22, 23}
     placed = {name: [*values, values[0]] for name, values in placed.items()}
     placed["item"][-1] = 22
-    assert not len(Pages(6).compose(situation_of(beliefs_of(), [0.9], placed=placed), 1))
+    assert not len(Pages(6).compose(situation_of(beliefs_of(), [0.9], placed=placed), 1)[0])
 
 
 @pytest.mark.parametrize("accuracy", [[], [0.9], [0.9, 0.8]], ids=["nobody", "one", "two"])
 def test_a_batch_asks_a_worker_about_an_item_once_and_ends_where_none_is_left(accuracy):
-    found = Pages(7).compose(situation_of(beliefs_of(), accuracy), 20)
+    found = Pages(7).compose(situation_of(beliefs_of(), accuracy), 20)[0]
     placed = found.fillna({"worker": -1}).groupby(["worker", "item"]).size()
     assert placed.max() == 1
     assert len(placed) == NUM_ITEMS * max(len(accuracy), 1)
@@ -221,7 +221,7 @@ def test_who_has_placed_all_leaves_the_pages_to_others():
     placed = {name: [0] * 24 for name in ("worker", "page", "group")} | {"item": [*range(24)]}
     situation = situation_of(beliefs_of(), [0.95, 0.7], placed=placed)
     situation.crowd.codes[1] = -1
-    assert Pages(6).compose(situation, 2)["worker"].tolist() == [1] * 12
+    assert Pages(6).compose(situation, 2)[0]["worker"].tolist() == [1] * 12
 
 
 def test_ids_of_workers_and_items_may_be_tuples():
@@ -229,7 +229,7 @@ def test_ids_of_workers_and_items_may_be_tuples():
     workers = pd.Index([("model", "prompt")], tupleize_cols=False)
     items = pd.Index([("shop", item) for item in range(NUM_ITEMS)], tupleize_cols=False)
     situation = replace(situation, item_ids=items, crowd=replace(situation.crowd, ids=workers))
-    found = Pages(3).compose(situation, 2)
+    found = Pages(3).compose(situation, 2)[0]
     assert found["worker"].tolist() == [("model", "prompt")] * 6
     assert {*found["item"]} <= {*items}
 
@@ -238,7 +238,7 @@ def test_what_one_worker_tells_of_an_item_another_need_not_tell_again():
     """The less, the better the first one is."""
     left = []
     for accuracy in (0.6, 0.85, 1 - 1e-9):
-        found = Pages(24).compose(situation_of(beliefs_of(), [accuracy] * 2), 2)
+        found = Pages(24).compose(situation_of(beliefs_of(), [accuracy] * 2), 2)[0]
         first, second = found.groupby("page")["gain"].sum()
         left.append(second / first)
     assert 0.95 > left[0] > left[1] + 0.1 > left[2] + 0.2

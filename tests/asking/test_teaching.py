@@ -184,3 +184,4 @@ def test_items_one_by_one_teach_a_share_of_what_knowing_them_tells():
             told = bound[i] * components[i] @ information[:, m] / information[m, m]
             left[m] *= 1 - min(share[question], 1) * told
         np.testing.assert_allclose(found.values(), values(left))
+    np.testing.assert_array_equal(beliefs.remaining, untold)

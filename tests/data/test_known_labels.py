@@ -42,11 +42,15 @@ def test_labels_of_every_kind(known, codes, labels):
     assert data.num_known_classes == len(labels)
 
 
-def test_no_label_known():
-    data = crowd(known=[None] * 4)
-    assert data.known.tolist() == [-1] * 4
+@pytest.mark.parametrize(
+    "known", [None, [None] * 4, {}, pd.Categorical([np.nan] * 4, categories=["cat", "dog"])]
+)
+def test_no_label_known(known):
+    """Labels of which none is known are no supervision, whatever their classes might be."""
+    data = crowd(known=known)
+    assert data.known is None
     assert data.num_known_classes == 0
-    assert crowd().known is None
+    assert str(data) == str(crowd())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import torch
 from pyarrow import parquet
@@ -123,6 +124,15 @@ def test_empty_cells_of_a_parquet_file_are_found(dtype, tmp_path):
     told = "row 0 is object" if dtype == "boolean" else "row 2 holds NaN"
     with pytest.raises(ValueError, match=told):
         data.rows(torch.arange(3))
+
+
+def test_a_parquet_file_without_row_groups_has_no_rows(tmp_path):
+    schema = pyarrow.schema([("a", pyarrow.float64()), ("b", pyarrow.int8())])
+    parquet.ParquetWriter(tmp_path / "items.parquet", schema).close()
+    features = ParquetFeatures(tmp_path / "items.parquet")
+    assert features.shape == (0, 2)
+    with pytest.raises(ValueError, match="pass at least one row"):
+        CrowdData(features)
 
 
 @pytest.mark.parametrize("shape", [(20, 2, 5), (20,)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
@@ -85,6 +85,9 @@ COORDINATES: dict[str, MakeCoordinates] = {"columns": standardized, "powers": po
 class Form:
     """How the features are modelled, except for the number of components.
 
+    Forms are equal if they have the same ``name``: functions that are made twice are not equal,
+    though they do the same.
+
     Attributes
     ----------
     features
@@ -114,13 +117,18 @@ class Form:
 
     features: str
     kind: str
-    make_coordinates: MakeCoordinates
-    make: Callable[[CrowdData, int, Identity], Recipe]
-    of_features: bool = True
-    to_compare: ToCompare = in_units_of_features
-    heavier_than: str | None = None
-    epochs: int = 60
-    max_clusters: int | None = None
+    make_coordinates: MakeCoordinates = field(compare=False)
+    make: Callable[[CrowdData, int, Identity], Recipe] = field(compare=False)
+    of_features: bool = field(default=True, compare=False)
+    to_compare: ToCompare = field(default=in_units_of_features, compare=False)
+    heavier_than: str | None = field(default=None, compare=False)
+    epochs: int = field(default=60, compare=False)
+    max_clusters: int | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Kind and coordinates, in words; no two forms of a choice have the same."""
+        return f"{self.kind} on {self.features}"
 
     def recipe(
         self, data: CrowdData, num_components: int, coordinates: Identity | None = None

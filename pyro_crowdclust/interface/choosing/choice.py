@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
 from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.missing_codes import warn_about_codes
+from pyro_crowdclust.interface.choosing.changes import changes_of, with_changes
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
 from pyro_crowdclust.interface.choosing.corrections import corrected
@@ -54,7 +55,6 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
 )
-from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import seeds_of
@@ -114,7 +114,8 @@ class Choice(Plan):
             fitted = self._chosen(num_starts, seed, progress, changes)
         kept = {name: value for name, value in changes.items() if name not in _NOT_KEPT}
         number, own = num_answers(self.data), (int(num_starts), int(seed), kept)
-        return ChooseAgain(number, self.num_clusters, *own).after(fitted)
+        again = ChooseAgain(number, self.num_clusters, *own, changes_of(self))
+        return again.after(fitted)
 
     def _without_shared(
         self,
@@ -145,9 +146,7 @@ class Choice(Plan):
             of_answers = AnswersAlone(self.data).fit(seed=seed, **options)
             return replace(of_answers, chosen=because(RECORDS, of_answers.chosen))
         best, chosen = decision.trial, _chosen_by(search, decision)
-        # Copies of a row count only once, both in the search and in the fit.
-        data = distinct_items(self.of(best.uses_answers).data)
-        recipe = best.form.recipe(data, best.num_components)
+        recipe = best.form.recipe(self.of(best.uses_answers).distinct, best.num_components)
         chosen = _with_columns(chosen, recipe.model, self.data)
         found = corrected(fit_completely(search, decision, recipe, chosen, seeds, options))
         if is_interrupted(found.fitted):
@@ -266,14 +265,14 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
             sizes += [size for size in SIZES if num_clusters < size < data.num_items]
     first_size = max(size for size in sizes if size <= max(8, sizes[0]))
     choice = Choice(data, forms, sizes, first_size, num_clusters)
-    if not data.has_answers or is_supervised(data):
-        return choice
-    unanswered = data.with_answers(None).with_parts(placements=None)
-    return replace(
-        choice,
-        may_be_records=num_clusters is None and may_be_records(data),
-        by_features=choice_for(unanswered, num_clusters=num_clusters),
-    )
+    if data.has_answers and not is_supervised(data):
+        unanswered = data.with_answers(None).with_parts(placements=None)
+        choice = replace(
+            choice,
+            may_be_records=num_clusters is None and may_be_records(data),
+            by_features=choice_for(unanswered, num_clusters=num_clusters),
+        )
+    return replace(choice, made=choice)
 
 
 def _warn_if_constant(rows: Float[Tensor, "item feature"]) -> None:
@@ -301,6 +300,8 @@ class ChooseAgain(UpdateStep):
         The bound that was given; None if there was none.
     num_starts, seed, options
         As for ``Choice.fit``. The seed of a result is that of the best of several starts.
+    changes
+        What was changed about the choice before (``changes_of``).
     """
 
     num_answers: int
@@ -308,6 +309,7 @@ class ChooseAgain(UpdateStep):
     num_starts: int
     seed: int
     options: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def after(self, result: Fitted) -> Fitted:
         """The result, whose updates may choose again."""
@@ -315,6 +317,8 @@ class ChooseAgain(UpdateStep):
 
     def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
         """What the first call would return for these data; None if answers are not twice as many.
+
+        The choice has the same changes as the first one.
 
         Parameters
         ----------
@@ -329,6 +333,6 @@ class ChooseAgain(UpdateStep):
             return None
         left_out = step_of(result, RateWorkers)
         data = data if left_out is None else left_out.all_answers(data)
-        choice = choice_for(data, num_clusters=self.num_clusters)
+        choice = with_changes(choice_for(data, num_clusters=self.num_clusters), self.changes)
         own = {"num_starts": self.num_starts, "seed": self.seed}
         return choice.fit(**own | {**self.options} | changes)

@@ -47,15 +47,13 @@ class Search:
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed, self.progress = plan, seed, progress
         self.candidates = Candidates(plan, seed, progress)
-        # The last that was found of the candidates without answers, for a decision on Ctrl-C.
-        self._without_answers_so_far: WithoutAnswers | None = None
 
     def unless_interrupted(self, decide: Callable[[], Decision]) -> Decision:
         """A decision; on Ctrl-C, the best candidate so far, if there is any."""
         try:
             return decide()
         except KeyboardInterrupt:
-            without = self._without_answers_so_far
+            without = self._without_answers_so_far()
             trials = self.tried(without)
             if not trials:
                 raise
@@ -63,6 +61,11 @@ class Search:
             best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
             why = f"best of {len(trials)} candidates when the search was interrupted"
             return Decision(best, why, without=without, interrupted=True)
+
+    def _without_answers_so_far(self) -> WithoutAnswers | None:
+        """The candidates without answers, as far as they were found; None if nobody asked."""
+        stages = "joined", "without_answers", "_by_elbo"  # each is made of the next one
+        return next((vars(self)[name] for name in stages if name in vars(self)), None)
 
     @cached_property
     def best(self) -> Decision:
@@ -104,7 +107,7 @@ class Search:
         if found.interrupted:
             return found
         if not candidates.splits:
-            found = self.read_by_answers() or found
+            found = self.read_by_answers or found
         if candidates.splits or candidates.data.placements is not None:
             some = self._of_features.candidates
             fitted = with_overlaps_joined(some.brief_fit_of(found.best, some.data))
@@ -113,7 +116,6 @@ class Search:
                 fits = [fitted] * len(candidates.splits)
                 scores = scores_at_fixed_components(fits, candidates.data, candidates.splits)
                 found = found.with_best(replace(found.best, by_weight=scores))
-        self._without_answers_so_far = found
         return found
 
     @cached_property
@@ -126,9 +128,9 @@ class Search:
         best, parts = joined_by_pages(
             found.best, found.fitted, candidates.data, self.seed, is_weighed
         )
-        self._without_answers_so_far = replace(found.with_best(best), parts=parts)
-        return self._without_answers_so_far
+        return replace(found.with_best(best), parts=parts)
 
+    @cached_property
     def read_by_answers(self) -> WithoutAnswers | None:
         """The same, with what comes nearest to how all answers read them as the best (``unseen``).
 
@@ -156,9 +158,7 @@ class Search:
         decision, trials = search.unless_interrupted(lambda: search.best), search.candidates.trials
         rows = [replace(one, by_item=None, uses_answers=False) for one in trials]
         best = rows[trials.index(decision.trial)]
-        found = WithoutAnswers(best, rows, interrupted=decision.interrupted)
-        self._without_answers_so_far = found
-        return found
+        return WithoutAnswers(best, rows, interrupted=decision.interrupted)
 
     @cached_property
     def _of_features(self) -> Search:

@@ -109,19 +109,21 @@ def fit_completely(
     seeds, options
         Seeds of the starts, and options of the fits.
     """
-    best, data = decision.trial, recipe.data
+    best = decision.trial
     source = search.plan.of(best.uses_answers)
+    data = source.distinct
     if decision.interrupted:
         fitted = recipe.fit(seed=seeds[0], **options)
         fitted = replace(fitted, stop_reason=INTERRUPTED)
     else:
         check = None
         if known_labels_alone(data):
-            check = LabelCheck(best.feature_weight, seeds[0], search.candidates.trials, options)
-        kept = _best_fit(best, recipe, seeds, options, check, search.fit_tried(best))
+            trials = search.candidates.trials
+            check = LabelCheck(data, best.feature_weight, seeds[0], trials, options)
+        kept = _best_fit(best, recipe, data, seeds, options, check, search.fit_tried(best))
         fitted = kept.fitted
         if check is not None:
-            best, fitted, chosen = check.checked(kept, best, chosen, data)
+            best, fitted, chosen = check.checked(kept, best, chosen)
             decision = replace(decision, trial=best)
     with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
         result = read = as_chosen(best, fitted, source.data)
@@ -134,6 +136,7 @@ def fit_completely(
 def _best_fit(
     best: Trial,
     recipe: Recipe,
+    data: CrowdData,
     seeds: range,
     options: dict[str, Any],
     check: LabelCheck | None,
@@ -141,10 +144,10 @@ def _best_fit(
 ) -> KeptFit:
     """The best of several fits, or, in minibatches, one that starts at a fit to a part.
 
-    A check of known labels, if it is given, compares the starts by these. A brief fit, if there is
-    one, is one of the starts.
+    ``data`` are those of the recipe, before rounding steps are filled by noise. A check of known
+    labels, if it is given, compares the starts by these. A brief fit, if there is one, is one of
+    the starts.
     """
-    data = recipe.data
     if recipe.options["batch_size"] is not None and "initialize" not in options:
         generator = torch.Generator().manual_seed(seeds[0])
         part = some_items(data, connected_items(data, _PART_ITEMS, generator))

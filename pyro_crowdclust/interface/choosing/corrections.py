@@ -31,7 +31,6 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
-from pyro_crowdclust.interface.choosing.subsets import distinct_items
 from pyro_crowdclust.interface.choosing.trials import table_of
 from pyro_crowdclust.interface.recipe import takes_all
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
@@ -108,7 +107,7 @@ def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     instead = better_from_draws(
         found.unread,
         best.form,
-        distinct_items(plan.data),
+        plan.distinct,
         max_components=max(plan.sizes),
         max_clusters=plan.max_clusters,
         **found.options,
@@ -132,11 +131,11 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     # With readings of unseen answers, the fit is one of the features alone already.
     if not found.is_doubtful or found.decision.unseen is not None or source is None:
         return found
-    without = search.read_by_answers()
+    without = search.read_by_answers
     if without is None or without.unseen is None:
         return found
     best = without.best
-    recipe = best.form.recipe(distinct_items(source.data), best.num_components)
+    recipe = best.form.recipe(source.distinct, best.num_components)
     table = table_of(search.tried(without), best)
     chosen = Chosen(table, "", most_components=source.max_clusters)
     decision = Decision(best, "", without=without)

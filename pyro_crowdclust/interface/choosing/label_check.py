@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 
@@ -54,12 +55,15 @@ class KeptFit:
         The fit.
     held
         Log-probabilities of the known labels by it, each held out once; None if none are held out.
+    items
+        Ids of the items with these labels.
     is_other
         Whether another has a larger ELBO.
     """
 
     fitted: Fitted
     held: Float[np.ndarray, " label"] | None = None
+    items: pd.Index | None = None
     is_other: bool = False
 
 
@@ -69,6 +73,8 @@ class LabelCheck:
 
     Attributes
     ----------
+    data
+        All distinct items of the fit, with known labels.
     feature_weight
         The weight of the features at which the chosen candidate is read.
     seed
@@ -79,6 +85,7 @@ class LabelCheck:
         Options of the fits.
     """
 
+    data: CrowdData
     feature_weight: float
     seed: int
     trials: Sequence[Trial]
@@ -92,7 +99,7 @@ class LabelCheck:
         attempts
             Functions that fit a candidate to data, each from its own start.
         data
-            The data, with known labels.
+            What they are fitted to: all items, or a part.
         """
         fits: list[Fitted] = []
 
@@ -101,7 +108,7 @@ class LabelCheck:
             return fits[-1]
 
         usual = best_first(partial(noted, attempt) for attempt in attempts)[0]
-        folds = self._folds(data)
+        folds = _folds(data, self.seed)
         if is_interrupted(usual) or not folds:
             return KeptFit(usual)
         weights = (self.feature_weight,)
@@ -114,11 +121,9 @@ class LabelCheck:
         best = int(np.argmax([one.mean() for one in held]))
         is_other = is_clearly_better(held[best], held[place], _ERRORS)
         kept = best if is_other else place
-        return KeptFit(fits[kept], held[kept], is_other)
+        return KeptFit(fits[kept], held[kept], _items(data, folds), is_other)
 
-    def checked(
-        self, kept: KeptFit, best: Trial, chosen: Chosen, data: CrowdData
-    ) -> tuple[Trial, Fitted, Chosen]:
+    def checked(self, kept: KeptFit, best: Trial, chosen: Chosen) -> tuple[Trial, Fitted, Chosen]:
         """A candidate with its fit and how it was chosen, or a regression in their place.
 
         Parameters
@@ -127,13 +132,11 @@ class LabelCheck:
             The best mixture.
         best, chosen
             Its candidate, and how this was chosen.
-        data
-            The data, with known labels.
         """
         if kept.is_other:
             chosen = with_reason(chosen, FROM_OTHER_START)
         try:
-            found = self.regression_instead(kept, data)
+            found = self.regression_instead(kept)
         except KeyboardInterrupt:
             return best, replace(kept.fitted, stop_reason=INTERRUPTED), chosen
         if found is None:
@@ -142,21 +145,19 @@ class LabelCheck:
         assert kept.held is not None  # as a regression was compared with these
         why = FROM_REGRESSION.format(trial.score, kept.held.mean())
         table = table_of([*self.trials, trial], trial)
-        instead = Chosen(table, chosen.reason, self.chance(data))
+        instead = Chosen(table, chosen.reason, self.chance)
         return trial, regression, with_reason(instead, why)
 
-    def regression_instead(self, mixture: KeptFit, data: CrowdData) -> tuple[Trial, Fitted] | None:
+    def regression_instead(self, mixture: KeptFit) -> tuple[Trial, Fitted] | None:
         """A regression of the classes on the features, if it predicts held-out labels better.
 
         Its clusters are the classes, so that it has none for new kinds: a mixture that found some
-        is kept.
+        is kept, and so is one that was checked by other labels, as of a part with some of them.
 
         Parameters
         ----------
         mixture
             The best mixture.
-        data
-            The data, with known labels.
 
         Returns
         -------
@@ -167,30 +168,33 @@ class LabelCheck:
         KeyboardInterrupt
             On Ctrl-C.
         """
-        folds, held = self._folds(data), mixture.held
-        # The mixture was checked on a part of very many items only.
-        is_same = held is not None and len(held) == sum(map(_size, folds))
-        if held is None or not is_same or "initialize" in self.options:
+        held, data = mixture.held, self.data
+        if held is None or "initialize" in self.options:
+            return None
+        if not _items(data, self._of_all).equals(mixture.items):
             return None
         if _share_of_new_kinds(mixture.fitted) > _MAX_NEW:
             return None
-        trials = [self._trial(form, data, folds) for form in regressions_for(data)]
+        trials = [self._trial(form) for form in regressions_for(data)]
         best = max(trials, key=lambda trial: trial.score)
         if not is_clearly_better(best.log_probabilities, held, _ERRORS):
             return None
         recipe = best.form.recipe(data, best.num_components)
         return best, uninterrupted(recipe.fit(seed=self.seed, **self.options))
 
-    def chance(self, data: CrowdData) -> float:
+    @property
+    def chance(self) -> float:
         """Mean log-probability of the held-out labels by the shares of the classes."""
-        folds = self._folds(data)
+        folds = self._of_all
         return float(np.average([one.chance for one in folds], weights=[*map(_size, folds)]))
 
-    def _folds(self, data: CrowdData) -> list[KnownSplit]:
-        return known_folds(data, _FOLDS, torch.Generator().manual_seed(self.seed))
+    @cached_property
+    def _of_all(self) -> list[KnownSplit]:
+        """The folds of all items."""
+        return _folds(self.data, self.seed)
 
-    def _trial(self, form: Form, data: CrowdData, folds: list[KnownSplit]) -> Trial:
-        started = time.perf_counter()
+    def _trial(self, form: Form) -> Trial:
+        started, data = time.perf_counter(), self.data
         number = data.num_known_classes
         coordinates = form.make_coordinates(data)
 
@@ -198,7 +202,7 @@ class LabelCheck:
             recipe = form.recipe(part, number, coordinates)
             return recipe.fit(seed=self.seed, **{**self.options, "progress": False})
 
-        by_weight = _predicted(attempt, folds, weights_for(form))
+        by_weight = _predicted(attempt, self._of_all, weights_for(form))
         seconds = time.perf_counter() - started
         return Trial(form, number, np.nan, by_weight, number, seconds)
 
@@ -209,6 +213,15 @@ def _share_of_new_kinds(fitted: Fitted) -> float:
     is_new = np.ones(fitted.assignments.max() + 1, dtype=bool)
     is_new[fitted.assignments[fitted.data.known.numpy() >= 0]] = False
     return float(is_new[fitted.assignments].mean())
+
+
+def _folds(data: CrowdData, seed: int) -> list[KnownSplit]:
+    return known_folds(data, _FOLDS, torch.Generator().manual_seed(seed))
+
+
+def _items(data: CrowdData, folds: Sequence[KnownSplit]) -> pd.Index:
+    """Ids of the items whose labels are held out, in the order of the folds."""
+    return data.item_ids[torch.cat([one.item for one in folds]).numpy()]
 
 
 def _size(one: KnownSplit) -> int:

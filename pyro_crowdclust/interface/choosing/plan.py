@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.choosing.subsets import distinct_items
 
 # Numbers of components to try.
 SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
@@ -44,6 +46,9 @@ class Plan:
     by_features
         The plan without the answers, which is used if these predict nothing about other items;
         None if there are no answers, or other supervision.
+    made
+        The plan as it was made for the data, before anything was changed; None if it was not made
+        by ``choice_for``.
     """
 
     data: CrowdData
@@ -54,6 +59,24 @@ class Plan:
     may_be_records: bool = False
     keeps_near_copies: bool = False
     by_features: Plan | None = None
+    made: Plan | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = [form.name for form in self.forms]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"two forms are called {name!r}, so that their trials cannot be told apart: "
+                    "give one of them another kind or other features, in words"
+                )
+
+    @cached_property
+    def distinct(self) -> CrowdData:
+        """The data with every row once, as candidates and the complete fit see them.
+
+        See ``distinct_items``.
+        """
+        return distinct_items(self.data)
 
     @property
     def max_clusters(self) -> int:

@@ -38,7 +38,8 @@ def best_of_starts(
 
     There may be one more from known labels, or from columns of numbers only (``other_starts``). One
     from the clusters of a brief fit takes the place of the last of several from features. A check
-    of known labels may prefer another of these fits.
+    of known labels may prefer another of these fits. ``data`` are those of the recipe, before
+    rounding steps are filled by noise.
     """
     options = recipe.options | changes
     if "initialize" not in options:  # the guide has a start of its own

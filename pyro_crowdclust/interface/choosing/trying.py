@@ -17,12 +17,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.interface.about_data import is_of_features_alone
-from pyro_crowdclust.interface.candidates.forms import (
-    MAX_ITEMS,
-    Form,
-    MakeCoordinates,
-    ToCompare,
-)
+from pyro_crowdclust.interface.candidates.forms import MAX_ITEMS, Form
 from pyro_crowdclust.interface.candidates.near_copies import MAX_CLUSTERS
 from pyro_crowdclust.interface.candidates.recipes import spread_over_steps
 from pyro_crowdclust.interface.candidates.starts import other_starts
@@ -35,7 +30,6 @@ from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
-    distinct_items,
     without_near_copies,
 )
 from pyro_crowdclust.interface.choosing.trials import Trial
@@ -86,7 +80,7 @@ class Candidates:
     def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
         self.plan, self.seed = plan, seed
         generator = generator_of(seed)
-        data = distinct_items(plan.data)
+        data = plan.distinct
         if data.num_items > MAX_ITEMS:
             data = some_items(data, connected_items(data, MAX_ITEMS, generator))
         num_items = data.num_items
@@ -102,7 +96,7 @@ class Candidates:
         self.fits: list[Fitted] = []
         self.bar = tqdm(disable=not progress, unit="candidate")
         # The coordinates of each form, and the term that makes its ELBO comparable.
-        self._coordinates: dict[tuple[MakeCoordinates, ToCompare], tuple[Identity, float]] = {}
+        self._coordinates: dict[Form, tuple[Identity, float]] = {}
 
     @property
     def are_of_features(self) -> bool:
@@ -128,7 +122,7 @@ class Candidates:
         if number == 0 and place is not None:
             return self.trials[place]
         started = time.perf_counter()
-        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        self.bar.set_description(f"{form.name}, {num_components} components")
         one = self.splits[number] if self.splits else None
         result = self.fit_of(form, num_components, self.data if one is None else one.data)
         if is_interrupted(result) and self.trials:
@@ -204,7 +198,7 @@ class Candidates:
 
     def _start_joined(self, form: Form, num_components: int, larger: Fitted) -> None:
         started = time.perf_counter()
-        self.bar.set_description(f"{form.kind} on {form.features}, {num_components} components")
+        self.bar.set_description(f"{form.name}, {num_components} components")
         start = PartitionStart(joined_partition(larger, num_components))
         recipe = self._recipe(form, num_components, self.data)
         result = uninterrupted(self._brief(form, recipe)(initialize=start))
@@ -265,13 +259,12 @@ class Candidates:
 
     def coordinates_of(self, form: Form) -> tuple[Identity, float]:
         """The coordinates of a form, and the term that makes its ELBO comparable."""
-        place = form.make_coordinates, form.to_compare
-        if place not in self._coordinates:
+        if form not in self._coordinates:
             made = form.make_coordinates(self.data)
             fitted = spread_over_steps(self.data, made)
             features = fitted.rows(torch.arange(fitted.num_items))
-            self._coordinates[place] = made, form.to_compare(made, features)
-        return self._coordinates[place]
+            self._coordinates[form] = made, form.to_compare(made, features)
+        return self._coordinates[form]
 
     def elbo_of(self, form: Form, result: Fitted) -> float:
         """The ELBO in nats an item, comparable between forms and numbers of components."""

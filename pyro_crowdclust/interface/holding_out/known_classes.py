@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.distributions import WorkerSummary
-from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer, some
 from pyro_crowdclust.results import known_class_probabilities
 
 # With fewer known classes on either side of a split, these say nothing.
@@ -60,24 +60,23 @@ def known_split(data: CrowdData, share: float, generator: torch.Generator) -> Kn
     """Hold out a share of the known classes; None if one part would have fewer than 10."""
     if data.known is None:
         return None
-    is_known = data.known >= 0
-    out = is_known & (torch.rand(data.num_items, generator=generator) < share)
-    if has_fewer(_MIN_KNOWN, out, is_known & ~out):
-        return None
-    return _without(data, out.nonzero().squeeze(1))
+    labelled = (data.known >= 0).nonzero().squeeze(1)
+    out = some(len(labelled), share, generator)
+    return None if has_fewer(_MIN_KNOWN, out, ~out) else _without(data, labelled[out])
 
 
 def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> list[KnownSplit]:
     """Hold out every known class once, in this many folds with about equal shares of the classes.
 
     The only label of a class is never held out, as nothing could predict it. Empty if fewer than 10
-    labels are left.
+    labels are left. Items without a label do not matter: some of the items have the folds of all,
+    if they are in the same order and have all labels.
     """
     known = data.known
     if known is None:
         return []
-    order = torch.randperm(data.num_items, generator=generator)
-    order = order[known[order] >= 0]
+    order = (known >= 0).nonzero().squeeze(1)
+    order = order[torch.randperm(len(order), generator=generator)]
     order = order[known[order].argsort(stable=True)]
     order = order[known[order].bincount()[known[order]] > 1]
     if len(order) < _MIN_KNOWN:

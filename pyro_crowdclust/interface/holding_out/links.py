@@ -13,7 +13,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.data import Links
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.interface.holding_out.pairs import together
-from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer
+from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_fewer, some
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def link_split(data: CrowdData, share: float, generator: torch.Generator) -> Lin
     links = data.links
     if links is None:
         return None
-    out = torch.rand(links.num_links, generator=generator) < share
+    out = some(links.num_links, share, generator)
     if has_fewer(10, out, ~out):
         return None
     held, kept = (Links(links.left[one], links.right[one], links.must[one]) for one in (out, ~out))

@@ -23,6 +23,21 @@ def has_fewer(number: int, *parts: Bool[Tensor, " said"]) -> bool:
     return any(int(part.sum()) < number for part in parts)
 
 
+def some(number: int, share: float, generator: torch.Generator) -> Bool[Tensor, " said"]:
+    """Which of so many things are held out: a share of them, rounded to whole ones.
+
+    How many does not depend on the draw, so that there are enough in all draws or in none.
+
+    Examples
+    --------
+    >>> some(10, 0.25, torch.Generator().manual_seed(0)).sum()
+    tensor(2)
+    """
+    out = torch.zeros(number, dtype=torch.bool)
+    out[torch.randperm(number, generator=generator)[: round(share * number)]] = True
+    return out
+
+
 def folds(
     group: Int[Tensor, " said"], number: int, generator: torch.Generator
 ) -> Int[Tensor, " said"]:

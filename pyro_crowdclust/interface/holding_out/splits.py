@@ -17,7 +17,8 @@ def split(data: CrowdData, share: float, generator: torch.Generator) -> HeldOut 
     """Hold out the supervision of a share of the items; None if there is too little.
 
     Held out are placements if pages are sorted, otherwise answers about pairs; without answers,
-    links, or known classes if there are fewer than 10 links in a part.
+    links, or known classes if there are fewer than 10 links in a part. Which of these are held out
+    is the same for every draw.
     """
     if data.placements is not None:
         return placement_split(data, share, generator)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.candidates.forms import REGRESSION
+from pyro_crowdclust.interface.candidates.forms import REGRESSION, forms_for
 
 from ..small_choices import (
     two_rings,
@@ -62,6 +64,17 @@ def test_many_columns_of_many_items_have_no_full_covariances_with_heavy_tails():
         for number in (100, 2000)
     )
     assert few - many == {"full Student's t"}
+
+
+@pytest.mark.parametrize("far", [0.0, 1e6], ids=["regular", "deviating"])
+def test_forms_made_twice_are_equal(far):
+    features, _ = two_rings(60)
+    features[0] += far
+    first, second = (forms_for(answered(features)) for _ in range(2))
+    assert first == second
+    assert len({form.name for form in first}) == len(set(first)) == len(first)
+    bounded = dataclasses.replace(first[0], max_clusters=3)
+    assert bounded == first[0] != first[1]
 
 
 def answered(features):

@@ -18,6 +18,7 @@ from pyro_crowdclust.interface.candidates.starts import (
     starts_at_labels,
     starts_of_numbers,
 )
+from pyro_crowdclust.interface.choosing import several_starts, trying
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.starts import PartitionStart
 
@@ -66,6 +67,26 @@ def test_a_coin_parts_no_cluster():
     assert adjusted_rand_score(CLUSTER, found.assignments) > 0.8
     tried = Candidates(choice, 0, progress=False).fit_of(form, 3, data)
     assert tried.elbo == pytest.approx(best, abs=0.5)
+
+
+@pytest.mark.parametrize("name", ["yes or no", "array"])
+def test_search_and_complete_fit_have_the_same_starts(name, monkeypatch):
+    """The numbers of an array are spread over their step, and yes and no have one there, too."""
+    counts = {trying: [], several_starts: []}
+    for module, found in counts.items():
+        best = module.best_first
+
+        def counted(attempts, found=found, best=best):
+            attempts = list(attempts)
+            found.append(len(attempts))
+            return best(attempts)
+
+        monkeypatch.setattr(module, "best_first", counted)
+    choice = choice_for(CrowdData(TABLES[name]))
+    choice = dataclasses.replace(choice, forms=choice.forms[1:2], sizes=[3], first_size=3)
+    choice.fit(num_starts=1, progress=False)
+    assert set(counts[trying]) == {2}
+    assert counts[several_starts] == [3]  # one more is where the search ended
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.candidates.weights import WEIGHTS
+from pyro_crowdclust.interface.choosing import clustering_search
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
@@ -87,6 +88,38 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
         len(search.candidates.splits[0].held_out.label),
     )
     assert trial.feature_weight < 1
+
+
+def test_a_reading_by_the_answers_is_made_once(monkeypatch):
+    """Whichever part of the search is asked first."""
+    made = []
+
+    def counted(data, fits, seed):
+        made.append(len(fits))
+
+    monkeypatch.setattr(clustering_search.UnseenAnswers, "of", counted)
+    search = Search(small(answered(*two_rings(60), 3), 2, forms=1), 0, False)
+    assert not search.candidates.splits
+    assert search.read_by_answers is None
+    assert search.without_answers is search.joined
+    assert search.read_by_answers is None
+    assert made == [len(search.joined.trials)]
+
+
+@pytest.mark.parametrize("stage", ["_by_elbo", "without_answers", "joined"])
+def test_ctrl_c_leaves_what_was_found_without_answers(stage):
+    """The last that was found of it, and nothing that was not asked for."""
+    page = np.arange(60) // 10
+    pages = {"page": page, "item": np.arange(60), "group": two_rings(60)[1], "worker": page}
+    search = Search(small(CrowdData(two_rings(60)[0], placements=pages), 2, forms=1), 0, False)
+
+    def pressed():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search.unless_interrupted(pressed)
+    found = getattr(search, stage)
+    assert search.unless_interrupted(pressed).without is found
 
 
 @pytest.mark.long

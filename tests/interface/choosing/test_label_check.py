@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.data import some_items
 from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing import choice, label_check
 from pyro_crowdclust.interface.choosing.label_check import LabelCheck
@@ -63,18 +64,18 @@ def attempts(monkeypatch):
 def test_the_start_that_predicts_labels_is_kept(attempts):
     data, both = attempts
     _, classes = sliced()
-    check = LabelCheck(1.0, 0, [], {})
+    check = LabelCheck(data, 1.0, 0, [], {})
     kept = check.best(both, data)
     assert kept.is_other
     assert right(kept.fitted, classes) > right(both[0](data), classes) + 0.2
-    assert len(kept.held) == 60
-    assert kept.held.mean() > check.chance(data) + 0.2
+    assert len(kept.held) == len(kept.items) == 60
+    assert kept.held.mean() > check.chance + 0.2
 
 
 @pytest.mark.long
 def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     data, both = attempts
-    check = LabelCheck(1.0, 0, [], {})
+    check = LabelCheck(data, 1.0, 0, [], {})
     usual = both[1]
     kept = check.best([usual, usual, both[0]], data)
     assert not kept.is_other
@@ -83,7 +84,7 @@ def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     kept = check.best(both, few)
     assert not kept.is_other
     assert kept.held is None
-    assert check.regression_instead(kept, data) is None
+    assert check.regression_instead(kept) is None
 
 
 def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monkeypatch):
@@ -96,28 +97,10 @@ def test_ctrl_c_while_labels_are_held_out_keeps_the_largest_elbo(attempts, monke
             raise KeyboardInterrupt
         return both[0](part)
 
-    kept = LabelCheck(1.0, 0, [], {}).best([then_interrupted, both[1]], data)
+    kept = LabelCheck(data, 1.0, 0, [], {}).best([then_interrupted, both[1]], data)
     assert is_interrupted(kept.fitted)
     assert kept.held is None
     assert not kept.is_other
-
-
-def test_every_label_is_held_out_once_except_the_only_one_of_a_class():
-    known = ["a"] * 7 + ["b"] * 6 + ["c"] + [None] * 5
-    data = CrowdData(np.arange(19.0)[:, None], known=known)
-    folds = known_folds(data, 4, torch.Generator().manual_seed(0))
-    held = torch.cat([one.item for one in folds])
-    assert sorted(held.tolist()) == [*range(13)]
-    for one in folds:
-        assert one.classes.tolist() == data.known[one.item].tolist()
-        assert torch.equal((one.data.known != data.known).nonzero()[:, 0], one.item.sort().values)
-        assert set(one.data.known.unique().tolist()) == {-1, 0, 1, 2}
-        assert all(1 <= int((one.classes == code).sum()) <= 2 for code in (0, 1))
-
-
-@pytest.mark.parametrize("known", [None, ["a"] * 9 + ["b"] + [None] * 2], ids=["none", "few"])
-def test_too_few_labels_have_no_folds(known):
-    assert known_folds(CrowdData(np.eye(12), known=known), 4, torch.Generator()) == []
 
 
 @pytest.mark.long
@@ -141,15 +124,30 @@ def test_a_regression_is_kept_where_classes_are_no_kinds(of_slices, tmp_path):
 
 
 @pytest.mark.long
+def test_a_part_with_all_labels_is_compared_by_the_same_items(attempts):
+    """The items are what counts: a part with as many other labels is not compared."""
+    whole, both = attempts
+    check = LabelCheck(whole, 1.0, 0, [], {"epochs": 2, "batch_size": None})
+    part = some_items(whole, torch.arange(NUM_ITEMS)[:150])
+    kept = check.best(both[1:], part)
+    folds = known_folds(whole, 4, torch.Generator().manual_seed(0))
+    assert kept.items.tolist() == torch.cat([one.item for one in folds]).tolist()
+    kept = dataclasses.replace(kept, held=np.full_like(kept.held, -9.0))
+    assert check.regression_instead(kept) is not None
+    others = dataclasses.replace(kept, items=kept.items[::-1])
+    assert check.regression_instead(others) is None
+
+
+@pytest.mark.long
 def test_a_mixture_is_kept_where_it_found_kinds_without_a_label(attempts, monkeypatch):
     data, both = attempts
-    check = LabelCheck(1.0, 0, [], {"epochs": 2, "batch_size": None})
+    check = LabelCheck(data, 1.0, 0, [], {"epochs": 2, "batch_size": None})
     kept = check.best(both[:1], data)
     # Any regression is better.
     kept = dataclasses.replace(kept, held=np.full_like(kept.held, -9.0))
     for share, is_replaced in {0.04: True, 0.06: False}.items():
         monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda _, share=share: share)
-        found = check.regression_instead(kept, data)
+        found = check.regression_instead(kept)
         assert (found is not None) == is_replaced
 
 

@@ -77,6 +77,16 @@ def test_without_a_bound_it_is_the_largest_size():
     assert all(choice.sizes_of(form) == choice.sizes for form in choice.forms)
 
 
+def test_forms_of_one_name_are_refused():
+    choice = choice_for(CrowdData(chess_board()))
+    longer = dataclasses.replace(choice.forms[0], epochs=200)
+    message = "two forms are called 'full Gaussians on columns', so that .*: give one of them"
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(choice, forms=(*choice.forms, longer))
+    own = dataclasses.replace(longer, kind="full Gaussians, 200 epochs")
+    assert len(dataclasses.replace(choice, forms=(*choice.forms, own)).forms) == 9
+
+
 def test_a_single_cluster_has_a_single_component():
     choice = choice_for(CrowdData(chess_board(), said(0, 40)), num_clusters=1)
     assert choice.sizes == [1]

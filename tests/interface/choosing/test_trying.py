@@ -49,6 +49,17 @@ def test_data_that_are_too_many_are_tried_in_part(monkeypatch):
     assert result.data is data
 
 
+def test_a_form_that_is_made_again_is_the_one_that_was_tried():
+    data = CrowdData(two_rings(60)[0])
+    choice = small(data, 2, forms=1)
+    candidates = Candidates(choice, 0, False)
+    trial = candidates.try_out(choice.forms[0], 2)
+    again = dataclasses.replace(small(data, 2, forms=1).forms[0], max_clusters=2)
+    assert candidates.place_of(again, 2) == 0
+    assert candidates.try_out(again, 2) is trial
+    assert candidates.coordinates_of(again)[0] is candidates.coordinates_of(choice.forms[0])[0]
+
+
 @pytest.mark.long
 def test_many_clusters_on_many_directions_have_the_epochs_that_they_need():
     rng = np.random.default_rng(2)

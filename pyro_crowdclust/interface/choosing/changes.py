@@ -1,0 +1,71 @@
+"""What a user has changed about a plan, in plain values that files can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pyro_crowdclust.interface.choosing.plan import Plan
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def changes_of(plan: Plan) -> dict[str, Any]:
+    """What differs from the plan as it was made for its data; forms are given by their names.
+
+    Changes of a plan without answers, as far as there is none beside it, are those of the plan that
+    is made beside one with answers later.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import numpy as np
+    >>> from pyro_crowdclust import CrowdData
+    >>> from pyro_crowdclust.interface import choice_for
+    >>> choice = choice_for(CrowdData(np.eye(20)))
+    >>> changes_of(choice)
+    {}
+    >>> changes_of(dataclasses.replace(choice, keeps_near_copies=True))
+    {'keeps_near_copies': True, 'by_features': {'keeps_near_copies': True}}
+    """
+    made = plan.made
+    if made is None:
+        return {}
+    found: dict[str, Any] = {}
+    names = [form.name for form in plan.forms]
+    if names != [form.name for form in made.forms]:
+        found["forms"] = names
+    of_sizes = {"sizes": [*map(int, plan.sizes)], "first_size": int(plan.first_size)}
+    if of_sizes != {"sizes": [*made.sizes], "first_size": made.first_size}:
+        found |= of_sizes
+    for name in ("may_be_records", "keeps_near_copies"):
+        if getattr(plan, name) != getattr(made, name):
+            found[name] = getattr(plan, name)
+    beside = dict(found)
+    if made.by_features is not None:
+        beside = None if plan.by_features is None else changes_of(plan.by_features)
+    return found if beside == {} else found | {"by_features": beside}
+
+
+def with_changes(plan: AnyPlan, changes: Mapping[str, Any]) -> AnyPlan:
+    """A plan for other data with the same changes.
+
+    Forms that the plan does not have are left out; if it has none of them, all of its own stay.
+
+    Parameters
+    ----------
+    plan
+        As it was made for the other data.
+    changes
+        As ``changes_of`` returns them.
+    """
+    own = dict(changes)
+    named = {form.name: form for form in plan.forms}
+    forms = [named[name] for name in own.pop("forms", ()) if name in named]
+    if forms:
+        own["forms"] = forms
+    beside = own.pop("by_features", {})
+    if plan.by_features is not None:
+        own["by_features"] = None if beside is None else with_changes(plan.by_features, beside)
+    return replace(plan, **own)
