@@ -8,6 +8,8 @@ import pandas as pd
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Fitted, known_class_probabilities
 
+# An item is in doubt if its cluster or class is less probable than this.
+SURE = 0.9
 # What ``tables`` may hold.
 TABLES = (
     "items",
@@ -59,7 +61,7 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     if result.data.columns is not None:
         found["columns"] = result.data.columns.table()
     if result.chosen is not None:
-        found["choice"] = result.chosen.table
+        found["choice"] = result.chosen.table.rename_axis("candidate")
     return found | {"history": result.history.set_index("epoch")}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,17 @@ def test_predict_finds_ids_by_itself_where_those_of_the_fit_are_not_there(
     assert found.index.tolist() == [*ids]
     probabilities = load(fitted / "result.safetensors").predict_proba(new)
     np.testing.assert_allclose(found["probability"], probabilities.max(1), rtol=1e-9)
+
+
+@pytest.mark.parametrize("out", ["new.csv", "fit/result.safetensors"])
+def test_predict_does_not_write_over_what_it_reads(crowd, fitted, tmp_path, capsys, out):
+    shutil.copytree(fitted, tmp_path / "fit")
+    shutil.copy(crowd / "features.csv", tmp_path / "new.csv")
+    before = (tmp_path / out).read_bytes()
+    words = ["predict", str(tmp_path / "fit"), "--features", str(tmp_path / "new.csv")]
+    assert main([*words, "--out", str(tmp_path / "fit" / ".." / out)]) == 1
+    assert "is read by this command, which would write over it" in only_error(capsys)
+    assert (tmp_path / out).read_bytes() == before
 
 
 def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
