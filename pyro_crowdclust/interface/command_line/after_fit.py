@@ -17,7 +17,7 @@ from pyro_crowdclust.interface.command_line.fit_folder import (
     read_result,
     refuse_inputs,
 )
-from pyro_crowdclust.interface.command_line.reading import read_feature_file
+from pyro_crowdclust.interface.command_line.reading import naming_lines, read_feature_file
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
@@ -43,8 +43,11 @@ def predict(options: Namespace) -> int:
         features=settings["columns"] or (),
     )
     try:
-        probabilities = result.predict_proba(table.values)
+        with naming_lines(options.features):
+            probabilities = result.predict_proba(table.values)
     except ValueError as error:
+        if str(error).startswith(str(options.features)):
+            raise
         raise ValueError(f"{options.features}: {error}") from error
     best = probabilities.argmax(1)
     named = {"cluster": best} if has_clusters(result) else {"class": result.data.class_ids[best]}

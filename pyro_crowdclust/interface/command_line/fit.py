@@ -22,7 +22,11 @@ from pyro_crowdclust.interface.command_line.fit_folder import (
     refuse_inputs,
 )
 from pyro_crowdclust.interface.command_line.models import MODELS, CommandModel
-from pyro_crowdclust.interface.command_line.reading import FeatureTable, read_feature_file
+from pyro_crowdclust.interface.command_line.reading import (
+    FeatureTable,
+    naming_lines,
+    read_feature_file,
+)
 from pyro_crowdclust.interface.command_line.summary import TABLES, has_clusters, tables
 from pyro_crowdclust.interface.command_line.wording import in_options
 from pyro_crowdclust.results.text import most_and_least_reliable
@@ -52,7 +56,8 @@ def _fit(options: Namespace, model: CommandModel) -> int:
             options.features, id_column=options.id_column, ignore=options.ignore
         )
         kinds = _kinds(options, table, model.kind)
-    result = model.fit(options, table, kinds)
+    with naming_lines(options.features):
+        result = model.fit(options, table, kinds)
     settings = {
         "pyro_crowdclust": __version__,
         "model": options.model,

@@ -98,7 +98,8 @@ def read_data(
         if files.get(name) is not None
     }
     if "known" in tables:
-        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
+        ids = None if table is None else table.ids
+        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])), ids)
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         wanted = ("pairs", "placements") if grades is None else ("pairs",)

@@ -68,3 +68,7 @@ def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
     message = "new.csv: the features lack 2 columns that the fit used: 'c', 'd'; they have 'a', "
     assert message in only_error(capsys)
+    (tmp_path / "new.csv").write_text("item,a,b,c,d\nu,1,2,3,4\nv,1,x,3,4\n", encoding="utf-8")
+    assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
+    message = f"{tmp_path / 'new.csv'} line 3 (index 'v'): b is 'x', but those of the fit were num"
+    assert message in only_error(capsys)
