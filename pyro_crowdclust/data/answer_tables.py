@@ -36,9 +36,9 @@ def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **optio
             )
     if pairs is not None and placements is not None:
         raise ValueError(
-            "pairs and placements cannot be combined; pass only placements, or all answers as "
-            "pairs, which exchange.CrowdAnswers.of_tables(pairs=..., placements=...).tables() "
-            "makes of them"
+            "pairs and placements cannot be combined; pass only placements, or, in place of both, "
+            "all answers as pairs: **pyro_crowdclust.exchange.CrowdAnswers.of_tables(pairs=..., "
+            "placements=...).tables()"
         )
 
 

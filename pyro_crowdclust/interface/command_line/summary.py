@@ -91,23 +91,9 @@ def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:
     ).fillna({"assigned_items": 0})
     classes["assigned_items"] = classes["assigned_items"].astype(np.int64)
     classes["share"] = classes["expected_items"] / classes["expected_items"].sum()
-    confusion = result.confusion
-    right = confusion[
-        confusion.index.get_level_values("class") == confusion.index.get_level_values("label")
-    ]["mean"]
-    by_class = right.droplevel("label").unstack("class")
-    labels = result.data.labels
-    assert labels is not None  # as the model is of labels
-    workers = pd.DataFrame(
-        {
-            "accuracy": by_class @ classes["share"],
-            "labels": labels["worker"].value_counts(),
-        }
-    )
-    workers = workers.loc[result.data.worker_ids].rename_axis("worker")
     return {
         "items": items,
         "classes": classes.rename_axis("class"),
-        "workers": workers,
-        "confusion": confusion,
+        "workers": result.workers,
+        "confusion": result.confusion,
     }

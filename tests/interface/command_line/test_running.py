@@ -107,6 +107,10 @@ ROOT = Path(__file__).resolve().parents[3]
             "--pairs and --placements are both given: name both files by --answers",
         ),
         (
+            ["fit", "--placements", "sorted.csv", "--out", "new"],
+            "on their own, write a row of --pairs for every two items of the page$",
+        ),
+        (
             ["fit", "--answers", "dedupe.json", "--out", "new"],
             r"if another tool wrote it, give the format \(--answers-format\)",
         ),
@@ -145,6 +149,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         "unsure.csv": "left,right,worker,label\nw,v,x,1\nw,u,x,unsure\n",
         "shares.csv": "left,right,worker,label\nw,v,x,0.9\nw,u,x,0.1\n",
         "grades.csv": "left,right,worker,label\nw,v,x,5\nw,u,x,3\nu,v,x,1\n",
+        "sorted.csv": "page,item,worker,group\n" + "".join(f"1,{i},x,{i % 2}\n" for i in range(5)),
         "nobody.csv": "left,right,worker,label\nw,v,x,1\nw,u,,0\n",
         "known.csv": "item,label\nu,a\n0,b\n",
         "huge.csv": "item,a\nu,1\n\nv,1e200\n",
