@@ -211,8 +211,7 @@ def _check_not_enumerated(of_globals: Trace) -> None:
                 f"the guide of the other sites enumerates {name!r}, but q(z) and the agreement of "
                 "pairs are computed for one value of each site: leave it out of model and guide, "
                 "and sum over it in the distribution of the site that depends on it, or make it a "
-                'continuous site, such as a probability (see "Other discrete sites" in '
-                "docs/own_answers.md)"
+                "continuous site, such as a probability"
             )
 
 

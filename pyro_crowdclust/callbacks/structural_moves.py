@@ -188,7 +188,7 @@ class StructuralMoves(ABC):
             raise ValueError(
                 f"{type(self).__name__} needs a guide with the methods infer, rate_statistics, "
                 f"merge and empty, but {type(trainer.guide).__name__} lacks one of them: leave "
-                "the callback out, or see docs/own_guide.md"
+                "the callback out, or write them as the protocol MovableGuide describes"
             )
         with evaluating(trainer.model, trainer.guide):
             self._move(trainer)

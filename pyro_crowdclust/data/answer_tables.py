@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from pyro_crowdclust.data.tables import are_blank, as_frame, read_table, where
+from pyro_crowdclust.data.tables import GRADES_REMEDY, are_blank, as_frame, read_table, where
 
 # Columns that the tables of answers must have, and may have.
 COLUMNS = {
@@ -18,6 +18,8 @@ COLUMNS = {
     "labels": (["item", "worker", "label"], []),
     "placements": (["page", "item", "worker", "group"], []),
 }
+# The columns that hold what was said.
+_SAID = {"pairs": "label", "labels": "label", "placements": "group"}
 
 
 def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **options: Any) -> None:
@@ -34,9 +36,9 @@ def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **optio
             )
     if pairs is not None and placements is not None:
         raise ValueError(
-            "pairs and placements cannot be combined; pass only placements, or all answers as "
-            "pairs, which exchange.CrowdAnswers.of_tables(pairs=..., placements=...).tables() "
-            "makes of them"
+            "pairs and placements cannot be combined; pass only placements, or, in place of both, "
+            "all answers as pairs: **pyro_crowdclust.exchange.CrowdAnswers.of_tables(pairs=..., "
+            "placements=...).tables()"
         )
 
 
@@ -58,12 +60,13 @@ def refuse_answers(features: Any) -> None:
 def answer_table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> pd.DataFrame | None:
     """The table that is passed under a name, with its columns; None if none is.
 
-    Rows of ``labels`` without a label are left out: these workers were asked, but did not answer.
+    Rows without a label, or a group, are left out unless ``may_lack`` names this column: these
+    workers were asked, but did not answer.
 
     Raises
     ------
     ValueError
-        As in ``read_table``, and if no row has a label.
+        As in ``read_table``, and if no row has a label, or a group.
 
     Examples
     --------
@@ -74,33 +77,42 @@ def answer_table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> 
     """
     if table is None:
         return None
-    if name == "labels":
-        table, may_lack = as_frame(table, name), ["label"]
-        skipped = _without_label(table)
+    if name == "labels" or _SAID[name] not in may_lack:
+        table = as_frame(table, name)
+        skipped = _without_answer(name, table)
         if skipped.any():
             if skipped.all():
-                raise ValueError("every label is missing: fill them in, or leave labels out")
+                raise ValueError(
+                    f"every {_SAID[name]} is missing: fill them in, or leave {name} out"
+                    f"{_if_an_answer(name)}"
+                )
             table = table[~skipped]
     return read_table(table, name, *COLUMNS[name], may_lack)
 
 
-def warn_about_skipped(given: Any | None, kept: pd.DataFrame | None) -> None:
-    """Warn of rows of class labels that ``answer_table`` left out of those that were given."""
+def warn_about_skipped(name: str, given: Any | None, kept: pd.DataFrame | None) -> None:
+    """Warn of rows that ``answer_table`` left out of those that were given under a name."""
     if given is None or kept is None:
         return
-    frame = as_frame(given, "labels")
+    frame = as_frame(given, name)
     if len(kept) < len(frame):
-        skipped = _without_label(frame)
+        said, skipped = _SAID[name], _without_answer(name, frame)
         warnings.warn(
-            f"{where('labels', frame.index, skipped)}: label is missing; rows without a label are "
-            "skipped",
+            f"{where(name, frame.index, skipped)}: {said} is missing; rows without a {said} are "
+            f"skipped{_if_an_answer(name)}",
             UserWarning,
             stacklevel=4,
         )
 
 
-def _without_label(frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
-    """Which rows have no label, if there is a column of labels."""
-    if [*frame.columns].count("label") != 1:  # an error of ``read_table``
+def _if_an_answer(name: str) -> str:
+    """What to do where rows without a label say something."""
+    return f"; {GRADES_REMEDY}" if name == "pairs" else ""
+
+
+def _without_answer(name: str, frame: pd.DataFrame) -> Bool[np.ndarray, " row"]:
+    """Which rows have no label, or no group, if there is a column of these."""
+    said = _SAID[name]
+    if [*frame.columns].count(said) != 1:  # an error of ``read_table``
         return np.zeros(len(frame), dtype=bool)
-    return frame["label"].isna().to_numpy(bool) | are_blank(frame["label"])
+    return frame[said].isna().to_numpy(bool) | are_blank(frame[said])

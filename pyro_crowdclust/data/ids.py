@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike, refuse_two_types, warn_of_alike_texts
 from pyro_crowdclust.data.tables import codes_and_ids, to_index
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, did_you_mean, listed, show
+
+# How often items occur where a single time is rare; and all others occur more than this share of
+# that as often.
+_OFTEN, _FEW = 4, 0.6
+# Among so many ids the most similar one is looked for.
+_MAX_COMPARED = 10_000
 
 
 def read_item_ids(item_ids: Any, num_rows: int | None) -> pd.Index:
@@ -52,9 +59,28 @@ def ids_in_tables(
             "CrowdData also takes labels or item_ids"
         )
     name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
-    ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)[1]
+    codes, ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)
     warn_of_alike_texts(ids, "items")
+    if likeness is None:  # that of a pair names records that nobody was asked about
+        _warn_of_rare(np.bincount(codes.numpy()), ids)
     return ids
+
+
+def _warn_of_rare(times: Int[np.ndarray, " item"], ids: pd.Index) -> None:
+    """Warn of items that occur once, where no others occur less than a good half as often as most.
+
+    Where items are drawn at random, some occur a little more often than these.
+    """
+    usual, once = float(np.median(times)), times == 1
+    if usual < _OFTEN or not once.any() or (times[~once] <= _FEW * usual).any():
+        return
+    some = ids[once]
+    warnings.warn(
+        f"{count(len(some), 'item')} ({listed(some)}) {'occurs' if len(some) == 1 else 'occur'} "
+        f"once in the answers, and the others about {usual:.0f} times: correct ids that are "
+        f"mistyped{did_you_mean(some[0], ids[~once][:_MAX_COMPARED])}",
+        stacklevel=5,
+    )
 
 
 def read_workers(

@@ -70,10 +70,11 @@ def read_parts(
     )
     features = in_pandas(features)
     refuse_answers(features)
+    given = {"pairs": pairs, "placements": placements, "labels": labels}
     pairs = answer_table("pairs", pairs, may_lack=() if grades is None else ("label",))
-    placements, given_labels = answer_table("placements", placements), labels
-    labels = answer_table("labels", labels)
-    warn_about_skipped(given_labels, labels)
+    placements, labels = answer_table("placements", placements), answer_table("labels", labels)
+    for name, kept in (("pairs", pairs), ("placements", placements), ("labels", labels)):
+        warn_about_skipped(name, given[name], kept)
     numbers = None if likeness is None else read_likeness(likeness)
     if item_ids is None and isinstance(features, pd.DataFrame):
         item_ids = features.index

@@ -99,20 +99,18 @@ def read_table(
     if len(frame) == 0:
         start = ""
         if name in _ANSWERS:
-            start = ". How a project starts without answers: docs/asking.md, 'From names only'"
+            start = ". To start a project, let random workers answer about some random items"
         raise ValueError(f"{name} have no rows; leave {name} out if there are none{start}")
     for column in columns:
         if column in may_lack:
             continue
         remedy = "drop the column or the row" if column in optional else "drop the row"
-        if (name, column) == ("pairs", "label"):
-            remedy += f"; {GRADES_REMEDY}"
-        elif (name, column) == ("pairs", "page"):
+        if (name, column) == ("pairs", "page"):
             remedy = "give every such answer a page of its own"
-        elif (name, column) == ("placements", "group"):  # an item that somebody could not place
-            remedy += ", or read the file by exchange.read_answers, which leaves such rows out"
-        missing = frame[column].isna() | are_blank(frame[column])
-        reject(name, frame[column], missing, f"which is missing; fill it in, or {remedy}")
+        missing = frame[column].isna().to_numpy(bool) | are_blank(frame[column])
+        if missing.any():
+            place = where(name, frame.index, missing)
+            raise ValueError(f"{place}: {column} is missing; fill it in, or {remedy}")
     return frame[columns]
 
 

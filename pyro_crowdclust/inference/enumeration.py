@@ -122,7 +122,7 @@ def check_partly_observed(of_model: Trace, of_guide: Trace) -> None:
                 f"which Pyro makes a site {name!r} of its own, so that the clusters of the known "
                 f"items could not be read: sample {whole!r} without obs= and obs_mask=, with "
                 'infer={"enumerate": "parallel"}, and in the same plate add a factor that excludes '
-                'all other values (see "Known labels" in docs/own_answers.md)'
+                "all other values"
             )
 
 

@@ -77,7 +77,8 @@ def feature_shape(data: CrowdData) -> tuple[int, ...]:
         raise ValueError(
             "the data have no features to cluster by: pass features (for class labels alone, see "
             "infer_classes). Of items that are only names, let random workers compare, sort or "
-            "label some at random first: docs/asking.md, 'From names only'"
+            "label some at random first, and pass their answers: cluster(None, pairs, "
+            "item_ids=names), or classify(None, labels)"
         )
     shape = tuple(data.features.shape[1:])
     if not shape:

@@ -158,6 +158,7 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "known labels and links need features: pass features, or leave out known labels and "
             "links"
         )
+    has_pairs = data.answers is not None
     # Likeness describes pairs, so that answers stay pairs, whatever page they were on.
     data = as_answered(data) if data.likeness is None else data
     if data.placements is not None and not data.placements.num_pairs:
@@ -172,8 +173,15 @@ def _answers_alone(data: CrowdData, num_clusters: int | None) -> AnswersAlone:
             "more answers, or pass features"
         )
     if as_fitted.placements is None and as_fitted.is_sorted and len(data.page_ids) < 2:
+        as_pairs = (
+            "drop the column 'page' of pairs"
+            if has_pairs
+            else "pass its pairs, CrowdData(None, placements=table).as_pairs().pairs.drop(columns="
+            "'page')"
+        )
         raise ValueError(
             "there is only one sorted page, but without features some pages must be held out: "
-            "collect more pages, or pass features"
+            "collect more pages, or pass features; or, if all its pairs may count as answers on "
+            f"their own, {as_pairs}"
         )
     return AnswersAlone(data)

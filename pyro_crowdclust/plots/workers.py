@@ -48,10 +48,15 @@ def plot_worker_weights(
     Raises
     ------
     ValueError
-        If ``truth`` has no column ``weight``, or there are no workers.
+        If ``truth`` has no column ``weight``, or there are no workers, or they gave class labels.
     """
     if truth is not None and "weight" not in truth:
         raise ValueError(f"truth has no column 'weight', only {list(truth.columns)}: add it")
+    if "weight" not in fitted.workers:
+        raise ValueError(
+            "the workers gave class labels, whose weight depends on the class: call plot_workers, "
+            "or plot_confusion"
+        )
     workers = fitted.workers.sort_values("weight", kind="stable")
     width = HALF_OF_90 * workers["weight_sd"]
     figure = figure or new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
@@ -117,7 +122,8 @@ def plot_workers(
 ) -> Figure | SubFigure:
     """Rates of every worker with 90 % intervals, sorted by weight: sensitivity and specificity.
 
-    Annotator models with other rates have a panel for each of their rates, five in a row.
+    Annotator models with other rates have a panel for each of their rates, five in a row. Workers
+    who gave class labels are sorted by their accuracy, which has no interval.
 
     Parameters
     ----------
@@ -131,14 +137,16 @@ def plot_workers(
     ValueError
         If there are no workers.
     """
-    workers = fitted.workers.sort_values("weight", kind="stable")
+    workers = fitted.workers
+    workers = workers.sort_values("weight" if "weight" in workers else "accuracy", kind="stable")
     names = [name.removesuffix("_lower") for name in workers.columns if name.endswith("_lower")]
+    names = names or ["accuracy"]
     shape = math.ceil(len(names) / _MAX_COLUMNS), min(len(names), _MAX_COLUMNS)
     figure = figure or new_figure(7.0, shape[0] * _forest_height(workers))
     grid = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     colors = itertools.cycle(COLORS[: shape[1]])
     for axes, name, color in zip(grid.flat, names, colors, strict=False):
-        lower, upper = workers[f"{name}_lower"], workers[f"{name}_upper"]
+        lower, upper = (workers.get(f"{name}_{end}", workers[name]) for end in ("lower", "upper"))
         _forest(axes, workers[name], lower, upper, color)
         axes.set_xlabel(name, fontsize="small" if shape[0] > 1 else "medium")
         axes.set_xlim(-0.02, 1.02)

@@ -516,6 +516,9 @@ class Fitted:
         grade and of "unsure", and the weight of the highest grade minus that of the lowest. Other
         annotator models have a column for each of their sites, or a numbered column for each entry
         if a site has vectors.
+
+        Of class labels there are ``accuracy``, the probability that the worker names the class of
+        an item, and the number of ``labels``; ``confusion`` has the rest.
         """
         return workers_of(self)
 

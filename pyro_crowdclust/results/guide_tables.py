@@ -24,7 +24,12 @@ from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
-from pyro_crowdclust.results.tables import components_table, confusion_table, workers_table
+from pyro_crowdclust.results.tables import (
+    class_workers_table,
+    components_table,
+    confusion_table,
+    workers_table,
+)
 
 
 @runtime_checkable
@@ -44,7 +49,10 @@ class SupportsConfusionGiven(Protocol):
 
 
 def workers_of(result: FittedModel) -> pd.DataFrame:
-    """``Fitted.workers``: one row per worker, the rates and the weight."""
+    """``Fitted.workers``: one row per worker, the rates and the weight; of labels the accuracy."""
+    is_of_labels = result.data.class_labels is not None and not result.data.has_answers
+    if is_of_labels and isinstance(result.guide, SupportsConfusion):
+        return class_workers_table(result.confusion, result.class_probabilities, result.data)
     guide = with_verb(result.guide, SupportsWorkers, "workers")
     if isinstance(guide, SupportsWorkersGiven):
         summary = guide.workers_given(result.data)

@@ -105,7 +105,13 @@ class InferredPartition:
         """One row per cluster: expected and assigned items, share and weight."""
         weights, result = None, self._result
         is_own = result.data.class_labels is None and result.has_assignments
-        if isinstance(result.guide, SupportsMixture) or not is_own:
+        is_mixture = isinstance(result.guide, SupportsMixture)
+        if result.data.class_labels is not None and not is_mixture:
+            raise ValueError(
+                "the items have classes, which workers named, and not clusters: read "
+                "result.class_probabilities"
+            )
+        if is_mixture or not is_own:
             summary = with_verb(result.guide, SupportsMixture, "mixture").mixture()
             of_guide = self._numbers.of_guide(summary.weights.double().cpu())
             weights = self._numbers.in_order(of_guide.numpy())

@@ -208,6 +208,29 @@ def clusters_table(
     return pd.DataFrame(columns, index=pd.RangeIndex(len(expected), name="cluster"))
 
 
+def class_workers_table(
+    confusion: pd.DataFrame, probabilities: pd.DataFrame, data: CrowdData
+) -> pd.DataFrame:
+    """``Fitted.workers`` for class labels: ``accuracy``, and the number of ``labels``.
+
+    The accuracy is ``sum_k E[pi_k] E[p(k | k)]``, with the shares of the classes among the items.
+
+    Parameters
+    ----------
+    confusion, probabilities
+        ``Fitted.confusion`` and ``Fitted.class_probabilities``.
+    data
+        The labels.
+    """
+    rates = confusion["mean"].to_numpy().reshape(-1, data.num_classes, data.num_classes)
+    accuracy = np.einsum("wkk,k->w", rates, probabilities.to_numpy().mean(0))
+    labels = data.class_labels
+    assert labels is not None  # as the model is of labels
+    number = torch.bincount(labels.worker, minlength=labels.num_workers).numpy()
+    index = data.worker_ids.rename("worker")
+    return pd.DataFrame({"accuracy": accuracy, "labels": number}, index=index)
+
+
 def components_table(
     location: Float[np.ndarray, "cluster column"], labels: list[Hashable]
 ) -> pd.DataFrame:

@@ -33,7 +33,7 @@ def three_lines(result: FittedModel) -> str:
     data = f"{result.data}"
     if result.data.features is None and result.feature_shape is not None:
         data += ", loaded without its features"
-    lines = [data, f"{_found(result)}; {result.stop_reason}"]
+    lines = [data, f"{what_was_found(result)}; {result.stop_reason}"]
     if result.data.has_answers and isinstance(result.guide, SupportsWorkers):
         workers = result.workers
         error = workers["weight_sd"].fillna(0.0)  # unknown where rates are point estimates
@@ -110,7 +110,8 @@ def _bound(result: FittedModel) -> str:
     return f"ELBO of the last epoch {elbo:,.1f} nats"
 
 
-def _found(result: FittedModel) -> str:
+def what_was_found(result: FittedModel) -> str:
+    """What was found: clusters or classes and their sizes, or else the names of the parts."""
     if isinstance(result.guide, SupportsMixture):
         stored = isinstance(result.data.features, StoredFeatures)
         if stored and "clusters_in_use" in result.history:  # inferring all items may take hours

@@ -54,7 +54,7 @@ def by_hand(name: str) -> str:
     return (
         f"leave out {name!r} and sum over it in the distribution of the site that depends on it, "
         "such as pyro.distributions.MixtureSameFamily, or make it a continuous site, such as a "
-        'probability (see "Other discrete sites" in docs/own_answers.md)'
+        "probability"
     )
 
 
@@ -77,7 +77,8 @@ def _explained(
     same = next((one for one, site in sites.items() if isinstance(site["fn"], SameCluster)), None)
     frames = sites[dependent]["cond_indep_stack"]
     at_mean = (
-        f'take {name!r} at its mean (see "Rates by worker and cluster" in docs/own_answers.md)'
+        f"take {name!r} at its mean: sample it from distributions.Assignment in the model and from "
+        "distributions.ConjugateAtMean in the guide"
     )
     one_value = f"Pyro gives all members of a plate one value of {name!r} at a time"
     if not batch.num_pairs or all(frame.size != batch.num_pairs for frame in frames):
@@ -93,8 +94,8 @@ def _explained(
             f"{one_value}, so that {name}[batch.left] == {name}[batch.right] is true for every "
             "pair, and the bound would be wrong. Sample the agreement, same = pyro.sample('same', "
             f"distributions.SameCluster({name}, batch.left, batch.right, batch.num_paired)), let "
-            "answers depend on it, and wrap the guide as EnumeratedGuide(model, guide) (see "
-            f'"Mixtures with answers about pairs" in docs/own_answers.md), or {at_mean}'
+            "answers depend on it, and wrap the guide as EnumeratedGuide(model, guide), or "
+            f"{at_mean}"
         )
     return (
         f"the answers about pairs depend on {name!r} in another way than through the site "

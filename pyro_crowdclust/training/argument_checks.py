@@ -58,7 +58,7 @@ def check_has_class_labels(data: CrowdData) -> None:
             remedy += "; to classify pairs as items, give each an id in a column 'item'"
         raise ValueError(
             f"there are no class labels: {remedy}. To start a project, let random workers label "
-            "some random items: docs/asking.md, 'From names only'"
+            "some random items, and name all items by item_ids= and all classes by classes="
         )
 
 

@@ -97,9 +97,12 @@ def test_classes_in_the_place_of_answers_are_told_of_known_labels(classes):
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
 def test_a_label_that_is_missing_may_say_that_somebody_cannot_tell(missing):
     labels = [1, missing, 0]
-    advice = """or drop the row; if "can't tell" is .* "different" to "same" as grades=$"""
-    with pytest.raises(ValueError, match=f"label is .*, which is missing; .*{advice}"):
-        crowd(label=labels)
+    advice = """; if "can't tell" is .* "different" to "same" as grades=$"""
+    with pytest.warns(UserWarning, match=f"pairs row 1 .*: label is missing; .* skipped{advice}"):
+        data = crowd(label=labels)
+    assert data.answers.label.tolist() == [1, 0]
+    with pytest.raises(ValueError, match=f"every label is missing: .* leave pairs out{advice}"):
+        crowd(label=[missing] * 3)
     pairs = crowd(label=[1, 1, 0]).pairs.assign(label=labels)
     heard = CrowdData(None, pairs, grades=[0, 1]).answers.label
     assert heard.isnan().tolist() == [False, True, False]

@@ -93,7 +93,7 @@ def test_answers_that_are_not_transitive_are_no_sorted_page():
     [
         (1, {"worker": "bob"}, "page is 'p2', a page that another worker sorted"),
         (3, {"item": "cat"}, "which is on this page already"),
-        (0, {"item": None}, "which is missing"),
+        (0, {"item": None}, "item is missing; fill it in, or drop the row"),
         (0, {"item": "dog"}, "not among the item ids"),
     ],
 )
@@ -103,6 +103,15 @@ def test_bad_placements_are_refused_with_their_row(row, values, reason):
         table.loc[row, name] = value
     with pytest.raises(ValueError, match=reason):
         CrowdData(None, placements=table, item_ids=["ant", "bee", "cat"])
+
+
+@pytest.mark.parametrize("blank", [None, ""])
+def test_items_without_a_group_are_skipped(blank):
+    table = TABLE.copy().astype({"group": object})
+    table.loc[1, "group"] = blank
+    with pytest.warns(UserWarning, match="placements row 1 .*: group is missing; .* are skipped$"):
+        data = CrowdData(None, placements=table)
+    assert len(data.placements) == len(TABLE) - 1
 
 
 def test_pairs_and_placements_together_are_refused():

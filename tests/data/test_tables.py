@@ -124,11 +124,11 @@ def test_something_that_is_no_table():
         CrowdData(features(), "answers.csv", item_ids=IDS)
 
 
-@pytest.mark.parametrize("column", ["left", "right", "worker", "label", "page"])
+@pytest.mark.parametrize("column", ["left", "right", "worker", "page"])
 def test_a_missing_value(column):
     given = table(page=["p", "p", "q"]).astype(object)
     given.loc["r1", column] = None
-    with pytest.raises(ValueError, match=rf"pairs row 1 \(index 'r1'\): {column} is .* missing"):
+    with pytest.raises(ValueError, match=rf"pairs row 1 \(index 'r1'\): {column} is missing"):
         CrowdData(features(), given, item_ids=IDS)
 
 
@@ -163,10 +163,10 @@ def test_what_was_meant():
         CrowdData(features(), pairs, item_ids=IDS)
 
 
-@pytest.mark.parametrize("column", ["left", "worker", "label", "page"])
+@pytest.mark.parametrize("column", ["left", "worker", "page"])
 def test_blank_texts_are_missing(column):
     """Who is called nothing is nobody, and not one worker who gave all such answers."""
     table = {"left": ["a", "b"], "right": ["b", "c"], "worker": ["w", "v"], "label": ["same"] * 2}
     table |= {"page": ["p", "q"], column: [table.get(column, ["p"])[0], " "]}
-    with pytest.raises(ValueError, match=f"pairs row 1 .*: {column} is ' ', which is missing; fil"):
+    with pytest.raises(ValueError, match=f"pairs row 1 .*: {column} is missing; fil"):
         CrowdData(None, table)

@@ -251,6 +251,24 @@ def test_nobody_saves_without_a_name(opened):
     assert [*browser.downloads.glob("*.csv")] == []
 
 
+def test_nothing_is_saved_before_a_page_is_sorted(opened):
+    browser = opened()
+    browser.run("byId('worker').value = 'Ben'; byId('worker').oninput()")
+    sort_by_keys(browser, ["1", "1", "2"])
+    browser.click("#save")
+    assert "nothing to save" in browser.run("byId('status').textContent")
+    assert [*browser.downloads.glob("*.csv")] == []
+
+
+def test_a_number_makes_no_group_but_the_next(opened):
+    browser = opened()
+    sort_by_keys(browser, ["1", "2", "7"])
+    assert places(browser)[0] == [1, 2, None, None]
+    assert browser.run("byId('status').textContent") == "There is no group 7."
+    sort_by_keys(browser, ["3"])
+    assert places(browser)[0] == [1, 2, 3, None]
+
+
 def test_keys_move_between_items_and_take_back(opened):
     browser = opened()
     sort_by_keys(browser, ["ArrowRight", "Space", "ArrowRight", "Space", "1"])

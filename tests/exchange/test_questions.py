@@ -66,7 +66,7 @@ def test_who_cannot_tell_gave_no_answer_however_it_is_written(words):
     ("questions", "message"),
     [
         ({"x": [1]}, "questions have neither columns left, right"),
-        ({"left": ["a"], "right": [None]}, "right is None, which is missing"),
+        ({"left": ["a"], "right": [None]}, "right is missing"),
         ({"item": [1.5]}, "item is 1.5, but ids in files are texts or integers"),
         ({"page": [1, 1], "item": ["a", "a"]}, "page 1 has the item 'a' twice"),
         ({"page": [1, 1], "item": ["a", "b"], "worker": ["ann", "ben"]}, "is for several workers"),

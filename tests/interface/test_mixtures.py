@@ -176,7 +176,7 @@ def test_standardized_is_identity_in_other_units():
 
 
 def test_bad_input_is_refused():
-    with refuses("the data have no features to cluster by: pass features.*From names only"):
+    with refuses("the data have no features to cluster by: pass features.*at random first"):
         mixture_for(CrowdData(None, PAIRS))
     with refuses("features have no second axis: pass a column"):
         mixture_for(CrowdData(np.arange(5.0)))

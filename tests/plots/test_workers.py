@@ -113,3 +113,14 @@ class TestWorkers:
         axes = plot_workers(fitted).axes[0]
         assert len(axes.lines[0].get_xdata()) == 100
         assert {text.get_text() for text in axes.get_yticklabels()} == {""}
+
+
+def test_workers_of_class_labels_are_sorted_by_their_accuracy():
+    index = pd.Index(["ann", "ben"], name="worker")
+    fitted = SimpleNamespace(workers=pd.DataFrame({"accuracy": [0.9, 0.6], "labels": 5}, index))
+    (axes,) = plot_workers(fitted).axes
+    assert axes.get_xlabel() == "accuracy"
+    assert axes.lines[0].get_xdata().tolist() == [0.6, 0.9]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["ben", "ann"]
+    with pytest.raises(ValueError, match="class labels.*: call plot_workers, or plot_confusion"):
+        plot_worker_weights(fitted)

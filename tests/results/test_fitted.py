@@ -19,6 +19,7 @@ from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.diagnostics.draws import global_draws
 from pyro_crowdclust.emissions import BernoulliEmission, Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.interface import classify
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
@@ -433,3 +434,28 @@ def test_a_weight_is_what_an_answer_counts(annotators):
     error = 5 * weights.std(0) / np.sqrt(4000)
     assert (np.abs(weights.mean(0) - result.workers["weight"]) < error).all()
     np.testing.assert_allclose(weights.std(0), result.workers["weight_sd"], rtol=0.1)
+
+
+def test_workers_of_class_labels_have_an_accuracy():
+    """Also where the fit is an average, whose guide has no rates of pairs."""
+    rng = np.random.default_rng(0)
+    truth = rng.choice(["dog", "cat"], 40)
+    said = [
+        (item, worker, truth[item] if rng.random() < right else rng.choice(["dog", "cat"]))
+        for item in range(40)
+        for worker, right in (("cem", 0.0), ("ann", 0.95), ("ben", 0.9))
+        if worker != "ann" or item < 30
+    ]
+    labels = pd.DataFrame(said, columns=["item", "worker", "label"])
+    result = classify(None, labels, progress=False)
+    assert type(result.guide).__name__ == "AveragedGuide"
+    shares, confusion = result.class_probabilities.mean(), result.confusion["mean"]
+    expected = {
+        worker: sum(shares[kind] * confusion[worker, kind, kind] for kind in ("cat", "dog"))
+        for worker in ("ann", "ben", "cem")
+    }
+    assert result.workers["accuracy"].to_dict() == pytest.approx(expected)
+    assert result.workers["accuracy"].idxmin() == "cem"
+    assert result.workers["labels"].to_dict() == {"ann": 30, "ben": 40, "cem": 40}
+    with pytest.raises(ValueError, match="not clusters: read result.class_probabilities"):
+        result.clusters  # noqa: B018

@@ -142,9 +142,11 @@ document.addEventListener("keydown", (event) => {
   }
   const newGroup = numGroups() + 1;
   const keys = { n: newGroup, 0: CANNOT_TELL, backspace: NOT_SORTED, delete: NOT_SORTED };
-  for (let n = 1; n < 10; n++) keys[n] = Math.min(n, newGroup);
+  for (let n = 1; n <= newGroup && n < 10; n++) keys[n] = n;
   const place = keys[event.key.toLowerCase()];
-  if (place === undefined || (picked.size === 0 && !onItem)) return;
+  if (picked.size === 0 && !onItem) return;
+  if (/^[1-9]$/.test(event.key) && place === undefined) say(`There is no group ${event.key}.`);
+  if (place === undefined) return;
   event.preventDefault();
   move(picked.size ? [...picked].sort((a, b) => a - b) : [current], place);
   elements[current].focus({ preventScroll: false });

@@ -206,6 +206,7 @@ function save() {
   countTime();
   const worker = state.worker.trim();
   if (!worker) { say("Fill in your name first."); byId("worker").focus(); return; }
+  if (!state.pages.some(isDone)) { say("No page is sorted yet: there is nothing to save."); return; }
   const rows = [["page", "item", "worker", "group", "seconds"]];
   data.pages.forEach((page, n) => {
     const { places: own, seconds } = state.pages[n];

@@ -9,8 +9,15 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_crowdclust.files.csv_files import write_csv
-from pyro_crowdclust.interface.command_line.fit_folder import FILES, read_result
-from pyro_crowdclust.interface.command_line.reading import read_feature_file
+from pyro_crowdclust.interface.command_line.fit_folder import (
+    FILES,
+    REPORT,
+    RESULT,
+    SETTINGS,
+    read_result,
+    refuse_inputs,
+)
+from pyro_crowdclust.interface.command_line.reading import naming_lines, read_feature_file
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import has_clusters
 
@@ -20,6 +27,9 @@ _ENDINGS = (".html", ".htm")
 
 def predict(options: Namespace) -> int:
     """Cluster new items by their features, with what 'fit' learned."""
+    if options.out is not None:
+        own = [options.folder / name for name in (RESULT, SETTINGS)]
+        refuse_inputs([options.out], [options.features, *own])
     result, settings = read_result(options.folder)
     if settings["features"] is None and not has_clusters(result):
         raise ValueError(
@@ -33,8 +43,11 @@ def predict(options: Namespace) -> int:
         features=settings["columns"] or (),
     )
     try:
-        probabilities = result.predict_proba(table.values)
+        with naming_lines(options.features):
+            probabilities = result.predict_proba(table.values)
     except ValueError as error:
+        if str(error).startswith(str(options.features)):
+            raise
         raise ValueError(f"{options.features}: {error}") from error
     best = probabilities.argmax(1)
     named = {"cluster": best} if has_clusters(result) else {"class": result.data.class_ids[best]}
@@ -46,7 +59,7 @@ def predict(options: Namespace) -> int:
 
 def report(options: Namespace) -> int:
     """Write a page with the tables and pictures of what 'fit' learned."""
-    path = options.out or options.folder / "report.html"
+    path = options.out or options.folder / REPORT
     if path.suffix.lower() not in _ENDINGS:
         raise ValueError(
             f"--out {path}: the report is a web page, which opens only if its name ends in .html: "

@@ -66,7 +66,7 @@ def _add_command(parsers: Any, name: str) -> argparse.ArgumentParser:
 
 
 def _add_features(
-    parser: argparse.ArgumentParser, required: bool, usual_ids: str = "'item' or 'id'"
+    parser: argparse.ArgumentParser, required: bool, usual_ids: str = "'item', 'id' or 'item_id'"
 ) -> None:
     parser.add_argument(
         "--features",
@@ -108,7 +108,9 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar, no summary")
     parser.add_argument(
-        "--force", action="store_true", help="write even if the folder is not empty"
+        "--force",
+        action="store_true",
+        help="write even if the folder is not empty; files of an earlier fit are replaced",
     )
 
 
@@ -300,7 +302,7 @@ def _add_ask(parsers: Any) -> None:
 def _add_predict(parsers: Any) -> None:
     parser = _add_command(parsers, "predict")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder that 'fit' wrote")
-    _add_features(parser, required=True, usual_ids="that of the fit, or 'item' or 'id'")
+    _add_features(parser, required=True, usual_ids="that of the fit, or 'item', 'id' or 'item_id'")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help=".csv to write (default: standard output)"
     )

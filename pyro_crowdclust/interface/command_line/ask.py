@@ -24,18 +24,20 @@ from pyro_crowdclust.exchange import (
     PlainCsv,
     Prodigy,
     picture_frame,
-    write_tasks,
 )
-from pyro_crowdclust.interface.command_line.fit_folder import new_folder, read_result
+from pyro_crowdclust.interface.command_line.fit_folder import (
+    FILES,
+    new_folder,
+    read_result,
+    refuse_inputs,
+)
 from pyro_crowdclust.interface.command_line.reading import read_feature_file, read_shown
-from pyro_crowdclust.interface.command_line.summary import has_clusters
+from pyro_crowdclust.interface.command_line.summary import SURE, has_clusters
 
 # Pages, if nothing else is asked for.
 _PAGES = 20
 # Nobody reads more columns than this.
 _MAX_COLUMNS = 20
-# Items whose cluster is less probable than this are in doubt.
-_SURE = 0.9
 # Workers whose answers are not by chance with a probability below this seem to guess.
 _GUESSES = 0.3
 # So many of them are named.
@@ -69,9 +71,14 @@ def ask(options: Namespace) -> int:
                     "out, for a table to fill in, or ask for --pairs or --pages"
                 )
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
-        paths = write_tasks(options.out, form, questions, shown)
+        texts = form.files(questions, shown)
+        inputs = [settings.get(name) for name in (*FILES, "labels")]
+        inputs += [options.items, *(settings.get("answers") or [])]
+        refuse_inputs([options.out / name for name in texts], inputs)
+        for name, text in texts.items():
+            (options.out / name).write_text(text, encoding="utf-8", newline="")
     if not options.quiet:
-        print(f"{options.out}: {', '.join(path.name for path in paths)}\n{found}")
+        print(f"{options.out}: {', '.join(texts)}\n{found}")
         print(_is_it_enough(result, found))
         for note in (*_about_fewer(options, result, found), *_about_guesses(found)):
             print(note)
@@ -114,11 +121,11 @@ def _about_guesses(found: Suggestions) -> list[str]:
 def _is_it_enough(result: Fitted, found: Suggestions) -> str:
     """What the answers may change, and what is in doubt: the scale of the gain in nats."""
     moved, items = found.expected_moved, counted(result.data.num_items, "item")
-    doubt = int((result.assignment_probabilities < _SURE).sum())
+    doubt = int((result.assignment_probabilities < SURE).sum())
     whole = "cluster" if has_clusters(result) else "class"
     return (
-        f"the answers may move about {moved:.1f} of {items} to another {whole}; the {whole} of "
-        f"{counted(doubt, 'item')} is less than {_SURE:.0%} probable"
+        f"the answers may move about {moved:.1f} of {items} to another {whole}; in doubt now: "
+        f"{counted(doubt, 'item')}, each with less than {SURE:.0%} for its most probable {whole}"
     )
 
 

@@ -27,6 +27,7 @@ from pyro_crowdclust.interface.command_line.reading import (
 FILES = ("features", "pairs", "placements", "known", "must_link", "cannot_link", "likeness")
 RESULT = "result.safetensors"
 SETTINGS = "settings.json"
+REPORT = "report.html"
 _PAIR_IDS = ("left", "right", "worker", "page")
 _PLACEMENT_IDS = ("page", "item", "worker", "group")
 _KNOWN_IDS = ("item", "label")
@@ -51,6 +52,25 @@ def new_folder(path: Path, force: bool) -> Iterator[None]:
         for folder in new:
             if not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def is_of_fit(folder: Path) -> bool:
+    """Whether an earlier fit wrote to the folder."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(settings, dict) and "pyro_crowdclust" in settings
+
+
+def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[Path | str | None]) -> None:
+    """Raise a ``ValueError`` if one of the files to write is one that the command reads."""
+    read = {Path(path).resolve() for path in inputs if path is not None}
+    for path in outputs:
+        if path.resolve() in read:
+            raise ValueError(
+                f"{path} is read by this command, which would write over it: name another --out"
+            )
 
 
 def read_data(
@@ -78,7 +98,8 @@ def read_data(
         if files.get(name) is not None
     }
     if "known" in tables:
-        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])))
+        ids = None if table is None else table.ids
+        tables["known"] = labels_by_item(tables["known"], Path(str(files["known"])), ids)
     if files["answers"] is not None:
         ids = None if table is None else table.ids
         wanted = ("pairs", "placements") if grades is None else ("pairs",)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
-from pyro_crowdclust.data.tables import ID_NAMES, LINE, refuse_doubled
+from pyro_crowdclust.data.tables import ID_NAMES, LINE, item_positions, refuse_doubled
 from pyro_crowdclust.errors import count, did_you_mean, show
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
@@ -25,6 +27,8 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>"]
 # The beginning of the name that pandas gives to a column without one.
 _UNNAMED = "Unnamed: "
+# The row that an error is about.
+_FEATURE_ROW = re.compile(r"features row (\d+)")
 # The layout of a table is inferred from this many rows.
 _SAMPLE_ROWS = 50
 
@@ -186,17 +190,35 @@ def _check_numbered(path: Path, rows: pd.Index, asked: Iterable[str], remedy: st
         )
 
 
-def labels_by_item(table: pd.DataFrame, path: Path) -> pd.Series:
-    """The column ``label`` of a table, by its column ``item``.
+@contextmanager
+def naming_lines(path: Path | None) -> Iterator[None]:
+    """Errors about a row of the features name the line of their file."""
+    try:
+        yield
+    except ValueError as error:
+        found = _FEATURE_ROW.match(str(error))
+        if path is None or found is None or path.suffix.lower() not in _SEPARATORS:
+            raise
+        lines = _read(path, with_lines=True).index
+        if lines.name != LINE:
+            raise
+        line = lines[int(found[1])]
+        raise ValueError(f"{path} line {line}{str(error)[found.end() :]}") from error
+
+
+def labels_by_item(table: pd.DataFrame, path: Path, item_ids: pd.Index | None) -> pd.Series:
+    """The column ``label`` of a table, by its column ``item``, which has some of these ids.
 
     Raises
     ------
     ValueError
-        If a column is missing.
+        If a column is missing, or an item is unknown.
     """
     for name in ("item", "label"):
         if name not in table:
             raise ValueError(f"{path} has no column '{name}'; it has {list(table.columns)}")
+    if item_ids is not None:
+        item_positions("known", table["item"], item_ids)
     return table.set_index("item")["label"]
 
 

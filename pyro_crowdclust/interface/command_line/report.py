@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from pyro_crowdclust._version import __version__
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.command_line.portraits import (
@@ -19,16 +20,31 @@ from pyro_crowdclust.interface.command_line.portraits import (
     typical_items,
     what_sets_apart,
 )
-from pyro_crowdclust.interface.command_line.summary import has_clusters, tables
+from pyro_crowdclust.interface.command_line.summary import SURE, has_clusters, tables
 from pyro_crowdclust.interface.command_line.wording import in_options
 from pyro_crowdclust.plots import plot_history, plot_latent, plot_worker_weights, plot_workers
 from pyro_crowdclust.plots.style import color_of, is_large
 from pyro_crowdclust.results import Fitted
+from pyro_crowdclust.results.text import what_was_found
 
 # Longer tables are cut on the page; the files of the fit have all rows.
 _MAX_ROWS = 50
 # As are those of clusters with their items, where there is nothing else to see of them.
 _MAX_CLUSTERS = 500
+
+# What the columns of the table of workers mean, as far as it has them.
+_OF_WORKERS = {
+    "sensitivity": "Sensitivity: how often the worker says “same” about two items of one cluster.",
+    "specificity": "Specificity: how often the worker says “different” about items of two "
+    "clusters.",
+    "accuracy": "Accuracy: how often the worker puts an item into the group where its cluster is "
+    "at home.",
+    "attention": "Attention: the share of pages on which the worker paid attention.",
+    "lumped": "Lumped: the share of pages on which clusters share groups.",
+    "careless": "Careless: the share of pages that carry no information.",
+    "weight": "The weight says how much an answer counts, in nats: near zero if the worker "
+    "guesses, negative if the worker says the opposite.",
+}
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --quiet: #55606e; --line: #d5dae2;
@@ -82,12 +98,13 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
     """
     found = tables(result)
     sections = [
-        _summary(result),
+        _summary(result, found),
         *_findings(result, found),
         _section(
             "Training",
             "The evidence lower bound should rise and level off; if it still rises at the end, "
             "train for more epochs.",
+            _rows(_details(result)),
             _picture("training", lambda: plot_history(result)),
         ),
     ]
@@ -106,22 +123,44 @@ def _plot_items(result: Fitted) -> Any:
     return plot_latent(result)
 
 
-def _summary(result: Fitted) -> str:
-    rows = {
-        "data": str(result.data).removeprefix("CrowdData(").removesuffix(")"),
-        "model": f"{type(result.model).__name__}, {type(result.guide).__name__}",
+def _summary(result: Fitted, found: dict[str, pd.DataFrame]) -> str:
+    """What was found, from what, and how sure it is; then what to change."""
+    rows = {}
+    if "items" in found:
+        rows["found"] = what_was_found(result)
+    rows["from"] = str(result.data).removeprefix("CrowdData(").removesuffix(")")
+    if "items" in found:
+        sure, whole = found["items"]["probability"], "cluster" if has_clusters(result) else "class"
+        rows["how sure"] = (
+            f"the {whole} is at least {SURE:.0%} probable for {(sure >= SURE).sum()} of "
+            f"{count(len(sure), 'item')}"
+        )
+    if result.chosen is not None:
+        rows["chosen"] = f"{result.chosen.winner}; {result.chosen.reason}"
+    advised = (html.escape(in_options(sentence)) for sentence in advice(result))
+    notes = "".join(f"<li>{sentence}</li>" for sentence in advised)
+    notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
+    return _rows(rows) + notes
+
+
+def _details(result: Fitted) -> dict[str, str]:
+    """What made the fit, for those who know the library."""
+    return {
+        "training": f"{result.stop_reason}; {result.seconds:.1f} s",
         "evidence lower bound": f"{result.elbo:,.1f} nats",
-        "training": f"{result.stop_reason}; {result.seconds:.1f} s, seed {result.seed}",
+        "model and guide": f"{type(result.model).__name__}, {type(result.guide).__name__}",
+        "seed": f"{result.seed}, of the start that was kept",
         "made by": f"pyro_crowdclust {__version__}",
     }
+
+
+def _rows(rows: Mapping[str, str]) -> str:
+    """A table of two columns, the names and the texts."""
     cells = "".join(
         f"<tr><th>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in rows.items()
     )
-    advised = (html.escape(in_options(sentence)) for sentence in advice(result))
-    notes = "".join(f"<li>{sentence}</li>" for sentence in advised)
-    notes = f"<p><strong>Advice</strong></p><ul>{notes}</ul>" if notes else ""
-    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>{notes}'
+    return f'<div class="scroll"><table><tbody>{cells}</tbody></table></div>'
 
 
 def _findings(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterable[str]:
@@ -153,12 +192,8 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
     if "workers" in found:
         yield _section(
             "Workers",
-            "Sensitivity: how often the worker says “same” about two items of one cluster. "
-            "Specificity: how often the worker says “different” about items of two clusters. The "
-            "weight says how much an answer counts, in nats: near zero if the worker guesses, "
-            "negative if the worker says the opposite. Intervals hold 90 %. For sorted pages, "
-            "accuracy: how often the worker puts an item into the group where its cluster is at "
-            "home; lumped and careless: the shares of such pages.",
+            " ".join(text for name, text in _OF_WORKERS.items() if name in found["workers"])
+            + " Intervals hold 90 %.",
             _table(_with_intervals(found["workers"].sort_values("weight", ascending=False))),
             _picture("weights of workers", lambda: plot_worker_weights(result)),
             _picture("rates of workers", lambda: plot_workers(result)),
@@ -166,15 +201,14 @@ def _cluster_sections(result: Fitted, found: dict[str, pd.DataFrame]) -> Iterabl
 
     if "pages" in found:
         pages = found["pages"].sort_values("misplaced", ascending=False)
+        text = "The twenty pages that have the most items out of place."
         if "sorted" in pages:  # missing where there are pages but no features
             pages = pages.sort_values("sorted", kind="stable")
-        yield _section(
-            "Pages",
-            "The twenty pages that look least as if they had been sorted, or have the most items "
-            "out of place. On lumped pages, clusters share groups; careless pages carry no "
-            "information.",
-            _table(pages.head(20)),
-        )
+            text = (
+                "The twenty pages that look least as if they had been sorted. On lumped pages, "
+                "clusters share groups; careless pages carry no information."
+            )
+        yield _section("Pages", text, _table(pages.head(20)))
 
 
 def _legend(result: Fitted) -> str:
@@ -275,11 +309,31 @@ def _section(title: str, text: str, *parts: str) -> str:
 def _table(frame: pd.DataFrame, max_rows: int = _MAX_ROWS) -> str:
     shown = frame.head(max_rows).reset_index()
     shown.columns = [str(name).replace("_", " ") for name in shown.columns]
-    text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
+    numbers = shown.select_dtypes("number").columns
+    probabilities = [name for name in numbers if "probability" in name or name in PAGE_STATES]
+    text = shown.to_html(
+        border=0,
+        float_format="{:.3g}".format,
+        formatters=dict.fromkeys(probabilities, _as_probability),
+        index=False,
+    )
     note = ""
     if len(frame) > len(shown):
         note = f'<p class="note">The first {len(shown)} of {len(frame)} rows.</p>'
     return f'<div class="scroll">{text}</div>{note}'
+
+
+def _as_probability(value: float) -> str:
+    """A probability with three digits.
+
+    Examples
+    --------
+    >>> [_as_probability(value) for value in (0.0, 1e-27, 0.25, 0.9999, 1.0)]
+    ['0', '< 0.001', '0.25', '> 0.999', '1']
+    """
+    if 0 < value < 0.001:
+        return "< 0.001"
+    return "> 0.999" if 0.999 < value < 1 else f"{value:.3g}"
 
 
 def _picture(description: str, draw: Callable[[], Any]) -> str:

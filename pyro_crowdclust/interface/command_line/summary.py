@@ -8,6 +8,8 @@ import pandas as pd
 from pyro_crowdclust.protocols import SupportsMixture, SupportsPartition, SupportsWorkers
 from pyro_crowdclust.results import Fitted, known_class_probabilities
 
+# An item is in doubt if its cluster or class is less probable than this.
+SURE = 0.9
 # What ``tables`` may hold.
 TABLES = (
     "items",
@@ -59,7 +61,7 @@ def tables(result: Fitted) -> dict[str, pd.DataFrame]:
     if result.data.columns is not None:
         found["columns"] = result.data.columns.table()
     if result.chosen is not None:
-        found["choice"] = result.chosen.table
+        found["choice"] = result.chosen.table.rename_axis("candidate")
     return found | {"history": result.history.set_index("epoch")}
 
 
@@ -89,23 +91,9 @@ def _tables_of_classes(result: Fitted) -> dict[str, pd.DataFrame]:
     ).fillna({"assigned_items": 0})
     classes["assigned_items"] = classes["assigned_items"].astype(np.int64)
     classes["share"] = classes["expected_items"] / classes["expected_items"].sum()
-    confusion = result.confusion
-    right = confusion[
-        confusion.index.get_level_values("class") == confusion.index.get_level_values("label")
-    ]["mean"]
-    by_class = right.droplevel("label").unstack("class")
-    labels = result.data.labels
-    assert labels is not None  # as the model is of labels
-    workers = pd.DataFrame(
-        {
-            "accuracy": by_class @ classes["share"],
-            "labels": labels["worker"].value_counts(),
-        }
-    )
-    workers = workers.loc[result.data.worker_ids].rename_axis("worker")
     return {
         "items": items,
         "classes": classes.rename_axis("class"),
-        "workers": workers,
-        "confusion": confusion,
+        "workers": result.workers,
+        "confusion": result.confusion,
     }

@@ -30,6 +30,11 @@ _PHRASES = {
     "pass no features, but": "leave out --features, and pass",
     "add one, or give the worker by PlainCsv(worker=)": "add it, and fill in who answered",
     "fill it in, or give PlainCsv(worker=)": "fill it in",
+    " (the index of a series holds item ids: for labels in the order of the items pass "
+    "known.to_numpy())": "",
+    "pass its pairs, CrowdData(None, placements=table).as_pairs().pairs.drop(columns='page')": (
+        "write a row of --pairs for every two items of the page"
+    ),
     "exchange.read_answers": "--answers",
     "(form=)": "(--answers-format)",
 }

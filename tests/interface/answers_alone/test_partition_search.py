@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.exchange import CrowdAnswers
 from pyro_crowdclust.guides import PartitionGuide, SortedPartitionGuide
 from pyro_crowdclust.interface import AnswersAlone, CrowdClusterer, cluster, mixture_for
 from pyro_crowdclust.interface.answers_alone import partition_search
@@ -537,9 +538,28 @@ def test_one_page_alone_is_refused():
     """Also as pairs: without it there is nothing to hear."""
     page = {"page": [1] * 5, "item": range(5), "worker": ["ann"] * 5, "group": [0, 0, 1, 1, 1]}
     pairs = CrowdData(None, placements=page).as_pairs().pairs
-    for said in ({"placements": page}, {"pairs": pairs}):
-        with pytest.raises(ValueError, match="there is only one sorted page"):
-            cluster(None, **said, progress=False)
+    remedies = {
+        "placements": r"pass its pairs, .*\.as_pairs\(\)",
+        "pairs": "drop the column 'page'",
+    }
+    for name, said in (("placements", page), ("pairs", pairs)):
+        with pytest.raises(ValueError, match=f"there is only one sorted page.*{remedies[name]}"):
+            cluster(None, **{name: said}, progress=False)
+    result = cluster(None, pairs.drop(columns="page"), num_starts=1, progress=False)
+    assert result.assignments.tolist() == [1, 1, 0, 0, 0]
+
+
+def test_pages_and_pairs_together_are_answers_about_pairs():
+    """By the call that the error about both names."""
+    page = {"page": [1] * 5, "item": range(5), "worker": ["ann"] * 5, "group": [0, 0, 1, 1, 1]}
+    page = pd.DataFrame(page)
+    pairs = pd.DataFrame({"left": [0, 2], "right": [1, 1], "worker": "ben", "label": [1, 0]})
+    with pytest.raises(ValueError, match=r"CrowdAnswers\.of_tables\(pairs=\.\.\., placements="):
+        cluster(None, pairs, placements=page)
+    both = CrowdAnswers.of_tables(pairs=pairs, placements=page).tables()
+    result = cluster(None, **both, num_starts=1, progress=False)
+    assert result.data.num_pairs == 12
+    assert result.assignments.tolist() == [1, 1, 0, 0, 0]
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -51,8 +52,23 @@ def test_predict_finds_ids_by_itself_where_those_of_the_fit_are_not_there(
     np.testing.assert_allclose(found["probability"], probabilities.max(1), rtol=1e-9)
 
 
+@pytest.mark.parametrize("out", ["new.csv", "fit/result.safetensors"])
+def test_predict_does_not_write_over_what_it_reads(crowd, fitted, tmp_path, capsys, out):
+    shutil.copytree(fitted, tmp_path / "fit")
+    shutil.copy(crowd / "features.csv", tmp_path / "new.csv")
+    before = (tmp_path / out).read_bytes()
+    words = ["predict", str(tmp_path / "fit"), "--features", str(tmp_path / "new.csv")]
+    assert main([*words, "--out", str(tmp_path / "fit" / ".." / out)]) == 1
+    assert "is read by this command, which would write over it" in only_error(capsys)
+    assert (tmp_path / out).read_bytes() == before
+
+
 def test_predict_needs_the_columns_of_the_fit(fitted, tmp_path, capsys):
     (tmp_path / "new.csv").write_text("item,a,b,x\nu,1,2,3\n", encoding="utf-8")
     assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
     message = "new.csv: the features lack 2 columns that the fit used: 'c', 'd'; they have 'a', "
+    assert message in only_error(capsys)
+    (tmp_path / "new.csv").write_text("item,a,b,c,d\nu,1,2,3,4\nv,1,x,3,4\n", encoding="utf-8")
+    assert main(["predict", str(fitted), "--features", str(tmp_path / "new.csv")]) == 1
+    message = f"{tmp_path / 'new.csv'} line 3 (index 'v'): b is 'x', but those of the fit were num"
     assert message in only_error(capsys)

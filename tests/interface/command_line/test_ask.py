@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,15 @@ def only_error(capsys) -> str:
     return line
 
 
+def test_questions_do_not_replace_what_people_see(crowd, fitted, tmp_path, capsys):
+    shown = shutil.copy(crowd / "features.csv", tmp_path / "questions-ann.csv")
+    words = ["ask", str(fitted), "--pairs", "2", "--workers", "ann", "--out", str(tmp_path)]
+    before = shown.read_bytes()
+    assert main([*words, "--items", str(shown), "--force"]) == 1
+    assert f"{shown} is read by this command, which would write over it" in only_error(capsys)
+    assert shown.read_bytes() == before
+
+
 def test_the_parser_knows_the_formats():
     assert {*FORMAT_NAMES} == {*FORMATS}
 
@@ -51,7 +61,9 @@ def test_pages_to_sort_for_every_worker_and_back(crowd, fitted, truth, tmp_path,
     moved = float(re.search(r"may move about (\S+) of 60 items", said[4])[1])
     again = suggest(result, Pages(5), count=4, workers=["ann", "ben"])
     assert moved == pytest.approx(again.expected_moved, abs=0.06)
-    assert said[4].endswith(f"the cluster of {doubt} items is less than 90% probable")
+    assert said[4].endswith(
+        f"in doubt now: {doubt} items, each with less than 90% for its most probable cluster"
+    )
     saved = []
     for path in sorted((tmp_path / "tasks").iterdir()):
         page = path.read_text(encoding="utf-8")

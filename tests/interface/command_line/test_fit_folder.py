@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import signal
 from pathlib import Path
 
@@ -50,11 +51,54 @@ def test_no_table_of_an_earlier_fit_stays(crowd, tmp_path):
     assert main(fit_words(crowd, out)) == 0
     for name in ("classes", "confusion", "notes"):  # as if that had been of classes
         (out / f"{name}.csv").write_text("a\n", encoding="utf-8")
+    (out / "report.html").write_text("about other data", encoding="utf-8")
     assert main([*fit_words(crowd, out), "--force"]) == 0
+    assert not (out / "report.html").exists()
     assert {file.stem for file in out.iterdir() if file.suffix == ".csv"} == {
         *("items", "clusters", "workers", "columns", "history"),
         "notes",
     }
+
+
+@pytest.mark.parametrize("name", ["items.csv", "settings.json", "report.html"])
+def test_files_that_no_fit_wrote_stay(name, crowd, tmp_path, capsys):
+    (tmp_path / name).write_text("[]", encoding="utf-8")
+    assert main([*fit_words(crowd, tmp_path), "--force"]) == 1
+    assert f"{tmp_path} has a file {name}, which no fit wrote" in only_error(capsys)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text(encoding="utf-8") == "[]"
+
+
+@pytest.mark.parametrize("option", ["features", "pairs"])
+def test_a_fit_does_not_write_over_what_it_reads(option, crowd, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "settings.json").write_text('{"pyro_crowdclust": "0"}', encoding="utf-8")
+    words = fit_words(crowd, out)
+    place = words.index(f"--{option}") + 1
+    file = shutil.copy(words[place], out / "workers.csv")
+    before = file.read_bytes()
+    words[place] = str(file)
+    assert main([*words, "--force"]) == 1
+    assert f"{file} is read by this command, which would write over it" in only_error(capsys)
+    assert file.read_bytes() == before
+
+
+def test_other_files_of_a_folder_stay(crowd, tmp_path):
+    folder = shutil.copytree(crowd, tmp_path / "all")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main([*fit_words(folder, folder), "--epochs", "1", "--force"]) == 0
+    assert (folder / "items.csv").exists()
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+def test_the_summary_names_the_files_that_were_written(crowd, tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    words = [word for word in fit_words(crowd, tmp_path) if word != "--quiet"]
+    assert main([*words, "--epochs", "1", "--force"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    written = {path.name for path in tmp_path.iterdir()} - {"notes.txt"}
+    assert last == f"{tmp_path}: {', '.join(sorted(written))}"
 
 
 def test_a_disk_that_is_full_at_the_end_keeps_the_fit(crowd, tmp_path, monkeypatch, capsys):

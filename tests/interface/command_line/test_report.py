@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -26,6 +27,8 @@ from pyro_crowdclust.interface.command_line.fit_folder import read_result
 from pyro_crowdclust.interface.command_line.report import report_page
 from pyro_crowdclust.interface.command_line.summary import TABLES, tables
 from pyro_crowdclust.mixture import GaussianComponents
+from pyro_crowdclust.results.chosen import Chosen
+from pyro_crowdclust.results.text import what_was_found
 from pyro_crowdclust.simulation import simulate_placements
 
 from ...problems import location_model
@@ -101,6 +104,40 @@ def test_what_is_open_comes_first(fitted):
     result, _ = read_result(fitted, with_features=True)
     page = report_page(result)
     assert page.index("<h2>What is open</h2>") < page.index("<h2>Clusters</h2>")
+
+
+def test_a_report_opens_with_what_was_found(fitted):
+    result, _ = read_result(fitted, with_features=True)
+    table = pd.DataFrame({"kind": ["Gaussians"], "features": ["columns"], "components": [6]})
+    chosen = Chosen(table.assign(chosen=True), "because of its ELBO", None)
+    page = report_page(dataclasses.replace(result, chosen=chosen))
+    sure = int((result.assignment_probabilities >= 0.9).sum())
+    parts = [
+        f"<th>found</th><td style='text-align:left'>{what_was_found(result)}</td>",
+        "<th>from</th><td style='text-align:left'>60 items, ",
+        f"the cluster is at least 90% probable for {sure} of 60 items",
+        "Gaussians on columns, 6 components; because of its ELBO",
+        "<h2>Training</h2>",
+        "SemiCrowdsourcedMixture, MessagePassingGuide",
+    ]
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    assert page.index("evidence lower bound") > page.index("<h2>Training</h2>")
+
+
+def test_a_report_explains_the_columns_it_shows(fitted):
+    page = report_page(read_result(fitted, with_features=True)[0])
+    assert "Sensitivity: " in page
+    assert "Careless: " not in page
+    assert "Lumped: " not in page
+
+
+def test_probabilities_have_three_digits(fitted, monkeypatch):
+    pairs = pd.DataFrame({"left": ["u"], "right": ["v"], "probability of same": [1.03e-27]})
+    monkeypatch.setattr(f"{report_page.__module__}.pairs_in_dispute", lambda _: pairs)
+    page = report_page(read_result(fitted, with_features=True)[0])
+    assert "<td>&lt; 0.001</td>" in page
+    assert "e-27" not in page
 
 
 def test_a_model_without_clusters_has_a_report_of_its_training():

@@ -107,12 +107,24 @@ ROOT = Path(__file__).resolve().parents[3]
             "--pairs and --placements are both given: name both files by --answers",
         ),
         (
+            ["fit", "--placements", "sorted.csv", "--out", "new"],
+            "on their own, write a row of --pairs for every two items of the page$",
+        ),
+        (
             ["fit", "--answers", "dedupe.json", "--out", "new"],
             r"if another tool wrote it, give the format \(--answers-format\)",
         ),
         (
-            ["fit", "--placements", "page.csv", "--out", "new"],
-            "line 3: group is nan, .* or read the file by --answers, which leaves such rows out",
+            ["fit", "--pairs", "nobody.csv", "--out", "new"],
+            "pairs line 3: worker is missing; fill it in, or drop the row",
+        ),
+        (
+            ["fit", "--features", "abc.csv", "--known", "known.csv", "--out", "new"],
+            r"known line 3: item is '0', not among the item ids \(such as 'u'.* drop the row$",
+        ),
+        (
+            ["fit", "--features", "huge.csv", "--out", "new"],
+            r"huge.csv line 4, column 'a' is 1e.200, beyond",
         ),
         (
             ["fit", "--features", "abc.csv", "--likeness", "alike.csv", "--out", "new"],
@@ -137,6 +149,10 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, monkeypatch, capsys, words,
         "unsure.csv": "left,right,worker,label\nw,v,x,1\nw,u,x,unsure\n",
         "shares.csv": "left,right,worker,label\nw,v,x,0.9\nw,u,x,0.1\n",
         "grades.csv": "left,right,worker,label\nw,v,x,5\nw,u,x,3\nu,v,x,1\n",
+        "sorted.csv": "page,item,worker,group\n" + "".join(f"1,{i},x,{i % 2}\n" for i in range(5)),
+        "nobody.csv": "left,right,worker,label\nw,v,x,1\nw,u,,0\n",
+        "known.csv": "item,label\nu,a\n0,b\n",
+        "huge.csv": "item,a\nu,1\n\nv,1e200\n",
         "page.csv": "page,item,worker,group\n1,u,x,a\n1,v,x,\n",
         "dedupe.json": '{"match": [], "distinct": []}',
         "abc.csv": "item,a\nu,1\nv,2\nw,4\n",
