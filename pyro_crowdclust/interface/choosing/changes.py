@@ -42,7 +42,7 @@ def changes_of(plan: Plan) -> dict[str, Any]:
     for name in ("may_be_records", "keeps_near_copies"):
         if getattr(plan, name) != getattr(made, name):
             found[name] = getattr(plan, name)
-    beside = dict(found)
+    beside: dict[str, Any] | None = dict(found)
     if made.by_features is not None:
         beside = None if plan.by_features is None else changes_of(plan.by_features)
     return found if beside == {} else found | {"by_features": beside}
