@@ -87,6 +87,7 @@ def answer_table(name: str, table: Any | None, may_lack: Sequence[str] = ()) -> 
                     f"{_if_an_answer(name)}"
                 )
             table = table[~skipped]
+        may_lack = [*may_lack, _SAID[name]]  # it was looked for here
     return read_table(table, name, *COLUMNS[name], may_lack)
 
 

@@ -59,7 +59,8 @@ class CrowdData:
         Answers: a data frame, or whatever ``pandas.DataFrame`` accepts, with the columns ``left``,
         ``right`` (item ids; positions 0 to N-1 where the items have no ids), ``worker`` (any
         hashable id), ``label`` (1, True, "same" or "yes"; 0, False, "different" or "no") and
-        optionally ``page`` (the task in which the answer was given). Other columns are ignored.
+        optionally ``page`` (the task in which the answer was given). Other columns are ignored. A
+        row whose label is missing is skipped, with a warning, unless there are ``grades``.
     grades
         If the labels of ``pairs`` are grades: all of them, at least two, from "different" to
         "same". A label that is missing or is not among them means "can't tell". A whole number
@@ -68,7 +69,7 @@ class CrowdData:
     placements
         Pages that workers sorted into groups, instead of ``pairs``: a table with the columns
         ``page`` (any hashable id), ``item``, ``worker`` (one for every page) and ``group`` (any
-        hashable name; it means something only on its own page).
+        hashable name; it means something only on its own page). A row without a group is skipped.
     known
         Known labels, one per item, integers or names; None, NaN and -1 mean unknown. A list or an
         array is in the order of the items. The index of a series and the keys of a mapping are
@@ -140,7 +141,8 @@ class CrowdData:
         worker and groups). They are kept, but of pairs without pages only as many as are
         independent (``data.repeated_pairs``). Answers that contradict each other are data and pass
         silently. Where links and labels cannot all be true; these are kept, too, and counted. Where
-        a class is in no answer. Where a row of ``labels`` has no label.
+        a class is in no answer. Where a row has no label, or no group. Without features and
+        ``item_ids``, where an id occurs once and all others often.
 
     Examples
     --------

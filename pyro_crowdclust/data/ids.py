@@ -15,8 +15,8 @@ from pyro_crowdclust.data.alike import check_alike, refuse_two_types, warn_of_al
 from pyro_crowdclust.data.tables import codes_and_ids, to_index
 from pyro_crowdclust.errors import count, did_you_mean, listed, show
 
-# How often items occur where a single time is rare; and all others occur more than this share of
-# that as often.
+# How often items usually occur where a single time is rare; and the share of this number up to
+# which an item occurs only a few times.
 _OFTEN, _FEW = 4, 0.6
 # Among so many ids the most similar one is looked for.
 _MAX_COMPARED = 10_000
@@ -61,15 +61,16 @@ def ids_in_tables(
     name = "placements" if placements is not None else "labels" if pairs is None else "pairs"
     codes, ids = codes_and_ids(_one_column(columns).rename("left, right or item"), name)
     warn_of_alike_texts(ids, "items")
-    if likeness is None:  # that of a pair names records that nobody was asked about
+    # Pages name an item in many pairs at once; likeness names records that nobody was asked about.
+    if likeness is None and (pairs is None or "page" not in pairs):
         _warn_of_rare(np.bincount(codes.numpy()), ids)
     return ids
 
 
 def _warn_of_rare(times: Int[np.ndarray, " item"], ids: pd.Index) -> None:
-    """Warn of items that occur once, where no others occur less than a good half as often as most.
+    """Warn of items that occur once, where all others occur about as often as is usual.
 
-    Where items are drawn at random, some occur a little more often than these.
+    If some occur a few times, as where items are drawn at random, once is nothing unusual.
     """
     usual, once = float(np.median(times)), times == 1
     if usual < _OFTEN or not once.any() or (times[~once] <= _FEW * usual).any():

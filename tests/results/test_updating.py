@@ -415,7 +415,7 @@ def test_a_loaded_result_says_what_needs_its_features(tmp_path):
         (FEATURES, "pairs have no column 'left'"),
         (
             {"left": [1], "right": [2], "worker": [None], "label": [1]},
-            r"pairs row 0 .*worker is Non",
+            r"pairs row 0 .*worker is missing",
         ),
         (
             {"left": [1, 1], "right": [2, 999], "worker": ["b", "b"], "label": [1, 1]},
