@@ -35,7 +35,7 @@ from pyro_crowdclust.pooling import (
     weight_of_copies,
     weight_of_shared_errors,
 )
-from pyro_crowdclust.pooling.averaging import InferredClasses
+from pyro_crowdclust.pooling.inferred_classes import InferredClasses
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
