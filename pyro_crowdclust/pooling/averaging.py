@@ -107,8 +107,8 @@ def average_classes(
 ) -> AveragedClasses:
     """Fit all members, and choose temperatures and weights by answers predicted from the others.
 
-    Draws predict each answer without it. Any other member is fitted five more times, each time
-    without a fifth of the answers.
+    Draws predict each answer without it. Any other member is fitted ten more times, each time
+    without a tenth of the answers.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def average_classes(
     fits
         Functions, each of which fits its model to the data given to it.
     seed
-        Seed of the division into fifths.
+        Seed of the division into tenths.
     standard
         Index of the member that all others are compared with: those that predict clearly worse, by
         two standard errors, are left out.

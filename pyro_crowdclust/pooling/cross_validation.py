@@ -15,13 +15,13 @@ from pyro_crowdclust.inference.left_out_labels import LeftOutLabels
 from pyro_crowdclust.pooling.inferred_classes import InferredClasses
 
 # Parts of the labels, each of which is held out once.
-_FOLDS = 5
+_FOLDS = 10
 
 
 def cross_validated(
     fitted_to: Callable[[CrowdData], InferredClasses], data: CrowdData, seed: int = 0
 ) -> LeftOutLabels:
-    """The labels that can be left out, each predicted by a fit without a fifth of the labels.
+    """The labels that can be left out, each predicted by a fit without a tenth of the labels.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def cross_validated(
     data
         Items with class labels.
     seed
-        Seed of the division into fifths (``folds_of``).
+        Seed of the division into tenths (``folds_of``).
     """
     every = data.class_labels
     assert every is not None  # as the callers have checked

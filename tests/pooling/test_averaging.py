@@ -61,7 +61,7 @@ def correlated() -> pd.DataFrame:
 
 
 def left_out(fit_to, data: CrowdData, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """q(y) and p(answer | y) of every answer, by fits without a fifth of them."""
+    """q(y) and p(answer | y) of every answer, by fits without a tenth of them."""
     found = cross_validated(fit_to, data, seed)
     return found.classes, found.named
 

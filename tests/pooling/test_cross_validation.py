@@ -27,7 +27,7 @@ def test_folds_of_an_item_are_spread_and_the_same_in_any_order_of_the_table():
     assert np.ptp(np.bincount(folds)) <= 1
     for item in range(data.num_items):
         own = folds[labels.item == item]
-        assert np.bincount(own, minlength=5).max() == -(-len(own) // 5)
+        assert np.bincount(own, minlength=10).max() == -(-len(own) // 10)
     shuffled = CrowdData(
         None, labels=table.sample(frac=1, random_state=0), item_ids=data.item_ids
     ).class_labels.of_items(torch.arange(data.num_items))
@@ -74,4 +74,4 @@ def test_each_label_is_predicted_by_a_fit_without_it():
     alone = labels.item[~kept], labels.worker[~kept]
     only = {*zip(*(part.tolist() for part in alone), strict=True)}
     assert all(only <= fitted.seen for fitted in fits)
-    assert len(fits) == 5
+    assert len(fits) == 10
