@@ -1,8 +1,8 @@
 """Class labels of real crowds, on every ``crowd_labels_*.npz``, compared with crowd-kit.
 
 The same method for every data set, without using its truth: ``average_annotator_models``, the
-average of five models of the annotators, with the temperatures and weights under which held-out
-answers are predicted best from the others about their item. It is compared with crowd-kit's
+average of five models of the annotators, with the temperatures and weights under which each
+answer is predicted best from the others about its item. It is compared with crowd-kit's
 MajorityVote, DawidSkene, OneCoinDawidSkene, GLAD and MACE, if it is installed (``pip install
 '.[peers]'``). Accuracy and log loss are over the items with known truth; probabilities are clipped
 at 1e-15.

@@ -175,6 +175,16 @@ class LabelMatrix:
         own = torch.bincount(self.source)[self.source]
         return self.counts[self.item] > own
 
+    @cached_property
+    def can_be_left_out(self) -> Bool[Tensor, " answer"]:
+        """The first label of each worker about an item that another worker has labelled, too."""
+        if self.weight is None:
+            return self.has_others
+        first = torch.full((int(self.source.max()) + 1,), len(self), device=self.cell.device)
+        place = torch.arange(len(self), device=self.cell.device)
+        first = first.scatter_reduce(0, self.source, place, "amin")
+        return self.has_others & (first[self.source] == place)
+
     def votes(self) -> Float[Tensor, "item label"]:
         """As how many answers those about each item count that name each class."""
         cells = self.item * self.num_classes + self.label

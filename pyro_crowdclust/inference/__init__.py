@@ -16,6 +16,7 @@ from pyro_crowdclust.inference.enumeration import (
     unscaled_log_density,
 )
 from pyro_crowdclust.inference.importance import LogRatios
+from pyro_crowdclust.inference.left_out_labels import LeavingOut, LeftOutLabels
 from pyro_crowdclust.inference.loss_terms import (
     ConsistencyTerm,
     LabelTerm,
@@ -50,6 +51,8 @@ __all__ = [
     "FixedConditionals",
     "ItemSite",
     "LabelTerm",
+    "LeavingOut",
+    "LeftOutLabels",
     "LocalConditionals",
     "LocalPosterior",
     "LocalSolver",

@@ -23,6 +23,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.distributions.priors import ConjugatePosterior
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.inference.left_out_labels import LeavingOut
 from pyro_crowdclust.inference.rows_around import RowMoments, SupportsExpectedRows, rows_around
 from pyro_crowdclust.protocols import SupportsDraws
 from pyro_crowdclust.protocols.annotators import LabelCounts
@@ -125,15 +126,20 @@ class ClassChains:
         self.q = joint.flatten(2).softmax(-1).view_as(joint)
         return log_answers
 
-    def means(self, num_draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def means(
+        self, num_draws: int, leaving_out: LeavingOut | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means over draws and chains of ``q`` and of ``p(label | class, state)`` of every worker.
 
         The third array is the standard deviation of ``p(label | class)``, averaged over states by
-        their frequencies in the draw.
+        their frequencies in the draw. The draws are also added to those of ``leaving_out``.
         """
         states, rows, mean, square = (torch.zeros(()) for _ in range(4))
         for _ in range(num_draws):
-            of_states = self.step().exp().mT
+            log_answers = self.step()
+            if leaving_out is not None:
+                leaving_out.add(self.q, log_answers)
+            of_states = log_answers.exp().mT
             states = states + self.q.mean(1) / num_draws
             rows = rows + of_states.mean(0) / num_draws
             shares = torch.from_numpy(shares_of(self.q.sum(0).numpy()))

@@ -1,118 +1,46 @@
-"""Several models of the same class labels, averaged by how well they predict held-out answers.
+"""Several models of the same class labels, averaged by how well they predict each from the others.
 
-    q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)      v = argmax_v sum_a log sum_m v_m p_m(a | the others)
-                                               w_m = (A v_m + A_0 / M) / (A + A_0)
+    q(y_i) = sum_m w_m q_m(y_i)^(1 / T_m)
+    v = argmax_v sum_a log sum_m v_m p_m(a)            p_m(a) = sum_k q_m,-a(k)^(1 / T_m) g_a(k)
+    w_m = (A v_m + A_0 / M) / (A + A_0)                g_a(k) = sum_m p_m(a | k, the others) / M
 
 No annotator model is best for every crowd. The ELBO does not show which one is, since it measures
-the fit to the workers rather than to the items. So A answers are held out. The temperature T_m of a
-model (see ``calibrated_guide``) is the one under which these are likeliest, each
-predicted from the other answers about its item. v are the weights under which the average of the
-models predicts them best (stacking; Yao et al. 2018). w shrinks these towards equal weights, as if
-A_0 more answers had been held out that favour no model. True classes are not needed.
+the fit to the workers rather than to the items. So each of the A answers is predicted from the
+others. q_m,-a is the class of its item by these (``inference.LeftOutLabels``). T_m is the
+temperature under which a model predicts best, and v are the weights under which the average of the
+models does (stacking; Yao et al. 2018). w shrinks these towards equal weights, as if A_0 more
+answers favoured no model. True classes are not needed.
+
+The rows g are the same for all models, since it is their classes that are averaged. By rows of its
+own, a model would also be chosen for how well it knows habits of the workers, which say nothing
+about its classes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import check_share, count
+from pyro_crowdclust.errors import count
 from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
 from pyro_crowdclust.pooling.comparison import is_clearly_better
+from pyro_crowdclust.pooling.cross_validation import cross_validated
+from pyro_crowdclust.pooling.drawn_classes import DrawnClasses
+from pyro_crowdclust.pooling.inferred_classes import InferredClasses
 from pyro_crowdclust.results.tables import CachedCopy
 from pyro_crowdclust.results.text import sizes_of_classes
 from pyro_crowdclust.training.argument_checks import check_has_class_labels
 
-# A_0: held-out answers may be few, and they choose the models that predict answers, not classes.
+# A_0: answers may be few, and they choose the models that predict answers, not classes.
 _EVEN_ANSWERS = 1000.0
 # Iterations of EM; weights have converged by then.
 _ROUNDS = 500
-
-
-def hold_out_answers(
-    data: CrowdData, share: float = 0.2, seed: int = 0
-) -> tuple[CrowdData, ClassLabels]:
-    """The data without a random share of the class labels, and the labels held out.
-
-    An answer is held out only if its item and its worker keep at least one other. The choice does
-    not depend on the order of the rows. Of several answers by one worker about one item, the first
-    stands for all, and the others are in neither part.
-
-    Raises
-    ------
-    ValueError
-        If there are no class labels, ``share`` is not between 0 and 1, or nothing can be held out.
-
-    Examples
-    --------
-    >>> labels = {"item": [0, 0, 0, 1, 1], "worker": list("abcab"), "label": list("xxyyy")}
-    >>> rest, held = hold_out_answers(CrowdData(None, labels=labels), share=0.2)
-    >>> rest.num_labels, len(held)
-    (4, 1)
-    """
-    check_share("share", share)
-    rng = np.random.default_rng(seed)
-    check_has_class_labels(data)
-    labels = data.class_labels
-    assert labels is not None  # as was just checked
-    every, labels = labels, labels.at(labels.is_first)
-    items, workers = labels.item.numpy(), labels.worker.numpy()
-    left = np.bincount(items), np.bincount(workers)
-    wanted = max(1, round(share * len(labels)))
-    chosen: list[int] = []
-    sorted_answers = np.lexsort((labels.label.numpy(), workers, items))
-    for answer in sorted_answers[rng.permutation(len(labels))]:
-        item, worker = items[answer], workers[answer]
-        if len(chosen) < wanted and left[0][item] > 1 and left[1][worker] > 1:
-            chosen.append(answer)
-            left[0][item] -= 1
-            left[1][worker] -= 1
-    if not chosen:
-        raise ValueError(
-            "no answer can be held out, since every item or every worker has only one: use "
-            "infer_classes, which fits one model"
-        )
-    is_held = torch.zeros(len(labels), dtype=torch.bool).index_fill(0, torch.tensor(chosen), True)
-    held = labels.at(is_held)
-    # Several answers of the only worker are those of many.
-    of_held = is_held if len(every) == len(labels) else torch.isin(every.source, held.source)
-    return data.with_class_labels(every.at(~of_held)), held
-
-
-class InferredClasses(Protocol):
-    """A member of an average: a fit to class labels, or draws that started from one."""
-
-    @property
-    def data(self) -> CrowdData:
-        """The items and their labels."""
-
-    @property
-    def probabilities(self) -> Float[np.ndarray, "item class"]:
-        """q(y_i = k)."""
-
-    @property
-    def class_probabilities(self) -> pd.DataFrame:
-        """``probabilities`` by the user's ids."""
-
-    @property
-    def confusion(self) -> pd.DataFrame:
-        """p(label | class) of every worker, in the column ``mean``."""
-
-    def answer_probabilities(
-        self,
-        item: Int[np.ndarray, " answer"],
-        worker: Int[np.ndarray, " answer"],
-        label: Int[np.ndarray, " answer"],
-    ) -> Float[np.ndarray, "answer class"]:
-        """p(label | class) of answers that the fit has not used."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,33 +101,53 @@ class AveragedClasses:
 def average_classes(
     data: CrowdData,
     fits: Sequence[Callable[[CrowdData], InferredClasses]],
-    share: float = 0.2,
     seed: int = 0,
     standard: int | None = None,
     doubted: Sequence[int] = (),
 ) -> AveragedClasses:
-    """Choose temperatures and weights with some answers held out, then fit to all answers.
+    """Fit all members, and choose temperatures and weights by answers predicted from the others.
+
+    Draws predict each answer without it. Any other member is fitted ten more times, each time
+    without a tenth of the answers.
 
     Parameters
     ----------
     data
         Items with class labels.
     fits
-        Functions, each of which fits its model to the data given to it. Members that are left out
-        are not fitted to all data.
-    share, seed
-        As for ``hold_out_answers``.
+        Functions, each of which fits its model to the data given to it.
+    seed
+        Seed of the division into tenths.
     standard
         Index of the member that all others are compared with: those that predict clearly worse, by
         two standard errors, are left out.
     doubted
         Indices of members that are kept only if they predict clearly better than the standard.
+
+    Raises
+    ------
+    ValueError
+        If there are no class labels, or no item has answers of two workers.
     """
-    rest, held = hold_out_answers(data, share, seed)
-    predictions = [_predict(fitted_to(rest), held) for fitted_to in fits]
-    kept = [*range(len(predictions))]
+    check_has_class_labels(data)
+    labels = data.class_labels
+    assert labels is not None  # as was just checked
+    matrix = labels.of_items(torch.arange(data.num_items))
+    if not matrix.can_be_left_out.any():
+        raise ValueError(
+            "no answer can be predicted from others, since no item has answers of two workers: use "
+            "infer_classes, which fits one model"
+        )
+    members = [fitted_to(data) for fitted_to in fits]
+    left_out = [
+        member.left_out
+        if isinstance(member, DrawnClasses)
+        else cross_validated(fitted_to, data, seed)
+        for member, fitted_to in zip(members, fits, strict=True)
+    ]
+    kept = [*range(len(members))]
     if standard is not None:
-        logs = [np.log(likelihoods) for _, likelihoods in predictions]
+        logs = [np.log(_best(*one)[1]) for one in left_out]
 
         def is_kept(number: int) -> bool:
             if number in doubted:
@@ -207,21 +155,25 @@ def average_classes(
             return number == standard or not is_clearly_better(logs[standard], logs[number])
 
         kept = [number for number in kept if is_kept(number)]
-    temperatures, likelihoods = zip(*(predictions[number] for number in kept), strict=True)
-    members = [fits[number](data) for number in kept]
-    weights = len(held) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
-    return AveragedClasses(members, temperatures, weights / weights.sum())
+    rows = np.mean([left_out[number].named for number in kept], axis=0)
+    found = [_best(left_out[number].classes, rows) for number in kept]
+    temperatures, likelihoods = zip(*found, strict=True)
+    weights = len(rows) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
+    return AveragedClasses(
+        [members[number] for number in kept], temperatures, weights / weights.sum()
+    )
 
 
-def _predict(
-    member: InferredClasses, held: ClassLabels
+def _best(
+    classes: Float[np.ndarray, "answer class"], named: Float[np.ndarray, "answer class"]
 ) -> tuple[float, Float[np.ndarray, " answer"]]:
-    """The temperature under which the answers are likeliest, and p(answer) of each under it."""
-    item, worker, label = (part.numpy() for part in (held.item, held.worker, held.label))
-    named = member.answer_probabilities(item, worker, label)
-    q = member.probabilities[item]
-    found = {temperature: (temper(q, temperature) * named).sum(1) for temperature in TEMPERATURES}
-    best = max(found, key=lambda temperature: np.log(found[temperature]).sum())
+    """The best temperature for the answers, and p(answer) of each under it.
+
+    As for ``calibrated_guide``, log T is standard normal beforehand, so that a few answers change
+    little.
+    """
+    found = {t: (temper(classes, t) * named).sum(1) for t in TEMPERATURES}
+    best = max(found, key=lambda t: np.log(found[t]).sum() - np.log(t) ** 2 / 2)
     return best, found[best]
 
 

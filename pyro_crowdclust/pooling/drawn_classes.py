@@ -24,6 +24,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import check_whole
 from pyro_crowdclust.families.summaries import summary_of_moments
 from pyro_crowdclust.inference.class_chains import ClassChains, mean_confusion, shares_of
+from pyro_crowdclust.inference.left_out_labels import LeavingOut, LeftOutLabels
 from pyro_crowdclust.protocols import SupportsDraws
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.tables import class_table, confusion_table
@@ -47,12 +48,15 @@ class DrawnClasses:
         Mean of ``p(label | class, state)``.
     deviations
         Standard deviation of ``p(label | class)``.
+    left_out
+        Every label, predicted without it.
     """
 
     fitted: Fitted
     states: Float[np.ndarray, "item class state"]
     rows: Float[np.ndarray, "worker class state label"]
     deviations: Float[np.ndarray, "worker class label"]
+    left_out: LeftOutLabels
 
     def __repr__(self) -> str:
         return f"DrawnClasses({self.data}, {sizes_of_classes(self.class_probabilities)})"
@@ -165,4 +169,6 @@ def draw_classes(
     )
     for _ in range(3 * num_draws):
         chains.step()
-    return DrawnClasses(result, *chains.means(num_draws))
+    leaving_out = LeavingOut(chains.labels)
+    states, rows, deviations = chains.means(num_draws, leaving_out)
+    return DrawnClasses(result, states, rows, deviations, leaving_out.found(states.shape[-1]))

@@ -1,4 +1,4 @@
-"""Averages of models: answers held out, temperatures and weights."""
+"""Averages of models: temperatures and weights."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import average_classes, stacking_weights
-from pyro_crowdclust.pooling.averaging import hold_out_answers
 from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
+from pyro_crowdclust.pooling.cross_validation import cross_validated
 
 
 def answers(seed: int) -> pd.DataFrame:
@@ -32,46 +32,10 @@ def answers(seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["item", "worker", "label"])
 
 
-@pytest.mark.parametrize("share", [0.1, 0.9])
-def test_answers_held_out_leave_every_item_and_worker_another(share):
-    labels = answers(0)
-    of_last = labels["worker"] == "w5"
-    # One worker has two answers only, and a class is in none.
-    labels = pd.concat([labels[~of_last], labels[of_last][:2]])
-    with pytest.warns(UserWarning, match="class 'd' is in no answer"):
-        data = CrowdData(None, labels=labels, classes=list("abcd"))
-    rest, held = hold_out_answers(data, share, seed=1)
-    assert rest.num_labels + len(held) == data.num_labels
-    assert len(held) == round(share * data.num_labels) or share == 0.9
-    assert set(rest.labels["item"]) == set(data.item_ids)
-    assert rest.worker_ids.equals(data.worker_ids)
-    assert rest.class_ids.equals(data.class_ids)
-    ids = data.item_ids, data.worker_ids, data.class_ids
-    codes = held.item, held.worker, held.label
-    named = [of[code.numpy()] for of, code in zip(ids, codes, strict=True)]
-    frame = pd.DataFrame(dict(zip(["item", "worker", "label"], named, strict=True)))
-    both = pd.concat([frame, rest.labels]).sort_values(["item", "worker", "label"])
-    expected = data.labels.sort_values(["item", "worker", "label"])
-    np.testing.assert_array_equal(both, expected)
-
-
-def test_workers_are_whom_they_were_where_ids_cannot_be_sorted():
-    labels = answers(0)
-    data = CrowdData(None, labels=labels.replace({"worker": {"w0": 7}}))
-    rest, held = hold_out_answers(data, seed=1)
-    assert rest.worker_ids.equals(data.worker_ids)
-    both = torch.cat([rest.class_labels.worker, held.worker]).bincount()
-    assert both.tolist() == data.class_labels.worker.bincount().tolist()
-    assert {*rest.labels.itertuples(index=False)} <= {*data.labels.itertuples(index=False)}
-
-
-def test_answers_that_cannot_be_held_out():
-    data = CrowdData(None, labels=answers(0))
-    with pytest.raises(ValueError, match="share is 1, but must be between 0 and 1"):
-        hold_out_answers(data, 1)
+def test_answers_that_no_others_predict():
     single = {"item": [0, 1, 2], "worker": [0, 0, 0], "label": [0, 1, 0]}
-    with pytest.raises(ValueError, match="no answer can be held out"):
-        hold_out_answers(CrowdData(None, labels=single))
+    with pytest.raises(ValueError, match="no answer can be predicted from others"):
+        average_classes(CrowdData(None, labels=single), FITS)
 
 
 def fitted(annotators: type, data: CrowdData) -> Fitted:
@@ -96,42 +60,70 @@ def correlated() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["item", "worker", "label"])
 
 
+def left_out(fit_to, data: CrowdData, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """q(y) and p(answer | y) of every answer, by fits without a tenth of them."""
+    found = cross_validated(fit_to, data, seed)
+    return found.classes, found.named
+
+
 @pytest.mark.parametrize("labels", [answers(3), correlated()], ids=["alone", "correlated"])
-def test_the_average_is_that_of_a_loop_over_the_answers_held_out(labels):
+def test_the_average_is_that_of_the_answers_predicted_with_the_same_rows(labels):
     data = CrowdData(None, labels=labels)
-    average = average_classes(data, FITS, share=0.3, seed=4)
+    average = average_classes(data, FITS, seed=4)
     assert repr(average).startswith("AveragedClasses(2 members, ")
-    rest, held = hold_out_answers(data, 0.3, seed=4)
+    classes, named = zip(*(left_out(fit_to, data, 4) for fit_to in FITS), strict=True)
+    rows = (named[0] + named[1]) / 2
     likelihoods = []
-    for number, fit_to in enumerate(FITS):
-        member = fit_to(rest)
-        mean, q = member.guide.confusion().mean, member.probabilities
-
-        def likely(temperature: float, q=q, mean=mean) -> np.ndarray:
-            rows = zip(held.item, held.worker, held.label, strict=True)
-            return np.array([temper(q[[i]], temperature)[0] @ mean[j, :, a] for i, j, a in rows])
-
-        found = {t: np.log(likely(t)).sum() for t in TEMPERATURES}
-        assert average.temperatures[number] == max(found, key=found.get)
-        likelihoods.append(likely(average.temperatures[number]))
+    for number, q in enumerate(classes):
+        found = {
+            t: np.log((temper(q, t) * rows).sum(1)).sum() - np.log(t) ** 2 / 2 for t in TEMPERATURES
+        }
+        best = max(found, key=found.get)
+        assert average.temperatures[number] == best
+        likelihoods.append((temper(q, best) * rows).sum(1))
     shares = np.linspace(0, 1, 2001)[1:-1]
     likely = np.outer(shares, likelihoods[0]) + np.outer(1 - shares, likelihoods[1])
     best = shares[np.log(likely).sum(1).argmax()]
     assert average.weights.sum() == pytest.approx(1)
     assert average.weights[0] == pytest.approx(
-        (len(held) * best + 500) / (len(held) + 1000), abs=0.02
+        (len(rows) * best + 500) / (len(rows) + 1000), abs=0.02
     )
     parts = zip(average.weights, average.members, average.temperatures, strict=True)
     expected = sum(weight * temper(member.probabilities, t) for weight, member, t in parts)
     np.testing.assert_allclose(average.class_probabilities, expected, atol=1e-12)
-    assert (max(average.temperatures) > 1) == (len(data.item_ids) == 60)
+    assert (min(average.temperatures) > 1) == (len(data.item_ids) == 60)
     assert average.class_probabilities.columns.tolist() == ["a", "b", "c"]
-    rows = average.confusion["mean"].groupby(["worker", "class"]).sum()
-    np.testing.assert_allclose(rows, 1)
+    mean = average.confusion["mean"].groupby(["worker", "class"]).sum()
+    np.testing.assert_allclose(mean, 1)
+
+
+class Guesses:
+    """q(y) half way between the labels' votes and even, and rows that are right with a rate."""
+
+    def __init__(self, data: CrowdData, rate: float, trust: float) -> None:
+        self.data, self.rate = data, rate
+        votes = data.class_labels.of_items(torch.arange(data.num_items)).votes().numpy() + 0.1
+        votes /= votes.sum(1, keepdims=True)
+        self.probabilities = trust * votes + (1 - trust) / votes.shape[1]
+
+    def answer_probabilities(self, item, worker, label) -> np.ndarray:
+        other = (1 - self.rate) / (self.data.num_classes - 1)
+        return np.where(np.eye(self.data.num_classes, dtype=bool)[label], self.rate, other)
+
+
+def test_weights_are_those_of_classes_and_not_of_rows():
+    """Whoever knows the workers better is not preferred for it, but for better classes."""
+    data = CrowdData(None, labels=answers(3))
+
+    def weights(*each: tuple[float, float]) -> list[float]:
+        return average_classes(data, [partial(Guesses, rate=r, trust=t) for r, t in each]).weights
+
+    np.testing.assert_allclose(weights((0.7, 0.8), (0.4, 0.8)), 0.5)
+    assert weights((0.4, 0.8), (0.7, 0.1))[0] > 0.52
 
 
 def test_the_tables_of_an_average_are_read_again_from_csv(tmp_path):
-    average = average_classes(CrowdData(None, labels=answers(3)), FITS, share=0.3)
+    average = average_classes(CrowdData(None, labels=answers(3)), FITS)
     for table, index in (
         (average.class_probabilities, "item"),
         (average.confusion, ["worker", "class", "label"]),
@@ -175,23 +167,22 @@ def test_log_likelihoods_are_no_likelihoods(bad):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("share", "is_clear"), [(0.3, True), (0.1, False)])
-def test_others_are_held_to_a_standard(share, is_clear):
-    data = CrowdData(None, labels=answers(3))
-    rest, held = hold_out_answers(data, share, seed=4)
+@pytest.mark.parametrize(("last", "is_clear"), [("i39", True), ("i09", False)])
+def test_others_are_held_to_a_standard(last, is_clear):
+    labels = answers(3)
+    data = CrowdData(None, labels=labels[labels["item"] <= last])
     logs = []
     for fit_to in FITS:
-        member = fit_to(rest)
-        codes = (part.numpy() for part in (held.item, held.worker, held.label))
-        named = member.answer_probabilities(*codes)
-        likely = [(temper(member.probabilities[held.item], t) * named).sum(1) for t in TEMPERATURES]
-        logs.append(np.log(max(likely, key=lambda one: np.log(one).sum())))
+        q, named = left_out(fit_to, data, 4)
+        likely = [(temper(q, t) * named).sum(1) for t in TEMPERATURES]
+        each = zip(likely, np.log(TEMPERATURES), strict=True)
+        logs.append(np.log(max(each, key=lambda one: np.log(one[0]).sum() - one[1] ** 2 / 2)[0]))
     gain = logs[0] - logs[1]
     assert gain.mean() > 0
-    assert (gain.mean() > 2 * gain.std() / np.sqrt(len(held))) == is_clear
+    assert (gain.mean() > 2 * gain.std() / np.sqrt(len(gain))) == is_clear
 
     def kept(standard: int, doubted: tuple[int, ...] = ()) -> list[str]:
-        average = average_classes(data, FITS, share, 4, standard, doubted)
+        average = average_classes(data, FITS, 4, standard, doubted)
         assert average.weights.sum() == pytest.approx(1)
         return [type(member.model.annotators).__name__ for member in average.members]
 

@@ -141,6 +141,35 @@ def test_states_are_drawn_with_the_classes():
     assert told[0, 1] == pytest.approx(states @ drawn.rows[2, 1, :, 1])
 
 
+def without(left_out: int) -> tuple[float, np.ndarray]:
+    """q_-a(1) and E_-a[p(a | k)] of one answer, sums over the classes of all items."""
+    prior = np.array([[9.0, 4.0], [4.0, 9.0]])
+    weights, ones, rates = [], [], []
+    own_item, own_worker, own_label = ANSWERS[left_out]
+    for y in itertools.product([0, 1], repeat=4):
+        told = np.stack([prior] * 3)
+        for number, (item, worker, label) in enumerate(ANSWERS):
+            told[worker, y[item], label] += number != left_out
+        of_rows = gammaln(told).sum() - gammaln(told.sum(-1)).sum()
+        weights.append(of_rows + gammaln(4 + np.bincount(y, minlength=2)).sum())
+        ones.append(y[own_item])
+        rates.append(told[own_worker, :, own_label] / told[own_worker].sum(-1))
+    share = np.exp(np.array(weights) - max(weights))
+    share /= share.sum()
+    return share @ np.array(ones), share @ np.array(rates)
+
+
+def test_labels_are_left_out_as_if_they_had_not_been_given():
+    result = fitted(ConfusionMatrices(3, 2, right=9.0, wrong=4.0))
+    found = draw_classes(result, num_draws=300, seed=1).left_out
+    labels = result.data.class_labels.of_items(torch.arange(4))
+    for row, answer in enumerate(zip(labels.item, labels.worker, labels.label, strict=True)):
+        number = ANSWERS.index(tuple(map(int, answer)))
+        classes, named = without(number)
+        assert found.classes[row] == pytest.approx([1 - classes, classes], abs=0.03)
+        np.testing.assert_allclose(found.named[row], named, atol=0.02)
+
+
 def test_draws_leave_the_fit_as_it_is():
     result = fitted(CommunityConfusion(3, 2, 2))
     before = result.model.annotators.concentration()

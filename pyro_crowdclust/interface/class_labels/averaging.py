@@ -35,7 +35,7 @@ from pyro_crowdclust.pooling import (
     weight_of_copies,
     weight_of_shared_errors,
 )
-from pyro_crowdclust.pooling.averaging import InferredClasses
+from pyro_crowdclust.pooling.inferred_classes import InferredClasses
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsTrait
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.results.agreement import warn_of_guesses
@@ -62,14 +62,16 @@ def average_annotator_models(
     clearly worse are left out. The trait has at least the weight with which workers seem to err
     about the same items (``pooling.weight_of_shared_errors``), up to .7. Starting from the
     fit of each model except the trait, classes and workers are drawn jointly (``draw_classes``).
-    Temperatures and weights come from a fifth of the answers, which the first fit of each model
-    does not see. If copies explain best why workers agree, ``discount_copies`` is averaged, too.
+    Temperatures and weights are those under which each answer is predicted best from the others
+    about its item (``average_classes``). If copies explain best why workers agree,
+    ``discount_copies`` is averaged, too.
 
-    It takes up to ten or twelve fits (four or six with fewer than five workers), and half as long
-    again for draws. It gives better probabilities than ``infer_classes``, but no intervals of the
-    workers' confusion matrices. Keep what it found as tables, such as
-    ``result.class_probabilities.to_csv("classes.csv")``: several fits have no single file. Ctrl-C
-    raises: some of the models do not make an average.
+    It takes five fits (two with fewer than five workers), and as long again for draws; for two
+    classes also eleven of the trait, ten of which predict answers that they have not seen. With
+    ``num_draws=0`` every model takes eleven fits. It gives better probabilities than
+    ``infer_classes``, but no intervals of the workers' confusion matrices. Keep what it found as
+    tables, such as ``result.class_probabilities.to_csv("classes.csv")``: several fits have no
+    single file. Ctrl-C raises: some of the models do not make an average.
 
     Parameters
     ----------

@@ -357,7 +357,7 @@ def test_a_trait_is_for_two_classes():
 @pytest.mark.long
 def test_the_average_of_two_classes_knows_a_trait():
     """States are left out where they predict no clearly better."""
-    _, data = crowd(1, correlated=True)
+    _, data = crowd(3, correlated=True)
     average = average_annotator_models(data, num_draws=2, epochs=20, share=0.5)
     *drawn, trait = average.members
     assert [type(member.fitted.model).__name__ for member in drawn] == 4 * ["DawidSkene"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import advice, average_annotator_models, classify, infer_classes
 from pyro_crowdclust.models import DawidSkene
-from pyro_crowdclust.pooling.averaging import hold_out_answers
+from pyro_crowdclust.pooling.cross_validation import cross_validated
 from pyro_crowdclust.pooling.labels_together import LabelsTogether
 
 NUM_ITEMS, TIMES = 150, 5
@@ -96,12 +97,22 @@ def test_advice_says_how_they_count(data):
     assert "count together as those of 1.2 workers in the mean" in said
 
 
-def test_what_is_held_out_is_not_said_again(data):
-    rest, held = hold_out_answers(data, share=0.3)
-    assert held.is_first.all()
-    assert not set(rest.class_labels.source.tolist()) & set(held.source.tolist())
-    number = data.class_labels.is_first.sum()
-    assert rest.class_labels.is_first.sum() + len(held) == number
+def test_what_is_left_out_is_not_said_again(data):
+    labels = data.class_labels.of_items(torch.arange(data.num_items))
+    assert labels.can_be_left_out.sum() == data.class_labels.is_first.sum()
+
+    def fit_without(part):
+        fit_without.seen.append(set(part.class_labels.source.tolist()))
+        model = DawidSkene(ConfusionMatrices(4, 2))
+        return fit(model, ClassLabelGuide(model), part, epochs=1, progress=False)
+
+    fit_without.seen = []
+    found = cross_validated(fit_without, data)
+    assert len(found.named) == data.class_labels.is_first.sum()
+    every = set(data.class_labels.source.tolist())
+    left = [every - seen for seen in fit_without.seen]
+    assert set.union(*left) == every
+    assert sum(map(len, left)) == len(every)
 
 
 def test_agreement_is_that_of_different_workers(data):

@@ -1,0 +1,73 @@
+"""Class labels predicted from the others by fits that have not seen them (cross-validation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from pyro_crowdclust.data.class_labels import ClassLabels
+from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.inference.left_out_labels import LeftOutLabels
+from pyro_crowdclust.pooling.inferred_classes import InferredClasses
+
+# Parts of the labels, each of which is held out once.
+_FOLDS = 10
+
+
+def cross_validated(
+    fitted_to: Callable[[CrowdData], InferredClasses], data: CrowdData, seed: int = 0
+) -> LeftOutLabels:
+    """The labels that can be left out, each predicted by a fit without a tenth of the labels.
+
+    Parameters
+    ----------
+    fitted_to
+        Fits a model to the data given to it.
+    data
+        Items with class labels.
+    seed
+        Seed of the division into tenths (``folds_of``).
+    """
+    every = data.class_labels
+    assert every is not None  # as the callers have checked
+    labels = every.of_items(torch.arange(data.num_items))
+    folds = folds_of(labels, seed)
+    left_out = labels.can_be_left_out.numpy()
+    classes = np.zeros((len(labels), labels.num_classes))
+    named = np.zeros_like(classes)
+    sources = _sources(labels)
+    for fold in range(_FOLDS):
+        # An answer that is the only one about its item stays.
+        held = left_out & (folds == fold)
+        if not held.any():
+            continue
+        of_held = np.isin(_sources(every), sources[held])
+        member = fitted_to(data.with_class_labels(every.at(torch.from_numpy(~of_held))))
+        item, worker, label = (
+            part.numpy()[held] for part in (labels.item, labels.worker, labels.label)
+        )
+        classes[held] = member.probabilities[item]
+        named[held] = member.answer_probabilities(item, worker, label)
+    return LeftOutLabels(classes[left_out], named[left_out])
+
+
+def folds_of(labels: LabelMatrix, seed: int) -> Int[np.ndarray, " answer"]:
+    """A random fold of every answer: those about an item are spread over as many as possible.
+
+    Those of one worker about an item have the same fold. It does not depend on the order of rows.
+    """
+    source, place = np.unique(_sources(labels), return_inverse=True)
+    shuffled = np.random.default_rng(seed).random(len(source))
+    order = np.lexsort((shuffled, source // labels.num_workers))
+    fold = np.empty(len(source), dtype=int)
+    fold[order] = np.arange(len(source)) % _FOLDS
+    return fold[place]
+
+
+def _sources(labels: LabelMatrix | ClassLabels) -> Int[np.ndarray, " answer"]:
+    """``item * num_workers + worker``."""
+    return (labels.item * labels.num_workers + labels.worker).numpy()
