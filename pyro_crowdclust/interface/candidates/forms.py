@@ -325,17 +325,22 @@ def _regressions(data: CrowdData, equal_length: bool) -> tuple[Form, ...]:
     dim = with_categories(Identity(), data).latent_size(int(np.prod(feature_shape(data))))
     if dim > MAX_FULL:
         most = min(dim, data.num_items) - 1
-        own, common = min(20, most), min(40, most)
+        few, many = min(20, most), min(40, most)
         inner: MakeCoordinates = (
             partial(in_many_columns, standardized, equal_length) if are_real else columns_as_numbers
         )
-        whitened = partial(_directions, inner, own, whiten=True)
-        coordinates = {named(f"{own} directions, own units", equal_length): whitened}
+        # Where nuisance has the first directions, classes may lie behind them.
+        coordinates = {
+            named(f"{number} directions, own units", equal_length): partial(
+                _directions, inner, number, whiten=True
+            )
+            for number in ((few, many) if are_real else (few,))
+        }
         if are_real:
             inner = partial(in_many_columns, in_common_units, equal_length)
-            in_one_unit = partial(_directions, inner, common)
+            in_one_unit = partial(_directions, inner, many)
             coordinates = {
-                named(f"{common} directions, common units", equal_length): in_one_unit
+                named(f"{many} directions, common units", equal_length): in_one_unit
             } | coordinates
     elif are_real:
         found = _coordinates(atoms_of(data))

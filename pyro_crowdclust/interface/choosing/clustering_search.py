@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.choosing.climbing import best_of
@@ -24,6 +24,9 @@ from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
+
+# All held-out answers.
+_ALL = slice(None)
 
 
 class Search:
@@ -79,13 +82,25 @@ class Search:
         Chance knows how often each worker gives each label, and nothing about the items. All
         candidates count that were tried on as many splits as the best.
         """
-        number, trials = len(self.best.trial.log_probabilities), self.candidates.trials
+        return bool(self.that_predict(self.candidates.trials))
+
+    def that_predict(
+        self, trials: Sequence[Trial], some: Bool[np.ndarray, " pair"] | slice = _ALL
+    ) -> list[Trial]:
+        """The trials that predict some of the held-out answers clearly better than chance.
+
+        Only those can that were tried on as many splits as the best, but the level is corrected for
+        all of these trials.
+        """
+        number = len(self.best.trial.log_probabilities)
         chance, ends = self.by_chance(number)
-        return any(
-            is_clear(gain_by_a_part(trial.log_probabilities, chance), ends, len(trials))
-            for trial in trials
-            if len(trial.log_probabilities) == number
-        )
+
+        def predicts(trial: Trial) -> bool:
+            gain = gain_by_a_part(trial.log_probabilities, chance)
+            return is_clear(gain[some], ends[:, some], len(trials))
+
+        as_often = (trial for trial in trials if len(trial.log_probabilities) == number)
+        return [trial for trial in as_often if predicts(trial)]
 
     def by_chance(
         self, number: int

@@ -22,7 +22,6 @@ from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswer
 from pyro_crowdclust.interface.choosing.fixed_components import fits_at_fixed_components
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit
-from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 
 # The end of the reason why clusters were not learned from answers.
 _ALONE = (
@@ -36,6 +35,10 @@ _JOINED = (
 _BY_ANSWERS = (
     "nothing predicts held-out answers about other items clearly better than chance, but answers "
     "about the same items do: clusters are learned from the answers alone"
+)
+_ABOUT_OTHERS = (
+    "held-out answers are predicted at {:.3f} nats an answer, and those about other items clearly "
+    "better than chance, which they are not by the candidate that predicts all of them best"
 )
 # With fewer held-out answers about items without other answers, it is not clear that they are
 # not predicted.
@@ -79,8 +82,9 @@ def answers_about_the_same(search: Search) -> Decision | None:
 
     Where most items have answers, some of the held-out answers are about items with others in the
     fit, and those are predicted by any clusters to which answers can move items. So answers about
-    other items decide. If there are too few of these, clusters from answers alone are used if they
-    predict the others clearly better.
+    other items decide: if the best candidate does not predict these, then the best of those that
+    do, among the candidates that are not clearly worse. If there are too few such answers, clusters
+    from answers alone are used if they predict the others clearly better.
     """
     splits = [one for one in search.candidates.splits if isinstance(one, PairSplit)]
     if not splits or not search.predicts_answers:  # partitions are not drawn beside pages
@@ -94,10 +98,13 @@ def answers_about_the_same(search: Search) -> Decision | None:
         fit_best = partial(search.candidates.brief_fit_of, best)
         weight = best.feature_weight
         return _from_answers(search, lambda data: with_feature_weight(fit_best(data), weight))
-    chance, ends = search.by_chance(number)
-    gain = gain_by_a_part(best.log_probabilities, chance)
-    is_predicted = is_clear(gain[of_others], ends[:, of_others], 1)
-    return None if is_predicted else _from_answers(search, None)
+    if search.that_predict([best], of_others):
+        return None
+    rivals = search.candidates.ranking.rivals(search.candidates.trials)
+    found = max(search.that_predict(rivals, of_others), key=lambda one: one.score, default=None)
+    if found is not None:
+        return Decision(found, _ABOUT_OTHERS.format(found.score))
+    return _from_answers(search, None)
 
 
 def predicted(search: Search) -> Decision | None:

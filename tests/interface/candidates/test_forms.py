@@ -113,12 +113,13 @@ def test_scores_of_a_regression_deviate_by_two_in_any_units(num_columns):
         assert scores.square().mean().sqrt() == pytest.approx(2, rel=0.05)
 
 
-def test_directions_of_many_columns_have_a_regression_in_their_own_units():
+@pytest.mark.parametrize("number", [20, 40])
+def test_directions_of_many_columns_have_a_regression_in_their_own_units(number):
     features = np.random.default_rng(0).normal(size=(80, 90)) * np.logspace(0, 3, 90)
     data = answered(features)
-    form = regressions(data)["20 directions, own units"]
+    form = regressions(data)[f"{number} directions, own units"]
     points = form.make_coordinates(data).latent(torch.as_tensor(features))
-    np.testing.assert_allclose(points.var(0).numpy(), np.ones(20), rtol=1e-9)
+    np.testing.assert_allclose(points.var(0).numpy(), np.ones(number), rtol=1e-9)
 
 
 def test_columns_of_several_kinds_have_a_regression_on_all():
@@ -140,15 +141,15 @@ def test_a_regression_on_columns_of_several_kinds_predicts_items_with_gaps():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("num_columns", [3, 60])
-def test_regressions_on_whole_rows_predict_items_with_gaps(num_columns):
+@pytest.mark.parametrize(("num_columns", "number"), [(3, 2), (60, 3)])
+def test_regressions_on_whole_rows_predict_items_with_gaps(num_columns, number):
     """As mixtures do, so that what a first call ends in is no matter."""
     features = np.random.default_rng(0).normal(size=(80, num_columns))
     features[::3, 1] = 0.0  # an atom, where columns are few
     data, item = answered(features), features[:1].copy()
     item[0, :2] = np.nan
     forms = regressions(data)
-    assert len(forms) == 2
+    assert len(forms) == number
     for form in forms.values():
         recipe = form.recipe(data, 2)
         assert recipe.model.takes_gaps

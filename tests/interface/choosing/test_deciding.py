@@ -9,11 +9,13 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.choosing import deciding
+from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.clustering_search import Search
-from pyro_crowdclust.interface.choosing.deciding import decide
+from pyro_crowdclust.interface.choosing.deciding import answers_about_the_same, decide
 from pyro_crowdclust.interface.choosing.decisions import Decision, WithoutAnswers
+from pyro_crowdclust.interface.choosing.trials import Trial
 
-from ..small_choices import small, two_groups
+from ..small_choices import answered, small, two_groups, two_rings
 
 
 def trial(clusters: int = 3, joins: bool = False) -> SimpleNamespace:
@@ -65,6 +67,39 @@ def test_the_first_rule_that_applies_decides(found, reason):
     decision = decide(search)
     assert decision.reason.startswith(reason)
     assert decision.trial is (BEST.trial if reason == BEST.reason else search.joined.best)
+
+
+# Gains over chance of answers about items without any in the fit, in turns. The first says nothing;
+# the second predicts them, but is so sure of itself that their mean log-probability is lower.
+NOTHING, TOO_SURE = (0.1, -0.1), (0.9, -0.5)
+
+
+@pytest.mark.parametrize(("of_rival", "decides"), [(TOO_SURE, True), (NOTHING, False)])
+def test_a_rival_that_predicts_answers_about_other_items_is_decided_for(
+    monkeypatch, of_rival, decides
+):
+    data = answered(*two_rings(120), 500, range(90))
+    search = Search(small(data, 3, forms=1), 0, False)
+    (one, *_) = search.candidates.splits
+    first = one.of_others.cumsum() % 2 == 0
+
+    def tried(number: int, of_others: tuple[float, float]) -> Trial:
+        gain = np.where(one.of_others, np.where(first, *of_others), 0.3 + 0.1 * (1 - 2 * first))
+        scores = AtWeights((one.by_chance + np.log1p(gain))[None])
+        return Trial(search.plan.forms[0], number, 0.0, scores, number, 0.0)
+
+    best, rival = tried(2, NOTHING), tried(3, of_rival)
+    search.candidates.trials += [best, rival]
+    search.best = Decision(best, "it predicts all of them best")
+    if decides:
+        assert best.score > rival.score
+        assert answers_about_the_same(search).trial is rival
+    else:
+        by_answers = Decision(trial(), "answers alone")
+        monkeypatch.setattr(deciding, "_from_answers", lambda *_: by_answers)
+        assert answers_about_the_same(search) is by_answers
+    search.best = Decision(tried(4, (0.3, 0.2)), "it predicts others, too")
+    assert answers_about_the_same(search) is None
 
 
 def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
