@@ -8,12 +8,14 @@ from pyro_crowdclust.interface.advising.answers import about_answers
 from pyro_crowdclust.interface.advising.clusters import (
     about_classes,
     about_clusters,
+    about_new_kinds,
     about_repeated_columns,
 )
 from pyro_crowdclust.interface.advising.constant_answers import (
     SAME_ANSWER,
     about_constant_answers,
 )
+from pyro_crowdclust.interface.advising.links import about_single_links
 from pyro_crowdclust.interface.advising.workers import (
     about_constant_labels,
     about_lapses,
@@ -53,6 +55,8 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
       to guess by these clusters, their rates say nothing about how good they are.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
       they have one without any other item.
+    - Large clusters have hardly any of the known labels, so that there may be kinds without one.
+    - Only single must-links join what the features tell apart.
     - The clusters, which no answers have shaped, are the values of a single column.
     - There are no features, and no prior predicts held-out answers clearly better than chance; or
       many items could not be placed, so that there seem to be far more clusters than there are.
@@ -81,6 +85,7 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
     found = []
     if isinstance(result.guide, SupportsMixture):
         found += about_clusters(result) + about_classes(result)
+        found += about_new_kinds(result) + about_single_links(result)
         if not (result.data.has_answers and answers_are_used(result)):
             found += about_repeated_columns(result)
     has_workers = result.data.has_answers and isinstance(result.guide, SupportsWorkers)

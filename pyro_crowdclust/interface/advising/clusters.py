@@ -8,7 +8,7 @@ from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.errors import listed
-from pyro_crowdclust.interface.about_data import is_of_features_alone
+from pyro_crowdclust.interface.about_data import is_of_features_alone, known_labels_alone
 from pyro_crowdclust.interface.advising.answer_facts import is_disputed
 from pyro_crowdclust.mixture import Components, gain_of_learned_prior
 from pyro_crowdclust.models import PairRegression
@@ -138,6 +138,28 @@ def about_classes(result: Fitted) -> list[str]:
             f"all there are, {what_to_do}"
         )
     return found
+
+
+def about_new_kinds(result: Fitted) -> list[str]:
+    """Advice where large clusters have hardly any known label: there may be kinds without one."""
+    if not known_labels_alone(result.data):
+        return []
+    assert result.data.known is not None  # as these are known labels
+    known, number = result.data.known.numpy(), result.data.num_known_classes
+    sizes = np.bincount(result.assignments)
+    labels = np.zeros((len(sizes), number), int)
+    np.add.at(labels, (result.assignments[known >= 0], known[known >= 0]), 1)
+    # Most of the labels of no class are there.
+    is_home = (labels == labels.max(0)).any(1, where=labels.max(0) > 0)
+    others = np.flatnonzero(~is_home & (sizes >= _LARGE * len(known)))
+    if not len(others):
+        return []
+    are = "cluster {} has {} items" if len(others) == 1 else "clusters {} have {} items"
+    said = are.format(listed(others.tolist(), _NAMED), listed(sizes[others].tolist(), _NAMED))
+    return [
+        f"{said}, and the labels of every class are mostly in others: there may be kinds that no "
+        "label is of; label some of these items"
+    ]
 
 
 def _without_others(result: Fitted) -> list[int]:

@@ -115,18 +115,37 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
     """Coordinates with numbers clipped that are far from all others of their column.
 
     They are clipped at three standard deviations, in three rounds, since outliers increase the
-    deviation. Columns of other kinds keep their values.
+    deviation. In a column in which more than half of the items share one number, such as the zeros
+    of word counts, that number is kept, and the deviations are those of the other items: whoever
+    has the word at all is no outlier. Columns of other kinds keep their values.
+
+    Examples
+    --------
+    >>> words = torch.tensor([0.0] * 97 + [3.0, 4.0, 5.0]).unsqueeze(1)
+    >>> made = clipped(CrowdData(words), Identity())
+    >>> made.latent(torch.tensor([[0.0], [4.0], [5.0]])).flatten().tolist()
+    [0.0, 4.0, 5.0]
     """
     points = emission.latent(sample_of(data))
+    real = is_real(data)[emission.own_features(len(is_real(data)))]
+    shared = _shared_by_most(points)
+    points = torch.where(points == shared, torch.nan, points)
     low = torch.full((points.shape[1],), -torch.inf, dtype=torch.float64)
     high = -low
-    real = is_real(data)[emission.own_features(len(is_real(data)))]
     for _ in range(_ROUNDS):
-        mean = points.nanmean(0).nan_to_num(0.0)
+        mean = points.nanmean(0)
+        mean = torch.where(mean.isnan(), shared.nan_to_num(0.0), mean)
         reach = _DEVIATIONS * (points - mean).square().nanmean(0).nan_to_num(0.0).sqrt()
         low, high = torch.where(real, mean - reach, low), torch.where(real, mean + reach, high)
         points = points.clamp(low, high)
-    return Clipped(emission, low, high)
+    return Clipped(emission, torch.fmin(low, shared), torch.fmax(high, shared))
+
+
+def _shared_by_most(points: Float[Tensor, "item coordinate"]) -> Float[Tensor, " coordinate"]:
+    """The number that more than half of the items share in a column; NaN if there is none."""
+    median = points.nanmedian(0).values
+    number = (points == median).sum(0)
+    return torch.where(2 * number > (~points.isnan()).sum(0), median, torch.nan)
 
 
 def of_equal_length(data: CrowdData, inner: Identity, units: Standardized) -> EqualLength:

@@ -4,6 +4,10 @@ The ELBO of a mixture is nearly that of the features. Where classes are not kind
 a start may lose the classes and have the larger ELBO: its components are alike, and those of the
 labelled items differ in nothing but the label. So the fits themselves, and not only the candidates,
 are repeated without a fold of the labels at a time.
+
+Labels speak of their own classes only: items of a class without any label are predicted just as
+well if they are in a cluster of another class. Whether there are more kinds is thus left to the
+ELBO.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
 from pyro_crowdclust.interface.choosing.trials import Trial, table_of
 from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit, known_folds
-from pyro_crowdclust.pooling.comparison import is_clearly_better
+from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -39,10 +43,13 @@ from pyro_crowdclust.training import is_interrupted, uninterrupted
 
 # Parts of the known labels, each of which is held out once.
 _FOLDS = 4
-# Another fit takes the place of the usual one if it is better by more than this many errors.
+# Another fit takes the place of the usual one if it is better by more than this many errors, and by
+# evidence that would also count as a difference of ELBOs.
 _ERRORS = 1.0
-# A mixture with more than this share of the items in clusters without a label found new kinds.
+# A mixture with more than this share of the items in clusters without a label found new kinds, if
+# labels of random items would all miss these clusters with less than this probability.
 _MAX_NEW = 0.05
+_BY_CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,9 @@ class LabelCheck:
     options: Mapping[str, Any]
 
     def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> KeptFit:
-        """The fit with the largest ELBO, or the one that predicts held-out labels clearly better.
+        """The fit with the largest ELBO, or one that predicts held-out labels clearly better.
+
+        Where the former found new kinds, the other must have found as many items of such.
 
         Parameters
         ----------
@@ -118,8 +127,10 @@ class LabelCheck:
         except KeyboardInterrupt:  # the fits are there, though nothing has compared them
             return KeptFit(replace(usual, stop_reason=INTERRUPTED))
         place = next(number for number, one in enumerate(fits) if one is usual)
-        best = int(np.argmax([one.mean() for one in held]))
-        is_other = is_clearly_better(held[best], held[place], _ERRORS)
+        least = _share_of_new_kinds(usual) - _MAX_NEW
+        rivals = [number for number, one in enumerate(fits) if _share_of_new_kinds(one) >= least]
+        best = max(rivals, key=lambda number: held[number].mean())
+        is_other = _predicts_better(held[best], held[place])
         kept = best if is_other else place
         return KeptFit(fits[kept], held[kept], _items(data, folds), is_other)
 
@@ -177,7 +188,7 @@ class LabelCheck:
             return None
         trials = [self._trial(form) for form in regressions_for(data)]
         best = max(trials, key=lambda trial: trial.score)
-        if not is_clearly_better(best.log_probabilities, held, _ERRORS):
+        if not _predicts_better(best.log_probabilities, held):
             return None
         recipe = best.form.recipe(data, best.num_components)
         return best, uninterrupted(recipe.fit(seed=self.seed, **self.options))
@@ -207,12 +218,22 @@ class LabelCheck:
         return Trial(form, number, np.nan, by_weight, number, seconds)
 
 
+def _predicts_better(one: Float[np.ndarray, " label"], other: Float[np.ndarray, " label"]) -> bool:
+    """Whether held-out labels are clearly likelier by one fit than by another."""
+    is_evidence = (one - other).sum() > SMALLEST_EVIDENCE
+    return bool(is_evidence) and is_clearly_better(one, other, _ERRORS)
+
+
 def _share_of_new_kinds(fitted: Fitted) -> float:
-    """The share of the items in clusters in which no item has a known label."""
+    """The share of the items in clusters without a label; 0 if labels may have missed these.
+
+    With a share s of the items, L labels of random items all miss them with probability
+    (1 - s)^L.
+    """
     assert fitted.data.known is not None  # as labels are held out
-    is_new = np.ones(fitted.assignments.max() + 1, dtype=bool)
-    is_new[fitted.assignments[fitted.data.known.numpy() >= 0]] = False
-    return float(is_new[fitted.assignments].mean())
+    is_labelled = fitted.data.known.numpy() >= 0
+    share = float((~np.isin(fitted.assignments, fitted.assignments[is_labelled])).mean())
+    return share if (1 - share) ** int(is_labelled.sum()) < _BY_CHANCE else 0.0
 
 
 def _folds(data: CrowdData, seed: int) -> list[KnownSplit]:

@@ -13,7 +13,11 @@ from sklearn.preprocessing import scale
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, cluster
-from pyro_crowdclust.interface.advising.clusters import about_clusters, about_repeated_columns
+from pyro_crowdclust.interface.advising.clusters import (
+    about_clusters,
+    about_new_kinds,
+    about_repeated_columns,
+)
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
 from pyro_crowdclust.simulation import simulate_pairs
 
@@ -134,3 +138,28 @@ def test_clusters_that_answers_confirm_may_be_a_column():
         "column" in sentence
         for sentence in advice(cluster(frame, answers, num_clusters=2, progress=False))
     )
+
+
+def with_known(assignments, known):
+    """What advice about new kinds uses of a fit."""
+    data = CrowdData(np.zeros((len(assignments), 1)), known=known)
+    return SimpleNamespace(data=data, assignments=np.array(assignments))
+
+
+def test_a_large_cluster_without_the_labels_of_any_class():
+    assignments = np.repeat([0, 1, 2, 3], [40, 36, 20, 4])
+    known = [None] * 100
+    known[0] = known[1] = known[40] = "a"
+    known[41] = known[42] = "b"
+    (sentence,) = about_new_kinds(with_known(assignments, known))
+    assert sentence.startswith("cluster 2 has 20 items, and the labels of every class are mostly")
+    known[76] = "a"  # one of four labels of its class
+    assert about_new_kinds(with_known(assignments, known)) == [sentence]
+    known[77] = "a"  # as many as in the first cluster
+    assert about_new_kinds(with_known(assignments, known)) == []
+    known[0] = known[1] = known[40] = known[76] = known[77] = None
+    (sentence,) = about_new_kinds(with_known(assignments, known))
+    assert sentence.startswith("clusters 0, 2 have 40, 20 items, and ")
+    links = {"left": [0], "right": [1]}
+    data = CrowdData(np.zeros((100, 1)), known=known, must_link=links)
+    assert about_new_kinds(SimpleNamespace(data=data, assignments=assignments)) == []

@@ -136,3 +136,20 @@ def test_directions_are_whitened_in_whatever_units_they_are(unit):
     torch.testing.assert_close(deviations, torch.ones_like(deviations))
     same = projected(CrowdData(np.ones((3, 2))), Identity(), 2, whiten=True)
     assert same.scale.tolist() == [1.0]
+
+
+def test_numbers_of_the_few_items_that_have_any_are_no_outliers():
+    rng = np.random.default_rng(0)
+    columns = np.zeros((400, 3))
+    columns[:20, 0] = rng.normal(5.0, 0.5, 20)  # a word of one text in twenty
+    columns[0, 0] = 500.0
+    columns[:300, 1] = rng.normal(size=300)  # zero is the number of a fourth of the items only
+    columns[:, 2] = 7.0
+    made = clipped(CrowdData(columns), Identity())
+    found = made.latent(torch.as_tensor(columns))
+    assert torch.equal(found[1:20, 0], torch.as_tensor(columns[1:20, 0]))
+    assert found[0, 0] < 300
+    assert (found[20:, 0] == 0).all()
+    assert (found[:, 2] == 7).all()
+    spread = columns[:, 1].std()
+    assert 2 * spread < found[:, 1].max() < 3.2 * spread

@@ -72,6 +72,24 @@ def test_the_start_that_predicts_labels_is_kept(attempts):
     assert kept.held.mean() > check.chance + 0.2
 
 
+def test_labels_do_not_take_items_from_new_kinds(attempts, monkeypatch):
+    data, both = attempts
+    usual = both[0](data).elbo
+    shares = {True: 0.3, False: 0.24}  # of the fit that the ELBO prefers, and of the other
+    monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda one: shares[one.elbo == usual])
+    check = LabelCheck(1.0, 0, [], {})
+    assert not check.best(both, data).is_other
+    shares[False] = 0.26
+    assert check.best(both, data).is_other
+
+
+def test_better_predictions_are_both_clear_and_evidence():
+    other = np.zeros(20)
+    assert label_check._predicts_better(other + 0.2, other)
+    assert not label_check._predicts_better(other[:10] + 0.2, other[:10])  # 2 nats in all
+    assert not label_check._predicts_better(other + np.where(np.arange(20), -1, 24), other)
+
+
 @pytest.mark.long
 def test_the_largest_elbo_is_kept_where_labels_do_not_tell(attempts):
     data, both = attempts
@@ -156,6 +174,13 @@ def test_new_kinds_are_in_clusters_in_which_no_item_has_a_label():
     known = [kind if kind < 2 and row < 30 else None for row, kind in enumerate(kinds)]
     result = small(CrowdData(features, known=known), 3, forms=1).fit(progress=False, num_starts=1)
     assert label_check._share_of_new_kinds(result) == pytest.approx(1 / 3)
+    # Seven labels of random items miss a third of the items once in 17 times, eight in 26 times.
+    rows = [kinds.tolist().index(kind, place) for place in range(0, 12, 3) for kind in (0, 1)]
+    for number, share in {7: 0, 8: 1 / 3}.items():
+        few = torch.full((90,), -1)
+        few[rows[:number]] = torch.as_tensor(kinds[rows[:number]])
+        of_few = dataclasses.replace(result, data=result.data.with_parts(known=few))
+        assert label_check._share_of_new_kinds(of_few) == pytest.approx(share)
 
 
 @pytest.mark.long

@@ -49,8 +49,33 @@ def test_components_of_one_class_are_grouped_and_those_of_none_stay_alone():
     q[8] = 0.45 * q[8] + 0.55 * q[0]  # less than half of a label
     known = ["a", "b", "c", "a", "b", "a", "b", None, "a", None]
     data = CrowdData(np.zeros((10, 1)), known=known)
-    result = SimpleNamespace(data=data, guide=None, component_probabilities=q, owners=None)
-    assert groups_by_class(result).tolist() == [0, 1, 2, 0, 1, 5, 6, 7]
+    assert groups_by_class(given(data, q, 20 * q)).tolist() == [0, 1, 2, 0, 1, 5, 6, 7]
+
+
+def given(data, q, log_joint):
+    """A fit of these probabilities of items, and of these of labelled items by their features."""
+    guide = SimpleNamespace(infer=lambda batch: SimpleNamespace(logits=log_joint[batch.items]))
+    return SimpleNamespace(
+        data=data, guide=guide, component_probabilities=q, owners=None, device="cpu"
+    )
+
+
+@pytest.mark.parametrize(("nats", "is_joined"), [(6.4, False), (6.6, True)])
+def test_a_component_is_of_a_class_if_that_makes_labelled_items_likelier(nats, is_joined):
+    """Four labels are in one component, the fifth in one of the same size, by so many nats.
+
+    With both, log p changes by log(1/2) for each of the four, and by log((1 + exp(nats)) / 2), in
+    all by nats - 5 log 2 + log(1 + exp(-nats)).
+    """
+    q = torch.eye(2)[[0] * 4 + [1] * 4 + [0, 1]].double()
+    known = ["a"] * 4 + ["a"] + [None] * 5
+    log_joint = torch.tensor([[0.0, -99.0]]).repeat(10, 1).double()
+    log_joint[4] = torch.tensor([0.0, nats])
+    data = CrowdData(np.zeros((10, 1)), known=known)
+    group = groups_by_class(given(data, q, log_joint))
+    assert (len(group.unique()) == 1) == is_joined
+    gain = nats - 5 * np.log(2) + np.log1p(np.exp(-nats))
+    assert (gain > 3) == is_joined
 
 
 def test_a_class_owns_its_components_and_a_new_kind_stays_alone(tmp_path):
