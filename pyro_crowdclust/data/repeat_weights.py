@@ -7,14 +7,20 @@ count as m answers if the worker's errors are independent given the class (rho =
 workers had answered, and as one if the worker always repeats what was said (rho = 1), right or
 wrong. With weights, p(labels | classes) is a power likelihood, linear in answers.
 
-rho_j is the agreement of the worker's answers about an item beyond what independence predicts,
+1 - rho_j is how often such answers differ, as a share of how often independent ones would,
 
-    rho_j  =  sum_c (A_c - E_c) / sum_c (1 - E_c),        E_c  =  sum_kl q(y_i = k) gamma_jkl^2
+    rho_j  =  1 - sum_c (1 - A_c) / sum_c D_c,        D_c  =  sum_k q(y_i = k) D_jk,
 
 over the items c with several answers of the worker, and answers of others, without which it would
-not show. A_c is the share of pairs of these answers that agree. q and gamma are those of a few
-steps of EM (Dawid and Skene 1979) with these weights. Workers with few such items have about the
-rho of all, and if there are few in all, it is 1.
+not show. A_c is the share of pairs of these answers that agree. D_jk is how often two independent
+answers about items of class k differ, without bias from how many answers it is estimated from
+(Simpson 1949): of the n_kl answers l to items of class k, in q, n_k in all,
+
+    D_jk  =  (n_k^2 - sum_l n_kl^2) / (n_k (n_k - 1)).
+
+1 - sum_l gamma_jkl^2 at rows gamma that a prior pulls away from 1 is larger, above all of workers
+who are hardly ever wrong. q is that of a few steps of EM (Dawid and Skene 1979) with these weights.
+Workers with few such items have about the rho of all, and if there are few in all, it is 1.
 """
 
 from __future__ import annotations
@@ -31,8 +37,8 @@ _STEPS, _FIRST = 20, 3
 _MAX_ITEMS = 2000
 # Right and wrong answers of the prior of the rows.
 _RIGHT, _WRONG = 2.8, 1.2
-# Items in which the worker's rho is that of all, and those in which that of all is 1.
-_AS_ALL, _AS_ONE = 3.0, 3.0
+# Expected differences that are added: with the share of all, and, to that of all, never seen.
+_AS_ALL, _AS_ONE = 3.0, 1.0
 
 
 def repeat_weights(
@@ -118,19 +124,21 @@ def _dependence(
     for step in range(_STEPS):
         weight = count.data / (1 + (size - 1) * rho[worker])[group]
         matrix = scipy.sparse.csr_array((weight, place), shape)
-        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2) + prior
-        rows = counted / counted.sum(-1, keepdims=True)
+        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2)
+        rows = counted + prior
+        rows /= rows.sum(-1, keepdims=True)
         of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
         shares = q.mean(0).clip(np.finfo(float).tiny)
         q = scipy.special.softmax(np.log(shares) + matrix @ of_answers, axis=1)
         if step < _FIRST:
             continue
-        expected = (q[item[shows]] * np.square(rows).sum(-1)[worker[shows]]).sum(1)
-        beyond, most = (
-            np.bincount(worker[shows], part, number) for part in (agreeing - expected, 1 - expected)
-        )
-        common = np.clip((beyond.sum() + _AS_ONE) / (most.sum() + _AS_ONE), 0, 1)
-        rho = np.clip((beyond + _AS_ALL * common) / (most + _AS_ALL), 0, 1)
-    found = np.full(num_workers, common)
+        given = counted.sum(-1)
+        differing = np.square(given) - np.square(counted).sum(-1)
+        differing /= given.clip(1) * (given - 1).clip(1)
+        expected = (q[item[shows]] * differing[worker[shows]]).sum(1)
+        seen, most = (np.bincount(worker[shows], part, number) for part in (1 - agreeing, expected))
+        common = min(seen.sum() / (most.sum() + _AS_ONE), 1.0)
+        rho = 1 - np.minimum((seen + _AS_ALL * common) / (most + _AS_ALL), 1)
+    found = np.full(num_workers, 1 - common)
     found[of_all] = rho
     return found

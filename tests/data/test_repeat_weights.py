@@ -36,6 +36,16 @@ def test_repeats_count_as_many_answers_as_they_are_independent(stays, low, high)
     assert (weight[5 * NUM_ITEMS :] == 1).all()
 
 
+def test_independent_answers_of_workers_who_are_hardly_ever_wrong_count_in_full():
+    rng = np.random.default_rng(0)
+    num_items, num_workers, times = 300, 5, 3
+    truth = rng.integers(2, size=num_items)
+    codes = np.indices((num_items, num_workers, times))[:2].reshape(2, -1)
+    label = np.where(rng.random(codes.shape[1]) < 0.99, truth[codes[0]], 1 - truth[codes[0]])
+    weight = repeat_weights(*map(torch.as_tensor, (*codes, label)), num_workers, 2)
+    assert weight.mean() > 0.85  # .56 where rows under their prior say how often they differ
+
+
 def test_nothing_depends_on_the_order_of_the_rows():
     codes = said(0.7, times=3)
     order = torch.randperm(codes.shape[1], generator=torch.Generator().manual_seed(0))
