@@ -19,7 +19,8 @@ the n_kl answers l to items of class k, in q, n_k in all,
     D_jk  =  (n_k^2 - sum_l n_kl^2) / (n_k (n_k - 1)).
 
 1 - sum_l gamma_jkl^2 at rows gamma that a prior pulls away from 1 is larger, above all of workers
-who are hardly ever wrong. q is that of a few steps of EM (Dawid and Skene 1979) with these weights.
+who are hardly ever wrong. q is that of a few steps of EM (Dawid and Skene 1979), half of them with
+rho = 1, half with the rho that follows.
 Workers with few such items have about the rho of all, and if there are few in all, it is 1. As
 D_jk <= 1 - 1 / K with K classes, 1 - rho_j is at least the mean of 1 - A_c over all items of the
 worker, divided by 1 - 1 / K, whoever else answered.
@@ -33,8 +34,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Steps of EM, after the first of which rho is estimated.
-_STEPS, _FIRST = 20, 3
+# Steps of EM, and after how many rho is estimated: at every step, a worker who repeats much could
+# take over q, and so never seem to be wrong.
+_STEPS, _EVERY = 20, 10
 # So many items are enough to estimate rho.
 _MAX_ITEMS = 2000
 # Right and wrong answers of the prior of the rows.
@@ -139,7 +141,7 @@ def _dependence(
         of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
         shares = q.mean(0).clip(np.finfo(float).tiny)
         q = scipy.special.softmax(np.log(shares) + matrix @ of_answers, axis=1)
-        if step < _FIRST:
+        if (step + 1) % _EVERY:
             continue
         given = counted.sum(-1)
         differing = np.square(given) - np.square(counted).sum(-1)
