@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -27,7 +27,7 @@ from pyro_crowdclust.data.likeness import Likeness
 from pyro_crowdclust.data.pair_answers import Answers, Outcomes, warn_about_repeats
 from pyro_crowdclust.data.placements import NotSorted, Placements, pairs_of, sort_pairs
 from pyro_crowdclust.data.reading import read_parts
-from pyro_crowdclust.data.repeated_pairs import without_repeats
+from pyro_crowdclust.data.repeated_pairs import counted
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import to_index, unknown
 from pyro_crowdclust.data.words import (
@@ -104,7 +104,8 @@ class CrowdData:
     num_missing
         How many features are missing.
     answers
-        The answers about pairs in positions and codes, or None where there are none.
+        The answers about pairs that count, in positions and codes, or None where there are none:
+        all, except of several of one worker about a pair (``data.repeated_pairs``).
     placements
         The sorted pages in positions and codes, or None where there are none.
     known, known_ids
@@ -138,7 +139,7 @@ class CrowdData:
     UserWarning
         Where rows look like copies, as more than a tenth of them, or twenty consecutive ones,
         repeat earlier ones (same items, worker, label and page), or pages earlier ones (same items,
-        worker and groups). They are kept, but of pairs without pages only as many as are
+        worker and groups). They are kept, but of pairs without pages only as many count as are
         independent (``data.repeated_pairs``). Answers that contradict each other are data and pass
         silently. Where links and labels cannot all be true; these are kept, too, and counted. Where
         a class is in no answer. Where a row has no label, or no group. Without features and
@@ -174,6 +175,8 @@ class CrowdData:
     grade_ids: pd.Index
     class_ids: pd.Index
     class_labels: ClassLabels | None
+    _all_answers: Answers | None
+    _counts: Bool[Tensor, " row"] | None
     _pairs_index: pd.Index | None
     _labels_index: pd.Index | None
 
@@ -218,7 +221,7 @@ class CrowdData:
         self.__dict__.update(parts)
         if self.answers is not None and self._pairs_index is not None:
             warn_about_repeats(self.answers, self._pairs_index)
-            self.__dict__.update(without_repeats(self.answers, self._pairs_index))
+            self.__dict__.update(counted(self.answers))
         if self.placements is not None:
             warn_about_copies(self.placements, self.page_ids)
         if self.class_labels is not None and self._labels_index is not None:
@@ -268,7 +271,7 @@ class CrowdData:
 
     @property
     def num_pairs(self) -> int:
-        """Number of answers."""
+        """Number of answers that count."""
         return 0 if self.answers is None else self.answers.num_pairs
 
     @property
@@ -306,7 +309,7 @@ class CrowdData:
 
     @property
     def answers_per_worker(self) -> Int[np.ndarray, " worker"]:
-        """How many answers about pairs, or placements on pages, each worker gave."""
+        """How many answers about pairs that count, or placements on pages, each worker gave."""
         worker = torch.empty(0, dtype=torch.int64)
         if self.answers is not None:
             worker = self.answers.worker
@@ -376,9 +379,10 @@ class CrowdData:
         return CrowdData.of_parts(**kept | parts)
 
     def with_answers(self, answers: Answers | None) -> CrowdData:
-        """The same data with other answers about pairs, whose rows are numbered from 0."""
+        """The same data with other answers about pairs, all of which count, numbered from 0."""
         index = None if answers is None else pd.RangeIndex(answers.num_pairs)
-        return self.with_parts(answers=answers, _pairs_index=index)
+        every = {"_all_answers": None, "_counts": None, "_pairs_index": index}
+        return self.with_parts(answers=answers, **every)
 
     def with_class_labels(self, labels: ClassLabels) -> CrowdData:
         """The same data with other class labels, whose rows are numbered from 0."""
@@ -402,17 +406,24 @@ class CrowdData:
 
     @property
     def pairs(self) -> pd.DataFrame | None:
-        """The answers as a table with the user's own ids and row index, or None."""
-        if self.answers is None:
+        """All answers, also those that do not count, with the user's ids and row index, or None."""
+        answers = self.answers if self._all_answers is None else self._all_answers
+        if answers is None:
             return None
         return pairs_table(
-            self.answers,
+            answers,
             items=self.item_ids,
             workers=self.worker_ids,
             pages=self.page_ids,
             grades=self.grade_ids,
             index=self._pairs_index,
         )
+
+    @property
+    def counted_pairs(self) -> pd.DataFrame | None:
+        """The rows of ``pairs`` that count, which are those of ``answers``; None without any."""
+        pairs = self.pairs
+        return pairs if pairs is None or self._counts is None else pairs[self._counts.numpy()]
 
     @property
     def pages(self) -> pd.DataFrame | None:
@@ -489,8 +500,9 @@ class CrowdData:
             parts.append(class_labels_in_words(self.class_labels))
         answers = self.answers if self.placements is None else self.placements
         if answers is not None:
-            pages = len(self.page_ids)
-            parts.append(answers_in_words(answers, self.num_workers, pages, self.is_sorted))
+            sizes = self.num_workers, len(self.page_ids)
+            num_rows = None if self._counts is None else len(self._counts)
+            parts.append(answers_in_words(answers, *sizes, self.is_sorted, num_rows))
         elif self.class_labels is None:
             parts.append("no answers")
         if self.known is not None:

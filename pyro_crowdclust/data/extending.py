@@ -17,7 +17,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
 from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
-from pyro_crowdclust.data.repeated_pairs import without_repeats
+from pyro_crowdclust.data.repeated_pairs import counted
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import are_among, as_frame, reject
 
@@ -82,7 +82,7 @@ def extended(
     for message in [*_about_rows(data, new, parts), *found]:
         warnings.warn(message, stacklevel=4)  # where Fitted.update was called
     if parts["answers"] is not None:
-        parts |= without_repeats(parts["answers"], parts["_pairs_index"])
+        parts |= counted(parts["answers"])
     if items is None:
         features, num_missing, known = data.features, data.num_missing, data.known
     else:
@@ -138,7 +138,8 @@ def _about_rows(data: CrowdData, new: list[NewAnswers], parts: dict[str, Any]) -
     repeated = {"pairs": np.zeros(0, dtype=bool), "labels": np.zeros(0, dtype=bool)}
     in_full = False
     if parts["answers"] is not None:
-        repeated["pairs"] = repeated_answers(parts["answers"])[data.num_pairs :]
+        before = 0 if data.pairs is None else len(data.pairs)
+        repeated["pairs"] = repeated_answers(parts["answers"])[before:]
     if parts["class_labels"] is not None:
         repeated["labels"] = repeated_labels(parts["class_labels"])[data.num_labels :]
         in_full = parts["class_labels"].weight is None

@@ -393,8 +393,8 @@ def message_about_repeats(name: str, index: pd.Index, repeated: Bool[np.ndarray,
     """The warning about rows of a table that repeat earlier answers."""
     return (
         f"{where(name, index, repeated)}: repeats an earlier answer (same items, worker and "
-        "label); without pages, and of several workers, as many are kept as are independent of "
-        "each other, one if the worker repeats what was said: remove them if they are copies"
+        "label); without pages, and of several workers, as many count as are independent of each "
+        "other, one if the worker repeats what was said: remove them if they are copies"
     )
 
 

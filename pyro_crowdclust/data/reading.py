@@ -129,6 +129,8 @@ def _answers(
         class_labels, class_ids = read_class_labels(labels, ids, codes[1], len(worker_ids), classes)
     return {
         "answers": answers,
+        "_all_answers": None,
+        "_counts": None,
         "placements": sorted_pages,
         "class_labels": class_labels,
         "worker_ids": worker_ids,

@@ -7,14 +7,23 @@ count as m answers if the worker's errors are independent given the class (rho =
 workers had answered, and as one if the worker always repeats what was said (rho = 1), right or
 wrong. With weights, p(labels | classes) is a power likelihood, linear in answers.
 
-rho_j is the agreement of the worker's answers about an item beyond what independence predicts,
+1 - rho_j is how often such answers differ, as a share of how often independent ones would,
 
-    rho_j  =  sum_c (A_c - E_c) / sum_c (1 - E_c),        E_c  =  sum_kl q(y_i = k) gamma_jkl^2
+    rho_j  =  1 - sum_c (1 - A_c) / sum_c D_c,        D_c  =  sum_k q(y_i = k) D_jk,
 
-over the items c with several answers of the worker, and answers of others, without which it would
-not show. A_c is the share of pairs of these answers that agree. q and gamma are those of a few
-steps of EM (Dawid and Skene 1979) with these weights. Workers with few such items have about the
-rho of all, and if there are few in all, it is 1.
+over the items c with several answers of the worker, and answers of others, who show the class. A_c
+is the share of pairs of these answers that agree. D_jk is how often two independent answers about
+items of class k differ, without bias from how many answers it is estimated from (Simpson 1949): of
+the n_kl answers l to items of class k, in q, n_k in all,
+
+    D_jk  =  (n_k^2 - sum_l n_kl^2) / (n_k (n_k - 1)).
+
+1 - sum_l gamma_jkl^2 at rows gamma that a prior pulls away from 1 is larger, above all of workers
+who are hardly ever wrong. q is that of a few steps of EM (Dawid and Skene 1979), half of them with
+rho = 1, half with the rho that follows.
+Workers with few such items have about the rho of all, and if there are few in all, it is 1. As
+D_jk <= 1 - 1 / K with K classes, 1 - rho_j is at least the mean of 1 - A_c over all items of the
+worker, divided by 1 - 1 / K, whoever else answered.
 """
 
 from __future__ import annotations
@@ -25,14 +34,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Steps of EM, after the first of which rho is estimated.
-_STEPS, _FIRST = 20, 3
+# Steps of EM, and after how many rho is estimated: at every step, a worker who repeats much could
+# take over q, and so never seem to be wrong.
+_STEPS, _EVERY = 20, 10
 # So many items are enough to estimate rho.
 _MAX_ITEMS = 2000
 # Right and wrong answers of the prior of the rows.
 _RIGHT, _WRONG = 2.8, 1.2
-# Items in which the worker's rho is that of all, and those in which that of all is 1.
-_AS_ALL, _AS_ONE = 3.0, 3.0
+# Expected differences that are added: with the share of all, and, to that of all, never seen.
+_AS_ALL, _AS_ONE = 3.0, 1.0
 
 
 def repeat_weights(
@@ -70,7 +80,13 @@ def repeat_weights(
     groups, group, size = np.unique(key, return_inverse=True, return_counts=True)
     shape = len(groups), num_classes
     count = scipy.sparse.coo_array((np.ones(len(key)), (group, label.numpy())), shape).tocsr()
-    rho = _dependence(*np.divmod(groups, num_workers), count, size, num_workers)
+    squares = np.asarray(count.multiply(count).sum(1)).ravel()
+    differ = 1 - (squares - size) / (size * (size - 1)).clip(1)
+    differ[size == 1] = 0
+    item, worker = np.divmod(groups, num_workers)
+    rho = _dependence(item, worker, count, size, differ, num_workers)
+    seen, number = (np.bincount(worker, part, num_workers) for part in (differ, size > 1))
+    rho = np.minimum(rho, 1 - seen / (number * (1 - 1 / num_classes) + _AS_ONE)).clip(0)
     return torch.from_numpy(1 / (1 + (size - 1) * rho[groups % num_workers]))[group]
 
 
@@ -79,6 +95,7 @@ def _dependence(
     worker: Int[np.ndarray, " group"],
     count: scipy.sparse.csr_array,
     size: Int[np.ndarray, " group"],
+    differ: Float[np.ndarray, " group"],
     num_workers: int,
 ) -> Float[np.ndarray, " worker"]:
     """rho of every worker, from the counts of their answers about each item.
@@ -91,6 +108,8 @@ def _dependence(
         How many answers of the group name each class.
     size
         How many there are.
+    differ
+        Share of pairs of them that differ.
     num_workers
         How many workers there are.
     """
@@ -100,12 +119,10 @@ def _dependence(
         return np.ones(num_workers)
     items = items[:: -(-len(items) // _MAX_ITEMS)]
     used = np.isin(item, items)
-    shows, size, count = shows[used], size[used], count[used]
+    shows, size, differ, count = shows[used], size[used], differ[used], count[used]
     _, item = np.unique(item[used], return_inverse=True)
     of_all, worker = np.unique(worker[used], return_inverse=True)
     number, num_classes = len(of_all), count.shape[1]
-    squares = np.asarray(count.multiply(count).sum(1)).ravel()
-    agreeing = ((squares - size) / (size * (size - 1)).clip(1))[shows]
     prior = np.full((num_classes, num_classes), _WRONG / (num_classes - 1))
     np.fill_diagonal(prior, _RIGHT)
     rho = np.ones(number)
@@ -118,19 +135,23 @@ def _dependence(
     for step in range(_STEPS):
         weight = count.data / (1 + (size - 1) * rho[worker])[group]
         matrix = scipy.sparse.csr_array((weight, place), shape)
-        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2) + prior
-        rows = counted / counted.sum(-1, keepdims=True)
+        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2)
+        rows = counted + prior
+        rows /= rows.sum(-1, keepdims=True)
         of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
         shares = q.mean(0).clip(np.finfo(float).tiny)
         q = scipy.special.softmax(np.log(shares) + matrix @ of_answers, axis=1)
-        if step < _FIRST:
+        if (step + 1) % _EVERY:
             continue
-        expected = (q[item[shows]] * np.square(rows).sum(-1)[worker[shows]]).sum(1)
-        beyond, most = (
-            np.bincount(worker[shows], part, number) for part in (agreeing - expected, 1 - expected)
+        given = counted.sum(-1)
+        differing = np.square(given) - np.square(counted).sum(-1)
+        differing /= given.clip(1) * (given - 1).clip(1)
+        expected = (q[item[shows]] * differing[worker[shows]]).sum(1)
+        seen, most = (
+            np.bincount(worker[shows], part, number) for part in (differ[shows], expected)
         )
-        common = np.clip((beyond.sum() + _AS_ONE) / (most.sum() + _AS_ONE), 0, 1)
-        rho = np.clip((beyond + _AS_ALL * common) / (most + _AS_ALL), 0, 1)
-    found = np.full(num_workers, common)
+        common = min(seen.sum() / (most.sum() + _AS_ONE), 1.0)
+        rho = 1 - np.minimum((seen + _AS_ALL * common) / (most + _AS_ALL), 1)
+    found = np.full(num_workers, 1 - common)
     found[of_all] = rho
     return found

@@ -41,13 +41,22 @@ def class_labels_in_words(labels: ClassLabels) -> str:
 
 
 def answers_in_words(
-    answers: Answers | Placements, num_workers: int, num_pages: int, is_sorted: bool
+    answers: Answers | Placements,
+    num_workers: int,
+    num_pages: int,
+    is_sorted: bool,
+    num_rows: int | None = None,
 ) -> str:
-    """How many answers about pairs or placements there are, and how many pages."""
+    """How many answers about pairs or placements there are, and how many pages.
+
+    ``num_rows`` is how many there are in all, if not all of them count.
+    """
     if isinstance(answers, Placements):
         number, items, kind = count(len(answers), "placement"), answers.item, ""
     else:
         number, items = count(answers.num_pairs, "answer"), answers.items
+        if num_rows is not None:
+            number = f"{count(num_rows, 'answer')} (of which {answers.num_pairs} count)"
         kind = " sorted into groups" if is_sorted else ""
     single = _single_pairs(answers)
     pages = f" in {count(num_pages - single, 'page')}{kind}" if num_pages else ""

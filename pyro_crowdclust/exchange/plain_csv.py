@@ -41,8 +41,9 @@ _KINDS = (
 class PlainCsv:
     """Tables with a column to fill in: ``label`` for pairs and labels, ``group`` for pages.
 
-    A cell that is empty, or "can't tell", is no answer. If a worker was asked the same in several
-    rows (pairs in either order), the last answer counts.
+    A cell that is empty, or "can't tell", is no answer. Rows in which a worker answers the same
+    question are several answers, as in the tables of ``CrowdData``; an empty row beside them is
+    skipped.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ class PlainCsv:
         _check_ids(frame[~_are_empty(frame[[answer]])], columns)
         frame = _numbered(frame.assign(worker=self._workers(frame, columns)))
         if table != "placements":  # CrowdData refuses an item that is twice on a page
-            frame = _last_of_each(frame, columns, answer)
+            frame = _without_skipped(frame, columns, answer)
         blank = frame[answer].map(is_no_answer).astype(bool)
         own = [*columns, "worker", answer]
         own += [name for name in ("seconds", "page") if name in frame and name not in own]
@@ -223,13 +224,15 @@ def _check_ids(frame: pd.DataFrame, columns: list[str]) -> None:
             )
 
 
-def _last_of_each(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:
-    """The last answer of every worker to every question; empty cells count only if all are."""
+def _without_skipped(frame: pd.DataFrame, columns: list[str], answer: str) -> pd.DataFrame:
+    """The rows but empty ones about what their worker has in another row; one if all are empty."""
     asked = in_one_order(frame) if "left" in columns else frame
-    is_given = frame[answer].notna() & ~are_blank(frame[answer])
-    empty_first = asked.iloc[np.argsort(is_given.to_numpy(), kind="stable")]
+    is_given = (frame[answer].notna() & ~are_blank(frame[answer])).to_numpy()
+    given_first = np.argsort(~is_given, kind="stable")
     question = [*columns, "worker", *frame.columns.intersection(["page"])]
-    return frame.loc[empty_first.drop_duplicates(question, keep="last").index.sort_values()]
+    again = np.zeros(len(frame), dtype=bool)
+    again[given_first] = asked.iloc[given_first].duplicated(question)
+    return frame[is_given | ~again]
 
 
 def _rows(question: Question, shown: ShownItems) -> list[dict[str, Any]]:

@@ -17,7 +17,8 @@ class AnswerPlate(IndexedPlate):
 
     It scales sites by ``batch.pair_scale``. Parameters with a row for every answer, such as those
     of an ``AutoNormal`` about a latent of the answers, are indexed by ``batch.answers``: the first
-    row belongs to the first row of ``data.pairs``, whatever the order of the answers in a batch.
+    row belongs to the first row of ``data.counted_pairs``, whatever the order of the answers in a
+    batch.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Batch:
     num_items, num_workers, num_answers
         Size of the whole data, not of the batch. Answers are those about pairs.
     answers
-        Positions of the answers about pairs in the data, as rows of ``data.pairs``.
+        Positions of the answers about pairs in the data, as rows of ``data.counted_pairs``.
     class_labels
         All class labels that workers gave to the items, a row for each item; None if the data have
         none. They have the weight of their item.

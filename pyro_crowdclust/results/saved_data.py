@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch import Tensor
 
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -24,6 +25,7 @@ from pyro_crowdclust.files.checks import (
 
 _PARTS = {
     "answers": Answers,
+    "_all_answers": Answers,
     "placements": Placements,
     "links": Links,
     "likeness": Likeness,
@@ -63,16 +65,19 @@ def data_of(fields: Any) -> CrowdData:
         If the fields are inconsistent, such as a code without an id.
     """
     given = dict(check_kind("data", fields, dict))
-    # Older files have no sorted pages, grades and likeness.
+    # Older files have no sorted pages, grades and likeness, and only answers that count.
     for part, its_ids in (("placements", "grade_ids"), ("likeness", "likeness_names")):
         given.setdefault(part, None)
         given.setdefault(its_ids, pd.Index([], dtype=object))
+    for part in ("_all_answers", "_counts"):
+        given.setdefault(part, None)
     ids = {name: check_ids(name, given[name]) for name in _IDS}
     check_count("num_contradictions", given["num_contradictions"])
     if given["known"] is not None:
         check_codes("known", given["known"], len(ids["item_ids"]), len(ids["known_ids"]), least=-1)
     for name, check in (
         ("answers", _check_answers),
+        ("_all_answers", _check_answers),
         ("placements", _check_placements),
         ("links", _check_links),
         ("likeness", _check_likeness),
@@ -81,10 +86,11 @@ def data_of(fields: Any) -> CrowdData:
         if given[name] is not None:
             check(check_kind(name, given[name], dict), ids)
             given[name] = _PARTS[name](**given[name])
-    for name, part in (("_pairs_index", "answers"), ("_labels_index", "class_labels")):
-        if given[part] is not None:
-            rows = given[part].left if part == "answers" else given[part].item
-            check_ids(name, given[name], len(rows))
+    every = _check_counts(given["answers"], given["_all_answers"], given["_counts"])
+    if every is not None:
+        check_ids("_pairs_index", given["_pairs_index"], every.num_pairs)
+    if given["class_labels"] is not None:
+        check_ids("_labels_index", given["_labels_index"], len(given["class_labels"]))
     names = {field.name for field in dataclasses.fields(CrowdData)} - {"features"}
     return CrowdData.of_parts(features=None, **{name: given[name] for name in names})
 
@@ -100,6 +106,18 @@ def _check_answers(answers: dict[str, Any], ids: dict[str, Any]) -> None:
         raise ValueError("answers.label holds numbers that are not valid answers")
     if answers["page"] is not None:
         check_codes("answers.page", answers["page"], len(left), len(ids["page_ids"]))
+
+
+def _check_counts(
+    answers: Answers | None, every: Answers | None, counts: Tensor | None
+) -> Answers | None:
+    """All answers, also those that do not count, if there are any."""
+    if answers is None or every is None:
+        return answers
+    counts = check_shape("_counts", counts, torch.bool, (every.num_pairs,))
+    if int(counts.sum()) != answers.num_pairs:
+        raise ValueError("_counts selects other answers than those that count")
+    return every
 
 
 def _check_placements(placements: dict[str, Any], ids: dict[str, Any]) -> None:

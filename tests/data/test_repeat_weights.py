@@ -36,6 +36,16 @@ def test_repeats_count_as_many_answers_as_they_are_independent(stays, low, high)
     assert (weight[5 * NUM_ITEMS :] == 1).all()
 
 
+def test_independent_answers_of_workers_who_are_hardly_ever_wrong_count_in_full():
+    rng = np.random.default_rng(0)
+    num_items, num_workers, times = 300, 5, 3
+    truth = rng.integers(2, size=num_items)
+    codes = np.indices((num_items, num_workers, times))[:2].reshape(2, -1)
+    label = np.where(rng.random(codes.shape[1]) < 0.99, truth[codes[0]], 1 - truth[codes[0]])
+    weight = repeat_weights(*map(torch.as_tensor, (*codes, label)), num_workers, 2)
+    assert weight.mean() > 0.85  # .56 where rows under their prior say how often they differ
+
+
 def test_nothing_depends_on_the_order_of_the_rows():
     codes = said(0.7, times=3)
     order = torch.randperm(codes.shape[1], generator=torch.Generator().manual_seed(0))
@@ -54,11 +64,28 @@ def test_few_repeats_count_as_one_answer_each():
     again = torch.cat([codes, codes[:, :1]], dim=1)
     weight = repeat_weights(*again, 4, NUM_CLASSES)
     assert weight[[0, -1]].sum() < 1.2
-    # Repeats about items that nobody else has seen show nothing.
+    # Repeats about items that nobody else has seen show nothing, unless they differ.
     item, worker, label = codes
-    alone = torch.tensor([NUM_ITEMS] * 2), torch.zeros(2, dtype=torch.int64), torch.tensor([0, 1])
-    more = [torch.cat(parts) for parts in zip((item, worker, label), alone, strict=True)]
-    assert repeat_weights(*more, 4, NUM_CLASSES)[-2:].tolist() == [0.5, 0.5]
+    for labels, are_one in (([0, 0], True), ([0, 1], False)):
+        alone = (
+            torch.tensor([NUM_ITEMS] * 2),
+            torch.zeros(2, dtype=torch.int64),
+            torch.tensor(labels),
+        )
+        more = [torch.cat(parts) for parts in zip((item, worker, label), alone, strict=True)]
+        found = repeat_weights(*more, 4, NUM_CLASSES)[-2:]
+        assert bool((found == 0.5).all()) is are_one
+
+
+def test_answers_that_differ_show_how_independent_they_are_without_others():
+    rng = np.random.default_rng(0)
+    num_items = 400
+    item = np.concatenate([np.repeat(np.arange(num_items), 2), [num_items]])
+    worker = torch.tensor([0] * (2 * num_items) + [1])
+    for wrong, low, high in ((0.5, 0.9, 1.0), (0.1, 0.6, 0.75), (0.0, 0.5, 0.5)):
+        label = torch.from_numpy((rng.random(len(item)) < wrong).astype(int))
+        weight = repeat_weights(torch.as_tensor(item), worker, label, 2, 2)
+        assert low <= weight[0] <= high
 
 
 def test_parts_of_labels_keep_their_weights():

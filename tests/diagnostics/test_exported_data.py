@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.diagnostics import to_arviz
+from pyro_crowdclust.diagnostics.exported_data import ExportedRows, data_groups
 from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.transforms import PowerTransformed, Selected
 
-from ..crowds import NUM_FEATURES, blobs, quiet_fit
+from ..crowds import NUM_FEATURES, blobs, plain_pair, quiet_fit
 from .exports import IDS, NUM_ITEMS
 
 
@@ -26,6 +28,24 @@ def test_data_by_the_users_ids(plain, tree):
     assert observed["answers"].values.tolist() == pairs["label"].tolist()
     np.testing.assert_array_equal(observed["features"], plain.data.features)
     np.testing.assert_allclose(constant["probabilities"][0], plain.probabilities)
+
+
+def test_answers_that_count_are_exported():
+    rng = np.random.default_rng(0)
+    ends = np.array([rng.choice(NUM_ITEMS, 2, replace=False) for _ in range(40)])
+    once = pd.DataFrame(ends, columns=["left", "right"])
+    once["label"] = rng.integers(2, size=len(once))
+    table = pd.concat([once.assign(worker=worker) for worker in (0, 1, 2, 0)], ignore_index=True)
+    with pytest.warns(UserWarning, match="repeats an earlier answer"):
+        data = CrowdData(blobs(NUM_ITEMS)[0], table)
+    counted = data.counted_pairs
+    assert len(counted) == 120
+    assert len(data.pairs) == 160
+    result = quiet_fit(*plain_pair(), data, epochs=1)
+    groups = data_groups([result], ExportedRows.of(result, 3, 500, 500))
+    for name, column in (("left", "left"), ("worker_of_answer", "worker")):
+        assert groups["constant_data"][name][1].tolist() == counted[column].tolist()
+    assert groups["observed_data"]["answers"][1].tolist() == counted["label"].tolist()
 
 
 def test_a_part_of_many_items_and_answers(plain):

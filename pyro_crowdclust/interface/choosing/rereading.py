@@ -168,8 +168,8 @@ class RateWorkers(UpdateStep):
     @classmethod
     def of(cls, data: CrowdData, is_left_out: Bool[np.ndarray, " answer"]) -> RateWorkers:
         """The step for answers of some data that are left out of the fit."""
-        assert data.pairs is not None  # as some are left out
-        return cls(data.pairs[is_left_out].to_dict("list"))
+        assert data.counted_pairs is not None  # as some are left out
+        return cls(data.counted_pairs[is_left_out].to_dict("list"))
 
     def all_answers(self, data: CrowdData) -> CrowdData:
         """The data with the answers that were left out."""
