@@ -189,7 +189,7 @@ class WorkersStart:
     def __init__(self, data: CrowdData, workers: Workers, seed: int) -> None:
         self._model = DawidSkene(workers.annotators(data))
         generator = generator_of(seed)
-        with torch.inference_mode(False):  # in case gradients are switched off globally
+        with torch.enable_grad():  # in case gradients are switched off globally
             ClassLabelGuide(self._model).start(data, generator)
 
     def __call__(self, model: Any, guide: Any, data: CrowdData, generator: torch.Generator) -> None:
