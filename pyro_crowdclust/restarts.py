@@ -22,7 +22,7 @@ from pyro_crowdclust.protocols import Guide, Model
 from pyro_crowdclust.results.fitted import Fitted
 from pyro_crowdclust.training.checkpoint import Checkpoint
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
-from pyro_crowdclust.training.stopping import Ending, is_interrupted
+from pyro_crowdclust.training.stopping import Ending, interrupted_too_early, is_interrupted
 
 INTERRUPTED_STARTS = f"{Ending.INTERRUPTED} by the user while starts were tried: the best so far"
 
@@ -119,7 +119,7 @@ def best_first(attempts: Iterable[Callable[[], Fitted]]) -> list[Fitted]:
                 break
     except KeyboardInterrupt:
         if not found:
-            raise
+            raise interrupted_too_early() from None
         interrupted = True
     best, *others = [result for _, result in sorted(found, key=itemgetter(0))]
     if interrupted and not is_interrupted(best):

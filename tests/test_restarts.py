@@ -114,7 +114,7 @@ def test_ctrl_c_twice_leaves_the_fit_that_is_not_done(monkeypatch):
     assert (result.seed, len(result.history)) == (0, 15)
     press_in_start(monkeypatch, 1)
     press_in_start(monkeypatch, 1)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="before a first fit was finished"):
         fit_restarts(*plain_pair(), data, progress=False, **OPTIONS)
 
 

@@ -110,7 +110,7 @@ def expected_counts(
     }
     device = next(iter(statistics.values())).device
     same, worker, label = (one.to(device) for one in (same, worker, label))
-    with torch.enable_grad():
+    with torch.inference_mode(False):
         likelihood = annotators.answer(same, statistics, worker).log_prob(label).sum()
         counts = torch.autograd.grad(likelihood, list(statistics.values()))
     return dict(zip(statistics, counts, strict=True))

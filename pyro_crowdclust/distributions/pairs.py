@@ -119,6 +119,12 @@ class SameCluster(StatisticValued):
         self._one_draw(sample_shape)
         is_code = not self._assignments.is_floating_point()
         if self._assignments.dim() > (1 if is_code else 2):
+            if not len(self._ends[0]):
+                raise ValueError(
+                    "z is enumerated, in a batch that has no answers: the library also runs model "
+                    "and guide without answers, so write 'if batch.num_pairs:' before the plate of "
+                    "the pairs"
+                )
             raise ValueError(
                 "z is enumerated, so it does not give the agreement of pairs: the guide must "
                 "sample the site 'same' with distributions.SameCluster(q_z, ...)"

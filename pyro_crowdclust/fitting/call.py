@@ -37,6 +37,7 @@ from pyro_crowdclust.training.argument_checks import (
     check_gaps,
     check_likeness,
     check_needs_processor,
+    check_outside_of_handlers,
     check_same_model,
 )
 from pyro_crowdclust.training.callback import Callback
@@ -161,8 +162,9 @@ def fit(
     Raises
     ------
     ValueError
-        If the arguments, the features or the sites of model and guide do not fit together, or if
-        the checkpoint cannot be written or read, or is of another fit.
+        If the arguments, the features or the sites of model and guide do not fit together, if the
+        checkpoint cannot be written or read, or is of another fit, or if ``fit`` is called inside a
+        handler of Pyro (which belongs around the model or the guide).
 
     Examples
     --------
@@ -204,6 +206,7 @@ def fit(
     of_call = {"seed": seed, "initialize": initialize, "model": model, "guide": guide}
     keeper = _keeper(checkpoint, data, options, of_call | {"device": str(device)})
     with isolated(seed) as (generator, store), threads_for(data):
+        check_outside_of_handlers()
         with WaitingInterrupt() as interrupt:
             callbacks = _own(callbacks)
             model, guide = _started(model, guide, data, initialize, generator, device, dtype)

@@ -10,7 +10,19 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from pyro_crowdclust.diagnostics.chains import weight_draws
-from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, matrix, new_axes, pale, quiet
+from pyro_crowdclust.plots.names import cluster_names
+from pyro_crowdclust.plots.style import (
+    COLORS,
+    HALF_OF_90,
+    SMALL,
+    height_of_columns,
+    matrix,
+    new_axes,
+    pale,
+    plain,
+    quiet,
+    width_of,
+)
 from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel, SupportsPartition
 
@@ -30,7 +42,8 @@ def plot_cluster_sizes(
     The number of items in a cluster, ``N_k = sum_i z_ik``, has the mean ``sum_i q_ik`` and, if the
     z are independent under q, the variance ``sum_i q_ik (1 - q_ik)``; for guides that draw whole
     partitions only the mean is shown. The weight pi_k, times N, is drawn from q, if the model has
-    weights.
+    weights: this is the number expected among as many new items. Where workers named classes, the
+    clusters have their names.
 
     Parameters
     ----------
@@ -48,8 +61,8 @@ def plot_cluster_sizes(
     size, deviation = q.sum(0), np.sqrt((q * (1 - q)).sum(0).clip(0))
     order = np.argsort(-size, kind="stable")
     shown = order[size[order] >= at_least * len(q)]
-    rows = np.arange(len(shown))
-    axes = axes or new_axes(5.5, 1.3 + 0.24 * max(len(shown), 4))
+    rows, names = np.arange(len(shown)), cluster_names(fitted)
+    axes = axes or new_axes(5.2 + width_of(names[shown]), 1.3 + 0.24 * max(len(shown), 4))
     axes.barh(
         rows - 0.17,
         size[shown],
@@ -57,21 +70,21 @@ def plot_cluster_sizes(
         xerr=HALF_OF_90 * deviation[shown] if is_independent else None,
         color=pale(COLORS[0]),
         error_kw={"ecolor": COLORS[0], "elinewidth": 1.3, "capsize": 2},
-        label="items, 90 % under q(z)" if is_independent else "expected items",
+        label="these items, 90 % interval" if is_independent else "expected items",
     )
     if weights is not None:
         lower, middle, upper = len(q) * np.quantile(weights[:, shown], [0.05, 0.5, 0.95], axis=0)
         axes.hlines(rows + 0.2, lower, upper, color=pale(COLORS[1]), linewidth=3)
-        label = "weight times N, 90 %"
+        label = "as many new items, 90 % interval"
         axes.plot(middle, rows + 0.2, "o", color=COLORS[1], markersize=4, label=label)
-    axes.set_yticks(rows, shown.astype(str))
+    axes.set_yticks(rows, list(map(plain, names[shown])))
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     left_out = order[len(shown) :]
     more = f"; {len(left_out)} more with {size[left_out].sum():.0f}" if len(left_out) else ""
     axes.set_xlabel(f"items{more}")
-    axes.set_ylabel("cluster")
+    axes.set_ylabel(str(names.name))
     axes.legend(
         ncols=2, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False
     )
@@ -116,10 +129,13 @@ def plot_contingency(
     table = table.iloc[:, [column for column in order if large.iloc[column]]]
     shares = table.div(pd.Series(labels).value_counts().reindex(table.index), axis=0)
     height, width = shares.shape
-    axes = axes or new_axes(1.6 + 0.36 * max(width, 4), 1.2 + 0.34 * max(height, 3))
-    matrix(
-        axes, shares.to_numpy(), *(list(map(str, ids)) for ids in (shares.index, shares.columns))
+    names = cluster_names(fitted)
+    rows, columns = list(map(str, shares.index)), list(map(str, names[shares.columns]))
+    axes = axes or new_axes(
+        1.0 + width_of(rows, SMALL) + 0.36 * max(width, 4),
+        0.8 + height_of_columns(columns) + 0.34 * max(height, 3),
     )
-    axes.set_xlabel("cluster")
+    matrix(axes, shares.to_numpy(), rows, columns)
+    axes.set_xlabel(str(names.name))
     axes.set_ylabel("true class")
     return axes

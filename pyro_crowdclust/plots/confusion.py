@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.metrics import as_array
-from pyro_crowdclust.plots.style import matrix, new_figure, plain
+from pyro_crowdclust.plots.style import (
+    SMALL,
+    height_of_columns,
+    matrix,
+    new_figure,
+    plain,
+    width_of,
+)
 from pyro_crowdclust.protocols import FittedModel, SupportsConfusion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-# The first workers are drawn, at most so many.
-_MAX_WORKERS = 12
+# At most so many panels side by side and in a column, and inches of all of them: names in larger
+# pictures are not readable on a screen.
+_MAX_PANELS, _MAX_INCHES = (4, 3), (16.0, 12.0)
 
 
 def plot_confusion(
@@ -30,7 +39,11 @@ def plot_confusion(
     classes: Sequence[Hashable] | None = None,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
-    """``p(label | class)`` of every worker, the first twelve, in a panel; rows are true classes.
+    """``p(label | class)`` of a worker in each panel; rows are true classes.
+
+    There are at most twelve panels, and fewer if there are more than ten classes. If there are more
+    workers, those of a result with the most labels are drawn, or else the first; the title says so.
+    For others pass their part of the table, ``result.confusion.loc[["Ann", "Bob"]]``.
 
     Parameters
     ----------
@@ -56,16 +69,31 @@ def plot_confusion(
     >>> [axes.get_title() for axes in figure.axes]
     ['Ann', 'Bob']
     """
+    num_labels = _num_labels(confusion)
     matrices, workers, classes = _read(confusion, workers, classes)
-    count = min(len(matrices), _MAX_WORKERS)
-    columns = min(count, 4)
-    lines = math.ceil(count / columns)
-    side = 0.9 + 0.26 * max(len(classes), 4)
-    figure = figure or new_figure(columns * side + 0.5, lines * (side + 0.25) + 0.4)
-    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
     names = list(map(str, classes))
-    for place, axes in enumerate(panels.flat):
-        if place >= count:
+    side = 0.5 + 0.22 * max(len(names), 6)
+    fit = [
+        max(min(most, int(inches / side)), 1)
+        for most, inches in zip(_MAX_PANELS, _MAX_INCHES, strict=True)
+    ]
+    count = min(len(matrices), math.prod(fit))
+    columns = min(count, fit[0])
+    lines = math.ceil(count / columns)
+    figure = figure or new_figure(
+        columns * side + width_of(names, SMALL) + 0.3,
+        lines * (side + 0.1) + height_of_columns(names) + 0.6,
+    )
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    order: Sequence[int] = range(len(matrices))
+    if count < len(matrices):
+        title = f"the first {count} of {len(matrices)} workers"
+        if num_labels is not None:
+            order = np.argsort(-num_labels, kind="stable").tolist()
+            title = f"the {count} of {len(matrices)} workers with the most labels"
+        figure.suptitle(title, fontsize="medium")
+    for axes, place in itertools.zip_longest(panels.flat, order[:count]):
+        if place is None:
             axes.set_axis_off()
             continue
         matrix(axes, matrices[place], names[: matrices.shape[1]], names)
@@ -101,6 +129,14 @@ def _read(
             f"has the shape {list(matrices.shape)}: pass one name for each"
         )
     return matrices, workers, classes
+
+
+def _num_labels(confusion: Any) -> Int[np.ndarray, " worker"] | None:
+    """The number of labels of every worker of a result."""
+    if not hasattr(confusion, "guide") or confusion.data.class_labels is None:
+        return None
+    labels = confusion.data.class_labels
+    return np.bincount(labels.worker.numpy(), minlength=labels.num_workers)
 
 
 def _table_of(fitted: Any) -> pd.DataFrame:

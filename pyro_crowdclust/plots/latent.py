@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,8 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from pyro_crowdclust.plots.partition import plot_partition
+from pyro_crowdclust.plots.names import cluster_names
+from pyro_crowdclust.plots.partition import draw_groups
 from pyro_crowdclust.plots.style import new_figure
 from pyro_crowdclust.plots.truth import labels_of_items
 from pyro_crowdclust.protocols import FittedModel
@@ -70,23 +71,26 @@ def plot_latent(
     answered[fitted.data.annotated_items] = True
 
     # Colours follow the cluster numbers, so that they do not depend on the items shown.
-    numbers = list(range(int(fitted.assignments.max()) + 1))
-    panels: list[tuple[str, np.ndarray, list]] = [("by cluster", fitted.assignments, numbers)]
+    cluster_ids = cluster_names(fitted)
+    found, title = cluster_ids.to_numpy()[fitted.assignments], f"by {cluster_ids.name}"
+    used = cluster_ids[: int(fitted.assignments.max()) + 1].tolist()
+    panels: list[tuple[str, np.ndarray, list]] = [(title, found, used)]
     if truth is not None:
         # A cluster and the class that it matches get the same colour.
-        clusters, classes = _matched(fitted.assignments, truth)
-        panels = [
-            ("by cluster", fitted.assignments, clusters),
-            ("by true class", truth, classes),
-        ]
-    figure = figure or new_figure(5.0 * len(panels), 4.6)
+        clusters, classes = _matched(found, truth)
+        panels = [(title, found, clusters), ("by true class", truth, classes)]
+    is_new, figure = figure is None, figure or new_figure(5.0 * len(panels), 4.6)
     row = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    beside = 0.0
     for axes, (title, labels, order) in zip(row, panels, strict=True):
         marked = answered[shown] if axes is row[0] else None
-        plot_partition(points, labels[shown], marked=marked, order=order, axes=axes)
+        beside += draw_groups(axes, points, labels[shown], marked=marked, order=order)
         axes.set_title(title)
         axes.set_xlabel(names[0])
     row[0].set_ylabel(names[1])
+    if is_new:
+        new: Any = figure
+        new.set_figwidth(5.0 * len(panels) + beside)
     return figure
 
 

@@ -6,7 +6,7 @@ distinguish; if there are more groups than colours, the markers differ, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -31,6 +31,10 @@ COLORS = (
 MARKERS = "os^DvP*X<>"
 # Half the width of a central 90 % interval of a normal distribution, in standard deviations.
 HALF_OF_90 = 1.645
+# The size of small letters in points.
+SMALL = 8.3
+# The cells of a matrix in which 1 % is left out, and those in which there are no numbers.
+_LARGE, _MAX_NUMBERS = 400, 1600
 # Groups with a smaller share of the items are grey.
 _MIN_SHARE = 0.01
 
@@ -84,12 +88,28 @@ def plain(name: Any) -> str:
     return str(name).replace("$", r"\$")
 
 
+def width_of(names: Iterable[Any], points: float = 10.0) -> float:
+    """The width in inches of the longest name, nearly, in letters of so many points."""
+    # A letter is 0.6 of its size wide on average.
+    return max((0.6 * points / 72 * len(str(name)) for name in names), default=0.0)
+
+
+def height_of_columns(columns: Sequence[str]) -> float:
+    """The height in inches of the names of a matrix's columns, which are upright if long."""
+    return width_of(columns, SMALL) if _turned(columns) else SMALL / 72
+
+
 def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Shares in [0, 1] as shades, with the percentage in every cell where it is at least one."""
-    axes.imshow(shares, cmap="Purples", vmin=0, vmax=1, aspect="equal", interpolation="nearest")
-    if shares.size <= 400:
+    """Shares in [0, 1] as shades, with the percentage in every cell where it is at least one.
+
+    In larger matrices it is at least two, and in very large ones a bar explains the shades instead.
+    """
+    style: Any = {"cmap": "Purples", "vmin": 0, "vmax": 1, "interpolation": "nearest"}
+    image = axes.imshow(shares, aspect="equal", **style)
+    if shares.size <= _MAX_NUMBERS:
+        least = 0.005 if shares.size <= _LARGE else 0.015
         for (row, column), share in np.ndenumerate(shares):
-            if share >= 0.005:
+            if share >= least:
                 axes.text(
                     column,
                     row,
@@ -99,9 +119,15 @@ def matrix(axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequenc
                     fontsize=7,
                     color="white" if share > 0.55 else "black",
                 )
-    longest = max((len(name) for name in columns), default=0)
-    turned = 90 if longest > 3 else 0
-    axes.set_xticks(np.arange(len(columns)), list(map(plain, columns)), rotation=turned)
+    else:
+        axes.figure.colorbar(image, ax=axes, shrink=0.5, format="{x:.0%}")
+    axes.set_xticks(
+        np.arange(len(columns)), list(map(plain, columns)), rotation=90 * _turned(columns)
+    )
     axes.set_yticks(np.arange(len(rows)), list(map(plain, rows)))
-    axes.tick_params(length=0, labelsize="small")
+    axes.tick_params(length=0, labelsize=SMALL)
     axes.spines[:].set_visible(False)
+
+
+def _turned(columns: Sequence[str]) -> bool:
+    return max(map(len, columns), default=0) > 3

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, new_figure, pale, plain, quiet
+from pyro_crowdclust.plots.style import COLORS, HALF_OF_90, new_figure, pale, plain, quiet, width_of
 from pyro_crowdclust.protocols import FittedModel
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def plot_worker_weights(
         )
     workers = fitted.workers.sort_values("weight", kind="stable")
     width = HALF_OF_90 * workers["weight_sd"]
-    figure = figure or new_figure(9.0 if truth is not None else 5.0, _forest_height(workers))
+    figure = figure or new_figure(*_forest_size(workers, 4.5 if truth is None else 8.5))
     panels = figure.subplots(1, 1 if truth is None else 2, squeeze=False)[0]
     _forest(
         panels[0],
@@ -69,7 +69,7 @@ def plot_worker_weights(
         COLORS[0],
     )
     panels[0].axvline(0, color="0.4", linewidth=0.9, linestyle="--", zorder=1)
-    panels[0].set_xlabel("worker weight (nats); 0 is answering at random")
+    panels[0].set_xlabel("worker weight (nats)\n0 is answering at random")
     panels[0].set_ylabel("worker")
     if truth is not None:
         true_weight = truth["weight"].reindex(workers.index).to_numpy(float)
@@ -142,7 +142,8 @@ def plot_workers(
     names = [name.removesuffix("_lower") for name in workers.columns if name.endswith("_lower")]
     names = names or ["accuracy"]
     shape = math.ceil(len(names) / _MAX_COLUMNS), min(len(names), _MAX_COLUMNS)
-    figure = figure or new_figure(7.0, shape[0] * _forest_height(workers))
+    width, height = _forest_size(workers, 6.5)
+    figure = figure or new_figure(width, shape[0] * height)
     grid = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     colors = itertools.cycle(COLORS[: shape[1]])
     for axes, name, color in zip(grid.flat, names, colors, strict=False):
@@ -157,8 +158,11 @@ def plot_workers(
     return figure
 
 
-def _forest_height(workers: pd.DataFrame) -> float:
-    return 1.1 + 0.2 * min(max(len(workers), 6), _MAX_NAMED_ROWS)
+def _forest_size(workers: pd.DataFrame, width: float) -> tuple[float, float]:
+    """Inches of a picture with panels of this width, beside the names of the workers."""
+    names = workers.index if len(workers) <= _MAX_NAMED_ROWS else []
+    height = 1.1 + 0.2 * min(max(len(workers), 6), _MAX_NAMED_ROWS)
+    return width + max(width_of(names), 0.5), height
 
 
 def _forest(axes: Axes, mean: pd.Series, lower: pd.Series, upper: pd.Series, color: str) -> None:

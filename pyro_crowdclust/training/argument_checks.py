@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from pyro.infer.autoguide.guides import AutoGuide
 from pyro.poutine.guide import GuideMessenger
+from pyro.poutine.runtime import am_i_wrapped
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -32,10 +34,40 @@ def check_callable(model: object, guide: object) -> None:
                 f"{name} is the class {part.__name__}, but must be an object of it: call "
                 f"{part.__name__}(...) with its arguments, such as the model of a guide"
             )
+        _check_takes_batch(name, part)
     if isinstance(unwrapped(guide), GuideMessenger):
         raise ValueError(
             f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs its own model "
             "instead of the one that is passed: use another autoguide, such as AutoNormal(model)"
+        )
+
+
+def _check_takes_batch(role: str, part: Any) -> None:
+    """Raise a ``ValueError`` if something callable cannot be called with one argument."""
+    inner = unwrapped(part)
+    try:
+        signature = inspect.signature(inner.forward if isinstance(inner, nn.Module) else inner)
+    except (TypeError, ValueError):  # of what is not written in Python
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise ValueError(
+            f"the {role} {name_of(part)}{signature} cannot be called with a batch alone: {error}. "
+            "Write it as a function of one argument, the Batch, which has the features and answers"
+        ) from error
+
+
+def check_outside_of_handlers() -> None:
+    """Raise a ``ValueError`` inside a handler of Pyro, which would act on every run in training.
+
+    All threads share Pyro's stack of handlers, so this is for a block that excludes the others.
+    """
+    if am_i_wrapped():
+        raise ValueError(
+            "fit is called inside a handler of Pyro, such as 'with poutine.trace():', which would "
+            "act on every run of model and guide in training: call it outside, and put handlers "
+            "around model or guide, as in poutine.scale(model, 0.5)"
         )
 
 

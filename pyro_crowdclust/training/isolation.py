@@ -83,6 +83,7 @@ def isolated(seed: int) -> Iterator[tuple[torch.Generator, Any]]:
     with (
         own_random_numbers(seed),
         pyro.get_param_store().scope() as store,
+        torch.inference_mode(False),
         torch.enable_grad(),
     ):
         yield generator_of(seed), store

@@ -15,6 +15,7 @@ from pyro.distributions import Unit
 from pyro.poutine import Trace
 from torch import nn
 
+from pyro_crowdclust.distributions import SameCluster
 from pyro_crowdclust.errors import first_line, place_in_users_code
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
@@ -104,6 +105,7 @@ def check_sites(
     with called_modules() as called:
         model_trace, guide_trace = traces_of(model, guide, batch)
     check_trained(called, model, guide)
+    _check_shapes(model_trace)
     check_drawn_items(guide_trace, batch)
     check_order_of_rows(model, guide_trace, batch, in_minibatches)
     check_partly_observed(model_trace, guide_trace)
@@ -114,17 +116,12 @@ def check_sites(
     _check_observes_nothing(guide_trace)
     of_model_alone = [name for name in in_model if name not in in_guide]
     missing = [name for name in of_model_alone if not in_model[name]["infer"].get("enumerate")]
-    if missing:
-        raise ValueError(
-            f"the guide lacks the model's site{'s' * (len(missing) > 1)} "
-            f"{', '.join(map(repr, missing))}: sample every latent site of the model in the "
-            'guide, or mark it with infer={"enumerate": "parallel"} in the model'
-        )
     surplus = [
         name
         for name, site in in_guide.items()
         if name not in in_model and not site["infer"].get("is_auxiliary")
     ]
+    _check_missing(missing, surplus, in_model)
     if surplus:
         raise ValueError(
             f"the guide samples {', '.join(map(repr, surplus))}, which the model does not have: "
@@ -134,6 +131,58 @@ def check_sites(
     sites = [*in_model.values(), *in_guide.values()]
     enumerates = any(site["infer"].get("enumerate") for site in sites)
     return Sites(enumerates, plate_nesting(model_trace, guide_trace), tuple(of_model_alone))
+
+
+def _check_shapes(model_trace: Trace) -> None:
+    """Raise a ``ValueError`` if an observed value does not have the axes of its site.
+
+    Pyro would stretch a distribution of 60 items and values ``[60, 1]`` to 3,600 values.
+    """
+    for name, site in trace_sites(model_trace).items():
+        fn, value = site["fn"], site["value"]
+        if not site["is_observed"]:
+            continue
+        try:
+            of_both = torch.broadcast_shapes(
+                value.shape[: value.dim() - fn.event_dim], fn.batch_shape
+            )
+        except RuntimeError:  # of axes of two sizes
+            of_both = None
+        if of_both != fn.batch_shape:
+            plates = [f"{frame.name!r} of {frame.size}" for frame in site["cond_indep_stack"]]
+            raise ValueError(
+                f"the site {name!r} observes values {list(value.shape)}, but has the axes "
+                f"{list(fn.batch_shape)} (plates: {', '.join(plates) or 'none'}) and an event of "
+                f"{list(fn.event_shape)}: give the plate of the items len(batch.items) members, "
+                "make the numbers of an item one event by .to_event(1), or observe "
+                "batch.features[:, 0] if an item has a single number"
+            )
+
+
+def _check_missing(
+    missing: list[str], surplus: list[str], in_model: dict[str, dict[str, Any]]
+) -> None:
+    """Raise a ``ValueError`` if the guide lacks sites; ``surplus`` are those of it alone."""
+    if not missing:
+        return
+    remedy = (
+        "sample every latent site of the model in the guide, or mark it with "
+        'infer={"enumerate": "parallel"} in the model'
+    )
+    if surplus:
+        remedy = (
+            f"it samples {', '.join(map(repr, surplus))}, which the model does not have; give both "
+            "the same names"
+        )
+    elif all(isinstance(in_model[name]["fn"], SameCluster) for name in missing):
+        remedy = (
+            "wrap the guide as guides.EnumeratedGuide(model, guide), which samples z and whether "
+            "the items of a pair are the same, or sample it in the guide with SameCluster(q_z, ...)"
+        )
+    raise ValueError(
+        f"the guide lacks the model's site{'s' * (len(missing) > 1)} "
+        f"{', '.join(map(repr, missing))}: {remedy}"
+    )
 
 
 def _check_observes_nothing(guide_trace: Trace) -> None:

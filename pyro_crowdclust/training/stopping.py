@@ -53,6 +53,13 @@ def uninterrupted(result: _Fit) -> _Fit:
     return result
 
 
+def interrupted_too_early() -> KeyboardInterrupt:
+    """What Ctrl-C raises before a first fit of several is finished."""
+    return KeyboardInterrupt(
+        "Ctrl-C came before a first fit was finished, so that there is no result yet"
+    )
+
+
 @dataclass(frozen=True)
 class Stopping:
     """Criteria that end training before its last epoch; the first one that is met counts.

@@ -117,3 +117,10 @@ def test_same_cluster_refuses_an_enumerated_assignment():
     poutine.trace(model).get_trace()
     with pytest.raises(ValueError, match="z is enumerated.*must sample the site 'same'"):
         poutine.trace(poutine.enum(model, first_available_dim=-2)).get_trace()
+
+
+def test_where_the_guard_against_no_pairs_is_missing_the_error_names_it():
+    none = torch.empty(0, dtype=torch.int64)
+    enumerated = torch.eye(3).unsqueeze(1)
+    with pytest.raises(ValueError, match=r"no answers: .* write 'if batch.num_pairs:' before"):
+        SameCluster(enumerated, none, none, 0).sample()

@@ -510,6 +510,12 @@ def test_what_a_handler_masks_is_not_used():
     np.testing.assert_allclose(*(r.to_arviz(1)["log_likelihood"]["answers"] for r in (one, other)))
 
 
+def test_without_it_a_guide_lacks_the_agreement():
+    guide = AutoDelta(poutine.block(model, hide=["z", "same"]), init_loc_fn=start)
+    with pytest.raises(ValueError, match=r"site 'same': wrap the guide as guides.EnumeratedGuide"):
+        quiet_fit(partial(model, scale=1.0), guide, crowd(num_items=18), batch_size=None)
+
+
 def test_codes_of_clusters_agree_or_not():
     z = torch.tensor([0, 2, 2])
     site = SameCluster(z, torch.tensor([0, 1]), torch.tensor([1, 2]), 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pyro
@@ -149,6 +151,53 @@ def test_a_guide_with_a_site_too_many():
         quiet_fit(two_sites, guide_of("mean", "scale", "sacle"), crowd())
 
 
+def test_a_guide_with_a_misspelt_site():
+    with refuses("lacks the model's site 'scale': it samples 'sacle', which .* the same names"):
+        quiet_fit(two_sites, guide_of("mean", "sacle"), crowd())
+
+
+def test_a_model_that_takes_no_batch():
+    with refuses(
+        r"the model mistaken\(\) cannot be called with a batch alone: too many positional"
+    ):
+        quiet_fit(mistaken, guide_of("mean"), crowd())
+    with refuses(r"the guide mistaken\(\) cannot be called with a batch alone"):
+        quiet_fit(two_sites, poutine.block(mistaken), crowd())
+
+
+def mistaken():
+    """A model that forgot its batch."""
+
+
+@pytest.mark.parametrize("handler", [poutine.trace, partial(poutine.scale, scale=0.5)])
+def test_a_fit_inside_a_handler(handler):
+    with handler(), refuses("fit is called inside a handler of Pyro.*call it outside"):
+        quiet_fit(*plain_pair(), crowd())
+
+
+@pytest.mark.parametrize("is_enumerated", [True, False])
+def test_a_plate_of_the_items_of_another_size(is_enumerated):
+    def model(batch):
+        location = pyro.param("location", torch.zeros(NUM_FEATURES, dtype=torch.float64))
+        with pyro.plate("items", 7):
+            if is_enumerated:
+                pyro.sample("z", dist.Categorical(torch.ones(2)), infer={"enumerate": "parallel"})
+            pyro.sample("o", dist.Normal(location, 1.0).to_event(1), obs=batch.features)
+
+    with refuses(r"site 'o' observes .* \(plates: 'items' of 7\).*len\(batch.items\) members"):
+        quiet_fit(model, guide_of(), crowd(90), batch_size=None)
+
+
+def test_numbers_of_items_with_an_axis_too_many():
+    def model(batch):
+        location = pyro.param("location", torch.zeros(()))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("o", dist.Normal(location, 1.0), obs=batch.features[:, :1])
+
+    with refuses(r"'o' observes values \[90, 1\], .* or observe batch.features\[:, 0\] if"):
+        quiet_fit(model, guide_of(), crowd(90), batch_size=None)
+
+
 def test_a_model_in_place_of_a_guide():
     with refuses("the guide observes 'o', but only the model may observe data: call fit.model"):
         quiet_fit(guide_of("mean", "scale"), two_sites, crowd())
@@ -192,7 +241,7 @@ def test_data_of_another_size_than_the_model_says():
         location = pyro.param("location", torch.tensor(0.0))
         pyro.sample("o", dist.Normal(location, 1.0).expand([7]), obs=batch.features[:, 0])
 
-    with refuses("log_prob at site 'o'"):
+    with refuses(r"the site 'o' observes values .*, but has the axes \[7\] \(plates: none\)"):
         quiet_fit(model, guide_of(), crowd())
 
 

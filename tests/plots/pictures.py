@@ -22,3 +22,18 @@ def offsets(collection) -> np.ndarray:
 
 def rows(array) -> set[tuple[float, ...]]:
     return {tuple(row) for row in np.round(np.asarray(array, float), 9).tolist()}
+
+
+def cut_labels(figure) -> list[str]:
+    """The labels of axes, and the texts of legends, that are not wholly in the picture."""
+    figure.draw_without_rendering()
+    texts = [label for axes in figure.axes for label in (axes.xaxis.label, axes.yaxis.label)]
+    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    texts += [text for legend in legends for text in legend.get_texts()]
+    box = figure.bbox.padded(1)
+    extents = {text.get_text(): text.get_window_extent() for text in texts if text.get_text()}
+    return [
+        text
+        for text, extent in extents.items()
+        if not (box.contains(*extent.min) and box.contains(*extent.max))
+    ]

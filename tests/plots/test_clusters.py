@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
+from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface import infer_classes
 from pyro_crowdclust.plots import plot_cluster_sizes, plot_contingency
 
 from ..crowds import NUM_CLUSTERS, blobs, quiet_fit
 from ..registries import PAIRS_OF_MODEL_AND_GUIDE
-from .pictures import NUM_ITEMS, rendered
+from .pictures import NUM_ITEMS, cut_labels, rendered
 
 
 class TestClusterSizes:
@@ -61,8 +65,26 @@ class TestClusterSizes:
         said = {text.get_text() for text in axes.get_legend().get_texts()}
         # Of partitions that are drawn as a whole items are not independent.
         of_draws = {"expected items"}
-        assert said == (of_draws if name == "answers alone" else {"items, 90 % under q(z)"})
+        assert said == (of_draws if name == "answers alone" else {"these items, 90 % interval"})
         assert len(axes.containers) == (1 if name == "answers alone" else 2)
+
+    def test_classes_have_their_names(self, named):
+        axes = plot_cluster_sizes(named)
+        order = np.argsort(-named.probabilities.sum(0), kind="stable")
+        names = named.data.class_ids[order].tolist()
+        assert [tick.get_text() for tick in axes.get_yticklabels()] == names
+        assert axes.get_ylabel() == "class"
+        columns = plot_contingency(named, named.data.class_ids[named.assignments])
+        assert {tick.get_text() for tick in columns.get_xticklabels()} == set(names)
+        assert columns.get_xlabel() == "class"
+
+
+@pytest.fixture
+def named():
+    """A fit of class labels: three birds, six dogs."""
+    said = [(item, worker, "bird" if item < 3 else "dog") for item in range(9) for worker in "ab"]
+    labels = pd.DataFrame(said, columns=["item", "worker", "label"])
+    return infer_classes(CrowdData(None, labels=labels), [1], epochs=2)
 
 
 class TestContingency:
@@ -78,6 +100,17 @@ class TestContingency:
         found = len(set(deep.assignments.tolist()))
         assert np.trace(shown[:found, :found]) >= np.trace(shown[:found, :found][:, ::-1])
         rendered(axes)
+
+    def test_many_long_names(self):
+        names = np.array([f"a kind of bird no. {number}" for number in range(25)])
+        fitted = SimpleNamespace(
+            data=CrowdData(np.arange(50.0)[:, None]),
+            probabilities=np.eye(25)[np.arange(50) % 25],
+            assignments=np.arange(50) % 25,
+        )
+        axes = plot_contingency(fitted, names[fitted.assignments])
+        assert [text.get_text() for text in axes.texts] == ["100"] * 25
+        assert not cut_labels(axes.figure)
 
     def test_bad_input(self, deep):
         with pytest.raises(ValueError, match="true_labels has 3 entries, but there are 60"):

@@ -55,7 +55,36 @@ def test_one_worker_and_the_first_of_many():
     many = np.repeat(MATRICES, 10, axis=0)
     figure = plot_confusion(many)
     assert sum(bool(axes.images) for axes in figure.axes) == 12
+    assert figure.get_suptitle() == "the first 12 of 20 workers"
     rendered(figure)
+
+
+def test_of_many_workers_of_a_result_those_with_the_most_labels():
+    said = [(item, worker, "xy"[item % 2]) for worker in range(15) for item in range(worker + 1)]
+    labels = pd.DataFrame(said, columns=["item", "worker", "label"])
+    result = infer_classes(CrowdData(None, labels=labels), [1], epochs=2)
+    figure = plot_confusion(result)
+    assert figure.get_suptitle() == "the 12 of 15 workers with the most labels"
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == list(map(str, range(14, 2, -1)))
+    shown = figure.axes[0].images[0].get_array()
+    np.testing.assert_allclose(shown.ravel(), result.confusion.loc[14, "mean"])
+    # Others by their part of the table.
+    few = plot_confusion(result.confusion.loc[[0, 5]])
+    assert [axes.get_title() for axes in few.axes] == ["0", "5"]
+    assert few.get_suptitle() == ""
+
+
+@pytest.mark.parametrize(("num_classes", "panels"), [(10, 12), (25, 4), (50, 1)])
+def test_pictures_of_many_classes_have_fewer_panels(num_classes, panels):
+    names = [f"a kind of bird no. {number}" for number in range(num_classes)]
+    figure = plot_confusion(np.repeat(np.eye(num_classes)[None], 20, 0), classes=names)
+    drawn = [axes for axes in figure.axes if axes.get_title()]
+    assert len(drawn) == panels
+    # Cells without numbers are explained by a bar.
+    assert len(drawn[0].texts) == (num_classes if num_classes < 50 else 0)
+    assert len(figure.axes) - len(drawn) == (num_classes == 50)
+    assert max(figure.get_size_inches()) < 18
 
 
 def test_bad_input():

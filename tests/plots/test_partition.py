@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 from pyro_crowdclust.plots import COLORS, plot_partition
 
-from .pictures import offsets, rendered, rows
+from .pictures import cut_labels, offsets, rendered, rows
 
 
 def test_every_group_has_its_points_and_its_name():
@@ -38,6 +38,27 @@ def test_names_stand_at_own_points_and_apart():
         if a < b
     ]
     assert min(gaps) >= 1
+
+
+@pytest.mark.parametrize("num_groups", [25, 60])
+def test_names_without_room_stand_in_a_list(num_groups):
+    rng = np.random.default_rng(5)
+    names = np.array([f"a kind of bird no. {number}" for number in range(num_groups)])
+    labels = np.repeat(names, 10)
+    axes = plot_partition(rng.normal(size=(len(labels), 2)), labels, marked=labels == names[0])
+    listed = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(listed) == sorted([*names, "in an answer"])
+    assert not axes.texts
+    assert not cut_labels(axes.figure)
+    # The points keep the room that they have without a list.
+    assert axes.bbox.width / axes.figure.dpi > 3.5
+
+
+def test_numbers_stand_at_their_groups_even_where_these_overlap():
+    labels = np.repeat(np.arange(30), 10)
+    axes = plot_partition(np.random.default_rng(6).normal(size=(300, 2)), labels)
+    assert len(axes.texts) == 30
+    assert axes.get_legend() is None
 
 
 def test_small_groups_are_grey_and_nameless():

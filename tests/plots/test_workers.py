@@ -13,7 +13,7 @@ from pyro_crowdclust.guides import MessagePassingGuide
 from pyro_crowdclust.plots import plot_worker_weights, plot_workers
 
 from ..crowds import NUM_WORKERS, blobs, plain_mixture, quiet_fit
-from .pictures import offsets, rendered, rows
+from .pictures import cut_labels, offsets, rendered, rows
 
 
 def with_workers(weights: list[float], sds: list[float]) -> SimpleNamespace:
@@ -49,6 +49,13 @@ class TestWorkerWeights:
         assert rows(np.c_[line.get_xdata(), line.get_ydata()]) == {(-0.5, -1.0), (2.5, 2.0)}
         assert against.get_xlabel() == "true weight"
         assert [text.get_text() for text in forest.get_legend().get_texts()] == ["true"]
+
+    def test_long_names_cut_no_label(self):
+        fitted = with_workers([2.0, -1.0, 3.0], [0.1, 0.2, 0.3])
+        names = [f"annotator_{number}@a.department.example.org" for number in range(3)]
+        fitted.workers.index = pd.Index(names, name="worker")
+        for draw in (plot_worker_weights, plot_workers):
+            assert not cut_labels(draw(fitted))
 
     def test_of_a_real_fit(self, deep):
         figure = plot_worker_weights(deep)

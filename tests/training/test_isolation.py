@@ -291,7 +291,8 @@ def test_a_process_forked_during_a_fit_can_fit():
 
 
 @pytest.mark.long
-def test_gradients_that_are_switched_off_are_no_matter():
+@pytest.mark.parametrize("switched_off", [torch.no_grad, torch.inference_mode])
+def test_gradients_that_are_switched_off_are_no_matter(switched_off):
     """As after ``torch.set_grad_enabled(False)`` for embeddings."""
     data = crowd()
     said = {"item": range(20), "worker": ["ann", "ben"] * 10, "label": [0, 1] * 10}
@@ -301,9 +302,19 @@ def test_gradients_that_are_switched_off_are_no_matter():
         return quiet_fit(*message_passing_pair(), data).elbo, named.elbo
 
     expected = both()
-    with torch.no_grad():
+    with switched_off():
         assert both() == expected
         assert not torch.is_grad_enabled()
+
+
+def test_a_fit_in_inference_mode_is_the_same():
+    """Also of features that were computed in it."""
+    expected = quiet_fit(*plain_pair(), crowd(), epochs=2).elbo
+    with torch.inference_mode():
+        data = crowd()
+        inside = CrowdData(torch.as_tensor(data.features) * 1, data.pairs)
+        assert quiet_fit(*plain_pair(), inside, epochs=2).elbo == expected
+    assert quiet_fit(*plain_pair(), inside, epochs=2).elbo == expected
 
 
 @pytest.mark.filterwarnings("ignore:placements page 5")  # pages are alike again and again

@@ -39,6 +39,7 @@ from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.option_checks import check_values
+from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
@@ -123,7 +124,7 @@ class AnswersAlone:
             return self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
             if not tried:
-                raise
+                raise interrupted_too_early() from None
             chosen = max(tried, key=lambda trial: trial.held_out)
             why = f"best of {len(tried)} priors when the search was interrupted"
             _warn_of_untried(self.data, tried, chosen)

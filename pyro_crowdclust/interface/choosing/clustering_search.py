@@ -24,6 +24,7 @@ from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
+from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # All held-out answers.
 _ALL = slice(None)
@@ -59,7 +60,7 @@ class Search:
             without = self._without_answers_so_far()
             trials = self.tried(without)
             if not trials:
-                raise
+                raise interrupted_too_early() from None
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
             best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
             why = f"best of {len(trials)} candidates when the search was interrupted"

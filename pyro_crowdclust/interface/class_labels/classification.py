@@ -48,6 +48,7 @@ from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.option_checks import check_values
 
 
+@torch.inference_mode(False)  # as some steps are trained outside of fit
 def classify(
     features: Any,
     labels: Any,

@@ -25,6 +25,7 @@ from pyro_crowdclust.results import Chosen, read_at
 from pyro_crowdclust.training import uninterrupted
 from pyro_crowdclust.training.interrupts import WaitingInterrupt
 from pyro_crowdclust.training.isolation import generator_of
+from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # Steps of the start, in which the other parameters are fitted to the vote: a regression needs
 # several, all others one.
@@ -78,7 +79,7 @@ class ClassSearch:
                 self.trials.append(self.tried(candidate, starts))
         except KeyboardInterrupt:
             if not self.trials:
-                raise
+                raise interrupted_too_early() from None
             self.interrupted = True
         return self._weights()
 

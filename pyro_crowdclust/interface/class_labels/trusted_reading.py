@@ -67,7 +67,7 @@ def read_by_trusted(result: Fitted) -> Fitted:
                 label_sharpness=tuple(weight.tolist()), class_shift=tuple(shift.tolist())
             )
             logits = guide.infer(batch).logits
-            with torch.enable_grad():
+            with torch.inference_mode(False):
                 guide.refit(batch, logits)
     return replace(result, guide=guide, model=guide.model)
 

@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
 
     monkeypatch.setattr(deciding, "RULES", (pressed,))
     search = Search(small(CrowdData(two_groups()), 2, forms=1), 0, False)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="before a first fit was finished"):
         decide(search)
     tried = search.candidates.try_out(search.plan.forms[0], 2)
     decision = decide(search)

@@ -267,7 +267,7 @@ def test_ctrl_c_while_labels_held_out_are_scored(iris, monkeypatch):
 
 def test_ctrl_c_before_anything_was_tried(iris, monkeypatch):
     press_in_start(monkeypatch, 1)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="before a first fit was finished"):
         classify(iris[0], iris[2], **QUICK)
 
 
