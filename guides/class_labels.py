@@ -150,14 +150,14 @@ class ClassLabelGuide(nn.Module):
     @property
     def feature_weight(self) -> float:
         """tau, the power of the features' likelihood in q(y)."""
-        return self.reading.sharpness
+        return self.reading.feature_weight
 
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` if ``label_sharpness`` is for other workers."""
-        given, number = self.reading.label_sharpness, data.num_workers
+        """Raise a ``ValueError`` if ``label_weights`` is for other workers."""
+        given, number = self.reading.label_weights, data.num_workers
         if given is not None and len(given) != number:
             raise ValueError(
-                f"label_sharpness has numbers for {len(given)} workers, but the data have "
+                f"label_weights has numbers for {len(given)} workers, but the data have "
                 f"{number}: make a guide with one for each worker"
             )
 
@@ -181,9 +181,9 @@ class ClassLabelGuide(nn.Module):
         logits = reading.shifted(self._without_labels(values, joint))
         if labels is None:
             return LocalPosterior(logits, None)
-        if reading.moderated or reading.label_sharpness is not None:
+        if reading.moderated or reading.label_weights is not None:
             log_labels = self._log_labels(values, joint, labels)
-            evidence = labels.per_item(reading.sharp(log_labels, labels))
+            evidence = labels.per_item(reading.weighed(log_labels, labels))
         else:
             evidence = LabelLikelihood(self.model.annotators, values).evidence(labels)
         return LocalPosterior(reading.joined(logits, evidence, labels.size), None)
@@ -192,7 +192,7 @@ class ClassLabelGuide(nn.Module):
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
         """``w_j log p(a_ij | y_i = k)`` of every label of a batch, as q(y) counts it.
 
-        With the weights of ``worker_weights``, but before ``label_sharpness``.
+        With the weights of ``worker_weights``, but before ``label_weights``.
         """
         labels, values = batch.class_labels, self._means()
         assert labels is not None  # as the caller has checked
@@ -219,10 +219,10 @@ class ClassLabelGuide(nn.Module):
         likelihood = LabelLikelihood(annotators, values)
         if not self.reading.moderated:
             return likelihood.of_answers(labels)
-        if self.reading.label_sharpness is None:
+        if self.reading.label_weights is None:
             evidence = likelihood.evidence(labels)
         else:  # then the workers were fitted to q(y) with this evidence
-            evidence = labels.per_item(self.reading.sharp(likelihood.of_answers(labels), labels))
+            evidence = labels.per_item(self.reading.weighed(likelihood.of_answers(labels), labels))
         counted = (joint + evidence.to(joint)).softmax(-1)
         return weighted_leave_one_out(annotators, self.posteriors, labels, counted)
 
@@ -237,7 +237,7 @@ class ClassLabelGuide(nn.Module):
             Of the other fields of ``ClassReading`` those that differ.
         """
         tau = self.feature_weight if feature_weight is None else feature_weight
-        return self._read(replace(self.reading, sharpness=tau, **reading))
+        return self._read(replace(self.reading, feature_weight=tau, **reading))
 
     def in_full(self) -> ClassLabelGuide:
         """The same posterior with all labels counted in full, as they are in training."""
@@ -323,7 +323,7 @@ class ClassLabelGuide(nn.Module):
         q(Theta) is narrow, since it takes q(y) as given. The deviations are those of draws of
         classes and rates together from these means, ``E[(gamma - E_q[gamma])^2]``, and never below
         those of q. Where draws are not possible, or take long, they are those of q: with
-        ``worker_weights``, ``label_sharpness`` or features, and with many labels, which determine
+        ``worker_weights``, ``label_weights`` or features, and with many labels, which determine
         most classes.
 
         If ``rows_vary``, rows vary around those that the annotators expect by as much as labels
@@ -368,6 +368,6 @@ class ClassLabelGuide(nn.Module):
         return (
             isinstance(annotators, SupportsDraws)
             and worker_weights_of(annotators) is None
-            and self.reading.label_sharpness is None
+            and self.reading.label_weights is None
             and {*self.posteriors} == {"weights", *annotators.priors()}
         )

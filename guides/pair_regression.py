@@ -98,14 +98,14 @@ class PairRegressionGuide(ConjugateGuide):
         before; for all others at the prediction from their coordinates, which is enough if the
         coordinates are informative. All N items for a regression without coordinates, under which
         the predictions of all items are the same.
-    sharpness
+    feature_weight
         tau above 0: after training, q(z) is computed with ``p(z | x)^tau``, normalized (temperature
         scaling; Guo et al. 2017). It can be chosen by held-out answers. Training has tau = 1.
 
     Raises
     ------
     ValueError
-        If ``sharpness`` is not above 0.
+        If ``feature_weight`` is not above 0.
 
     Examples
     --------
@@ -133,13 +133,13 @@ class PairRegressionGuide(ConjugateGuide):
         *,
         solver: LocalSolver = LocalSolver(),  # noqa: B008, frozen
         num_items: int = 0,
-        sharpness: float = 1.0,
+        feature_weight: float = 1.0,
     ) -> None:
-        if sharpness <= 0:
-            raise ValueError(f"sharpness is {sharpness}, but must be above 0")
+        if feature_weight <= 0:
+            raise ValueError(f"feature_weight is {feature_weight}, but must be above 0")
         check_model(self, "PairRegression", model, "regression")
         super().__init__(model)
-        self.solver, self.feature_weight = solver, sharpness
+        self.solver, self.feature_weight = solver, feature_weight
         size = model.num_clusters, model.regression.num_features
         # Shares and locations of clusters for tables, since they are no sites of this model: those
         # of the last step of training.
@@ -236,7 +236,7 @@ class PairRegressionGuide(ConjugateGuide):
 
     def tempered(self, feature_weight: float, solver: LocalSolver) -> PairRegressionGuide:
         """The same posterior, read with another weight of the features and another solver."""
-        other = rebuilt(self, sharpness=feature_weight, solver=solver)
+        other = rebuilt(self, feature_weight=feature_weight, solver=solver)
         other.load_state_dict(self.state_dict())
         return other
 

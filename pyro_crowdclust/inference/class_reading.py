@@ -21,7 +21,7 @@ class ClassReading:
 
     Attributes
     ----------
-    sharpness
+    feature_weight
         tau above 0: q(y) is computed with ``p(x_i | y_i = k)^tau``, or for a regression with
         ``p(y_i = k | x_i)^tau``. It can be chosen by held-out labels: models of many features are
         overconfident.
@@ -31,7 +31,7 @@ class ClassReading:
         label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats labels that a
         worker hardly ever gives as nearly impossible, and uses every label twice, with an effect
         that grows with the number of classes. The labels must be those of training.
-    label_sharpness
+    label_weights
         w, a number of at least 0 for every worker: the evidence of its labels about q(y) is
         multiplied by w_j. Items whose classes are known show how much the labels of workers who err
         together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
@@ -54,21 +54,23 @@ class ClassReading:
     Raises
     ------
     ValueError
-        If ``sharpness`` is not above 0, ``temperature`` is below 1, or
+        If ``feature_weight`` is not above 0, ``temperature`` is below 1, or
         ``single_answer_probability`` is outside [0, 1).
     """
 
-    sharpness: float = 1.0
+    feature_weight: float = 1.0
     moderated: bool = False
-    label_sharpness: Sequence[float] | None = None
+    label_weights: Sequence[float] | None = None
     class_shift: Sequence[float] | None = None
     temperature: float = 1.0
     single_answer_probability: float = 0.0
     rows_vary: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.sharpness < math.inf:
-            raise ValueError(f"sharpness is {self.sharpness}, but must be above 0, and finite")
+        if not 0 < self.feature_weight < math.inf:
+            raise ValueError(
+                f"feature_weight is {self.feature_weight}, but must be above 0, and finite"
+            )
         if not 1 <= self.temperature < math.inf:
             raise ValueError(
                 f"temperature is {self.temperature}, but must be at least 1, and finite"
@@ -81,7 +83,7 @@ class ClassReading:
 
     def check(self, annotators: ClassAnnotators) -> None:
         """Raise a ``ValueError`` if the annotators cannot be read in this way."""
-        for name in ("moderated", "label_sharpness"):
+        for name in ("moderated", "label_weights"):
             if getattr(self, name) and isinstance(annotators, SupportsStates):
                 raise ValueError(
                     f"{name} is not possible with {type(annotators).__name__}, under which "
@@ -89,12 +91,12 @@ class ClassReading:
                     f"out {name}"
                 )
         workers, classes = annotators.num_workers, annotators.num_classes
-        _check_numbers("label_sharpness", self.label_sharpness, workers, "worker", 0.0)
+        _check_numbers("label_weights", self.label_weights, workers, "worker", 0.0)
         _check_numbers("class_shift", self.class_shift, classes, "class", -math.inf)
 
     def in_full(self) -> ClassReading:
         """The same with all labels counted in full, as in training."""
-        plain = replace(self, label_sharpness=None, class_shift=None)
+        plain = replace(self, label_weights=None, class_shift=None)
         return replace(plain, temperature=1.0, single_answer_probability=0.0)
 
     def shifted(self, logits: Float[Tensor, "item class"]) -> Float[Tensor, "item class"]:
@@ -103,11 +105,11 @@ class ClassReading:
             return logits
         return logits + torch.tensor([*self.class_shift], dtype=torch.float64).to(logits)
 
-    def sharp(
+    def weighed(
         self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
     ) -> Float[Tensor, "answer class"]:
-        """Log probabilities of labels, times ``label_sharpness``."""
-        given = self.label_sharpness
+        """Log probabilities of labels, times ``label_weights``."""
+        given = self.label_weights
         weights = None if given is None else torch.tensor([*given], dtype=torch.float64)
         return weighted_by_worker(log_labels, weights, labels)
 

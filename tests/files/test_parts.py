@@ -102,7 +102,7 @@ def test_parts_remember_how_they_were_constructed():
 def test_fields_of_a_reading_are_arguments_of_the_guide():
     guide = ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), temperature=2.0)
     assert arguments_of(guide) == {"model": guide.model, "temperature": 2.0}
-    assert arguments_of(guide.read_at(0.5))["sharpness"] == 0.5
+    assert arguments_of(guide.read_at(0.5))["feature_weight"] == 0.5
 
 
 def made_of_tensors() -> dict[str, nn.Module]:

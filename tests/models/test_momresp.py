@@ -210,7 +210,7 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     model = plain.model
     again = fit(
         model,
-        ClassLabelGuide(model, sharpness=0.3),
+        ClassLabelGuide(model, feature_weight=0.3),
         data,
         batch_size=None,
         step_size=1.0,
@@ -225,5 +225,5 @@ def test_words_are_read_with_less_weight_and_trained_in_full(tmp_path):
     more = {"item": [25], "worker": [0], "label": [0]}
     assert loaded.update(labels=more, epochs=1).guide.feature_weight == 0.3
     for wrong in (0, np.inf, np.nan):
-        with pytest.raises(ValueError, match=f"sharpness is {wrong}"):
+        with pytest.raises(ValueError, match=f"feature_weight is {wrong}"):
             plain.guide.read_at(wrong)

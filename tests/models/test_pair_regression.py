@@ -175,7 +175,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     sure = dataclasses.replace(plain, guide=guide)
     expected = plain.probabilities[4] ** 2
     np.testing.assert_allclose(sure.probabilities[4], expected / expected.sum())
-    again = fit(model, PairRegressionGuide(model, num_items=5, sharpness=2.0), data, **options)
+    again = fit(model, PairRegressionGuide(model, num_items=5, feature_weight=2.0), data, **options)
     assert again.elbo == plain.elbo
     np.testing.assert_array_equal(again.probabilities, sure.probabilities)
     sure.save(tmp_path / "fit")
@@ -183,7 +183,7 @@ def test_it_is_read_more_or_less_surely_and_trained_alike(tmp_path):
     np.testing.assert_allclose(loaded.probabilities, sure.probabilities, atol=1e-12)
     more = {"left": [0], "right": [4], "worker": ["a"], "label": [1]}
     assert loaded.update(more, progress=False).guide.feature_weight == 2
-    with pytest.raises(ValueError, match="sharpness is 0"):
+    with pytest.raises(ValueError, match="feature_weight is 0"):
         guide.read_at(0)
 
 

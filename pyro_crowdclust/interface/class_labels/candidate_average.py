@@ -170,7 +170,7 @@ def _with_workers_of(guide: ClassLabelGuide, member: ClassLabelGuide) -> tuple[A
     """Model and guide of a member, but with the workers of another guide, who may be more."""
     annotators = deepcopy(guide.model.annotators)
     model = rebuilt(member.model, annotators=annotators)
-    other = rebuilt(member.in_full(), model=model, sharpness=1.0)
+    other = rebuilt(member.in_full(), model=model, feature_weight=1.0)
     for name, posterior in other.posteriors.items():
         source = guide if name in annotators.priors() else member
         posterior.load_state_dict(source.posteriors[name].state_dict())
