@@ -132,8 +132,7 @@ def with_workers_rated_by(result: Fitted, data: CrowdData, workers: Sequence[int
         return result
     found = result.same_cluster_by_position(answers.left, answers.right)
     same = torch.as_tensor(found).double()
-    is_known = ~answers.label.isnan()
-    own = is_known & torch.isin(answers.worker, torch.tensor(workers))
+    own = torch.isin(answers.worker, torch.tensor(workers))
     counts = expected_counts(
         annotators, same[own], answers.worker[own], answers.label[own].double()
     )

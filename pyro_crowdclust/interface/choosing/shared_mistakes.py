@@ -104,11 +104,10 @@ def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | Non
     four workers, if no two workers gave a quarter of the answers, or for more than 1,000 items or
     10,000 answers.
     """
-    is_seen = _seen_rows(data)
-    if is_seen is None:
+    if not _can_be_tested(data):
         return None
-    assert data.answers is not None  # as some are tested
-    pairs = _seen_pairs(data.answers, is_seen)
+    assert data.answers is not None  # as they can be tested
+    pairs = _seen_pairs(data.answers)
     couples = _couples(pairs.worker)
     if not couples:
         return None
@@ -125,30 +124,23 @@ def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | Non
     is_clear = over_one > critical_value(len(couples)) and min(over_singles) > critical_value(1)
     if not is_clear or gains[0].mean() <= 0:
         return None
-    is_apart = np.zeros(len(is_seen), dtype=bool)
-    is_apart[is_seen] = _apart(pairs, couple, seed)
     others = ~np.isin(pairs.worker, couple)
-    return SharedMistakes(couple, float(gains[0, others].mean()), over_one, is_apart)
+    gain, is_apart = float(gains[0, others].mean()), _apart(pairs, couple, seed)
+    return SharedMistakes(couple, gain, over_one, is_apart)
 
 
-def _seen_rows(data: CrowdData) -> Bool[np.ndarray, " pair"] | None:
-    """Which rows of the data are answers to test; None where nothing is tested."""
+def _can_be_tested(data: CrowdData) -> bool:
     answers = data.answers
     if answers is None or is_supervised(data) or len(data.grade_ids):
-        return None
-    is_seen = ~answers.label.isnan().numpy()
-    number, items = int(is_seen.sum()), answers.items.unique()
-    is_small = len(items) <= _MAX_ITEMS and number <= _MAX_ANSWERS
-    return is_seen if is_small and number >= _MIN_ANSWERS else None
+        return False
+    is_small = len(answers.items.unique()) <= _MAX_ITEMS and answers.num_pairs <= _MAX_ANSWERS
+    return is_small and answers.num_pairs >= _MIN_ANSWERS
 
 
-def _seen_pairs(answers: Answers, is_seen: Bool[np.ndarray, " pair"]) -> SeenPairs:
+def _seen_pairs(answers: Answers) -> SeenPairs:
     """These answers, with the items that they are about numbered from 0."""
-    columns = answers.left, answers.right, answers.worker, answers.label
-    left, right, worker, label = (column.numpy()[is_seen] for column in columns)
-    place = np.unique(np.stack([left, right]), return_inverse=True)[1]
-    left, right = place.reshape(2, -1)
-    return SeenPairs(left, right, worker, label > 0.5)
+    place = torch.unique(answers.items, return_inverse=True)[1].numpy()
+    return SeenPairs(place[:, 0], place[:, 1], answers.worker.numpy(), answers.label.numpy() > 0.5)
 
 
 def _couples(worker: Int[np.ndarray, " answer"]) -> list[tuple[int, int]]:
