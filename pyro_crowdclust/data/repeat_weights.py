@@ -83,11 +83,11 @@ def repeat_weights(
     squares = np.asarray(count.multiply(count).sum(1)).ravel()
     differ = 1 - (squares - size) / (size * (size - 1)).clip(1)
     differ[size == 1] = 0
-    item, worker = np.divmod(groups, num_workers)
-    rho = _dependence(item, worker, count, size, differ, num_workers)
-    seen, number = (np.bincount(worker, part, num_workers) for part in (differ, size > 1))
+    whose = groups % num_workers
+    rho = _dependence(groups // num_workers, whose, count, size, differ, num_workers)
+    seen, number = (np.bincount(whose, part, num_workers) for part in (differ, size > 1))
     rho = np.minimum(rho, 1 - seen / (number * (1 - 1 / num_classes) + _AS_ONE)).clip(0)
-    return torch.from_numpy(1 / (1 + (size - 1) * rho[groups % num_workers]))[group]
+    return torch.from_numpy(1 / (1 + (size - 1) * rho[whose]))[group]
 
 
 def _dependence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -160,7 +161,7 @@ def plot_workers(
 
 def _forest_size(workers: pd.DataFrame, width: float) -> tuple[float, float]:
     """Inches of a picture with panels of this width, beside the names of the workers."""
-    names = workers.index if len(workers) <= _MAX_NAMED_ROWS else []
+    names: list[Hashable] = workers.index.tolist() if len(workers) <= _MAX_NAMED_ROWS else []
     height = 1.1 + 0.2 * min(max(len(workers), 6), _MAX_NAMED_ROWS)
     return width + max(width_of(names), 0.5), height
 

@@ -149,7 +149,7 @@ def _own_update(
     own: dict[str, Any] = {"progress": False, "device": result.device, **options}
     if own.get("initialize") is None:  # an update goes on, but a choice begins anew
         own.pop("initialize", None)
-    every = result.train_on, *update_steps_of(result.train_on)
+    every: list[Any] = [result.train_on, *update_steps_of(result.train_on)]
     makers = (one for one in every if isinstance(one, SupportsOwnUpdate))
     found = (maker.own_update(result, data, **own) for maker in makers)
     return next((one for one in found if one is not None), None)

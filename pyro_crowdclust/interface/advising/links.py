@@ -35,8 +35,8 @@ def about_single_links(result: Fitted) -> list[str]:
     links = np.stack([data.links.left.numpy(), data.links.right.numpy()])[:, kept]
     ends = np.sort(node[links], axis=0)
     _, pair, count = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
-    only = (count[pair.reshape(-1)] == 1) & (ends[0] != ends[1])
-    places = [place for place in np.flatnonzero(only) if _parts_are_large(node, links, place)]
+    only = np.flatnonzero((count[pair.reshape(-1)] == 1) & (ends[0] != ends[1])).tolist()
+    places = [place for place in only if _parts_are_large(node, links, place)]
     found = [links[:, place] for place in places]
     if not found:
         return []

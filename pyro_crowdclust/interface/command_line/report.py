@@ -311,12 +311,8 @@ def _table(frame: pd.DataFrame, max_rows: int = _MAX_ROWS) -> str:
     shown.columns = [str(name).replace("_", " ") for name in shown.columns]
     numbers = shown.select_dtypes("number").columns
     probabilities = [name for name in numbers if "probability" in name or name in PAGE_STATES]
-    text = shown.to_html(
-        border=0,
-        float_format="{:.3g}".format,
-        formatters=dict.fromkeys(probabilities, _as_probability),
-        index=False,
-    )
+    shown = shown.assign(**{name: shown[name].map(_as_probability) for name in probabilities})
+    text = shown.to_html(border=0, float_format="{:.3g}".format, index=False)
     note = ""
     if len(frame) > len(shown):
         note = f'<p class="note">The first {len(shown)} of {len(frame)} rows.</p>'
