@@ -77,7 +77,7 @@ def test_labels_do_not_take_items_from_new_kinds(attempts, monkeypatch):
     usual = both[0](data).elbo
     shares = {True: 0.3, False: 0.24}  # of the fit that the ELBO prefers, and of the other
     monkeypatch.setattr(label_check, "_share_of_new_kinds", lambda one: shares[one.elbo == usual])
-    check = LabelCheck(1.0, 0, [], {})
+    check = LabelCheck(data, 1.0, 0, [], {})
     assert not check.best(both, data).is_other
     shares[False] = 0.26
     assert check.best(both, data).is_other
