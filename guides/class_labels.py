@@ -153,11 +153,11 @@ class ClassLabelGuide(nn.Module):
         return self.reading.feature_weight
 
     def check(self, data: CrowdData) -> None:
-        """Raise a ``ValueError`` if ``label_weights`` is for other workers."""
-        given, number = self.reading.label_weights, data.num_workers
+        """Raise a ``ValueError`` if ``evidence_weights`` is for other workers."""
+        given, number = self.reading.evidence_weights, data.num_workers
         if given is not None and len(given) != number:
             raise ValueError(
-                f"label_weights has numbers for {len(given)} workers, but the data have "
+                f"evidence_weights has numbers for {len(given)} workers, but the data have "
                 f"{number}: make a guide with one for each worker"
             )
 
@@ -181,7 +181,7 @@ class ClassLabelGuide(nn.Module):
         logits = reading.shifted(self._without_labels(values, joint))
         if labels is None:
             return LocalPosterior(logits, None)
-        if reading.moderated or reading.label_weights is not None:
+        if reading.moderated or reading.evidence_weights is not None:
             log_labels = self._log_labels(values, joint, labels)
             evidence = labels.per_item(reading.weighed(log_labels, labels))
         else:
@@ -192,7 +192,7 @@ class ClassLabelGuide(nn.Module):
     def log_labels(self, batch: Batch) -> Float[Tensor, "answer class"]:
         """``w_j log p(a_ij | y_i = k)`` of every label of a batch, as q(y) counts it.
 
-        With the weights of ``worker_weights``, but before ``label_weights``.
+        With the weights of ``worker_weights``, but before ``evidence_weights``.
         """
         labels, values = batch.class_labels, self._means()
         assert labels is not None  # as the caller has checked
@@ -219,7 +219,7 @@ class ClassLabelGuide(nn.Module):
         likelihood = LabelLikelihood(annotators, values)
         if not self.reading.moderated:
             return likelihood.of_answers(labels)
-        if self.reading.label_weights is None:
+        if self.reading.evidence_weights is None:
             evidence = likelihood.evidence(labels)
         else:  # then the workers were fitted to q(y) with this evidence
             evidence = labels.per_item(self.reading.weighed(likelihood.of_answers(labels), labels))
@@ -323,7 +323,7 @@ class ClassLabelGuide(nn.Module):
         q(Theta) is narrow, since it takes q(y) as given. The deviations are those of draws of
         classes and rates together from these means, ``E[(gamma - E_q[gamma])^2]``, and never below
         those of q. Where draws are not possible, or take long, they are those of q: with
-        ``worker_weights``, ``label_weights`` or features, and with many labels, which determine
+        ``worker_weights``, ``evidence_weights`` or features, and with many labels, which determine
         most classes.
 
         If ``rows_vary``, rows vary around those that the annotators expect by as much as labels
@@ -368,6 +368,6 @@ class ClassLabelGuide(nn.Module):
         return (
             isinstance(annotators, SupportsDraws)
             and worker_weights_of(annotators) is None
-            and self.reading.label_weights is None
+            and self.reading.evidence_weights is None
             and {*self.posteriors} == {"weights", *annotators.priors()}
         )

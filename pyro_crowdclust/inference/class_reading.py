@@ -31,7 +31,7 @@ class ClassReading:
         label itself removed, instead of ``E[log gamma_jk(a)]``. The latter treats labels that a
         worker hardly ever gives as nearly impossible, and uses every label twice, with an effect
         that grows with the number of classes. The labels must be those of training.
-    label_weights
+    evidence_weights
         w, a number of at least 0 for every worker: the evidence of its labels about q(y) is
         multiplied by w_j. Items whose classes are known show how much the labels of workers who err
         together tell (``trusted=`` of ``infer_classes``). By default 1 for all workers.
@@ -60,7 +60,7 @@ class ClassReading:
 
     feature_weight: float = 1.0
     moderated: bool = False
-    label_weights: Sequence[float] | None = None
+    evidence_weights: Sequence[float] | None = None
     class_shift: Sequence[float] | None = None
     temperature: float = 1.0
     single_answer_probability: float = 0.0
@@ -83,7 +83,7 @@ class ClassReading:
 
     def check(self, annotators: ClassAnnotators) -> None:
         """Raise a ``ValueError`` if the annotators cannot be read in this way."""
-        for name in ("moderated", "label_weights"):
+        for name in ("moderated", "evidence_weights"):
             if getattr(self, name) and isinstance(annotators, SupportsStates):
                 raise ValueError(
                     f"{name} is not possible with {type(annotators).__name__}, under which "
@@ -91,12 +91,12 @@ class ClassReading:
                     f"out {name}"
                 )
         workers, classes = annotators.num_workers, annotators.num_classes
-        _check_numbers("label_weights", self.label_weights, workers, "worker", 0.0)
+        _check_numbers("evidence_weights", self.evidence_weights, workers, "worker", 0.0)
         _check_numbers("class_shift", self.class_shift, classes, "class", -math.inf)
 
     def in_full(self) -> ClassReading:
         """The same with all labels counted in full, as in training."""
-        plain = replace(self, label_weights=None, class_shift=None)
+        plain = replace(self, evidence_weights=None, class_shift=None)
         return replace(plain, temperature=1.0, single_answer_probability=0.0)
 
     def shifted(self, logits: Float[Tensor, "item class"]) -> Float[Tensor, "item class"]:
@@ -108,8 +108,8 @@ class ClassReading:
     def weighed(
         self, log_labels: Float[Tensor, "answer class"], labels: LabelMatrix
     ) -> Float[Tensor, "answer class"]:
-        """Log probabilities of labels, times ``label_weights``."""
-        given = self.label_weights
+        """Log probabilities of labels, times ``evidence_weights``."""
+        given = self.evidence_weights
         weights = None if given is None else torch.tensor([*given], dtype=torch.float64)
         return weighted_by_worker(log_labels, weights, labels)
 

@@ -55,7 +55,7 @@ def test_deviations_count_the_doubt_about_the_classes():
     ("annotators", "reading"),
     [
         (ConfusionMatrices(3, 2, worker_weights=[1.0, 0.5, 1.0]), {}),
-        (ConfusionMatrices(3, 2), {"label_weights": [1.0, 0.5, 1.0]}),
+        (ConfusionMatrices(3, 2), {"evidence_weights": [1.0, 0.5, 1.0]}),
     ],
 )
 def test_labels_that_count_in_part_are_not_drawn(annotators, reading):

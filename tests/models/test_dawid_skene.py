@@ -446,7 +446,7 @@ def test_labels_count_as_sharply_as_is_asked(moderated):
     model = DawidSkene(ConfusionMatrices(2, 3))
     plain = fit_plain(model, ClassLabelGuide(model, moderated=moderated), data, epochs=9)
     weights, shift = (0.3, 0.8), (0.0, -0.5, 1.0)
-    guide = plain.guide.read_at(1.0, label_weights=weights, class_shift=shift)
+    guide = plain.guide.read_at(1.0, evidence_weights=weights, class_shift=shift)
     read = dataclasses.replace(plain, guide=guide)
     assert read.elbo == plain.elbo
     alpha = guide.posteriors["confusion"].standard().concentration.view(2, 3, 3).numpy()
@@ -468,7 +468,7 @@ def test_labels_count_as_sharply_as_is_asked(moderated):
             logits = logits + weights[who] * found
         expected = np.exp(logits) / np.exp(logits).sum()
         np.testing.assert_allclose(read.probabilities[item], expected, rtol=1e-9)
-    same = plain.guide.read_at(1.0, label_weights=(1.0, 1.0), class_shift=(0.0,) * 3)
+    same = plain.guide.read_at(1.0, evidence_weights=(1.0, 1.0), class_shift=(0.0,) * 3)
     same = dataclasses.replace(plain, guide=same).probabilities
     np.testing.assert_allclose(same, plain.probabilities, rtol=1e-9)
 
@@ -476,8 +476,8 @@ def test_labels_count_as_sharply_as_is_asked(moderated):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"label_weights": [1.0]}, "label_weights is .* at least 0 for each of 2 workers"),
-        ({"label_weights": [1.0, -1.0]}, "label_weights is .* leave it out"),
+        ({"evidence_weights": [1.0]}, "evidence_weights is .* at least 0 for each of 2 workers"),
+        ({"evidence_weights": [1.0, -1.0]}, "evidence_weights is .* leave it out"),
         ({"class_shift": [0.0, np.inf, 0.0]}, "class_shift is .* finite number for each of 3 clas"),
     ],
 )
@@ -485,9 +485,9 @@ def test_readings_that_do_not_fit(options, message):
     with pytest.raises(ValueError, match=message):
         ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), **options)
     states = DawidSkene(ClassStates(2, 3))
-    with pytest.raises(ValueError, match="label_weights is not possible with ClassStates"):
-        ClassLabelGuide(states, label_weights=[1.0, 1.0])
-    two = ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), label_weights=[1.0, 1.0])
+    with pytest.raises(ValueError, match="evidence_weights is not possible with ClassStates"):
+        ClassLabelGuide(states, evidence_weights=[1.0, 1.0])
+    two = ClassLabelGuide(DawidSkene(ConfusionMatrices(2, 3)), evidence_weights=[1.0, 1.0])
     with pytest.raises(ValueError, match="numbers for 2 workers, but the data have 3"):
         two.check(tiny())
 

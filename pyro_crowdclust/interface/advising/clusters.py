@@ -149,7 +149,7 @@ def about_new_kinds(result: Fitted) -> list[str]:
     sizes = np.bincount(result.assignments)
     labels = np.zeros((len(sizes), number), int)
     np.add.at(labels, (result.assignments[known >= 0], known[known >= 0]), 1)
-    # Most of the labels of no class are there.
+    # Where most labels of some class are.
     is_home = (labels == labels.max(0)).any(1, where=labels.max(0) > 0)
     others = np.flatnonzero(~is_home & (sizes >= _LARGE * len(known)))
     if not len(others):

@@ -70,8 +70,8 @@ class KeptPrior:
         """A fit to the data of a result and new ones; None where another search is needed.
 
         It is needed if there are twice as many answers as were searched, if new answers contradict
-        the choice (``is_contradicted``), or if the clusters that are found agree with fewer of the
-        answers than those that were chosen.
+        the choice (``is_contradicted``), or if the clusters that are found join no items, or agree
+        with fewer of the answers about pairs than those that were chosen.
 
         Parameters
         ----------

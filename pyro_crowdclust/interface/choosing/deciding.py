@@ -37,8 +37,9 @@ _BY_ANSWERS = (
     "about the same items do: clusters are learned from the answers alone"
 )
 _ABOUT_OTHERS = (
-    "held-out answers are predicted at {:.3f} nats an answer, and those about other items clearly "
-    "better than chance, which they are not by the candidate that predicts all of them best"
+    "held-out answers are predicted at {:.3f} nats an answer, nearly as well as by the best "
+    "candidate, which does not predict those about other items clearly better than chance; this "
+    "one does"
 )
 # With fewer held-out answers about items without other answers, it is not clear that they are
 # not predicted.

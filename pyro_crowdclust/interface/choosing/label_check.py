@@ -101,7 +101,8 @@ class LabelCheck:
     def best(self, attempts: Sequence[Callable[[CrowdData], Fitted]], data: CrowdData) -> KeptFit:
         """The fit with the largest ELBO, or one that predicts held-out labels clearly better.
 
-        Where the former found new kinds, the other must have found as many items of such.
+        Where the former found new kinds, the other must have found as many items of such, but for a
+        twentieth of all.
 
         Parameters
         ----------

@@ -64,7 +64,7 @@ def read_by_trusted(result: Fitted) -> Fitted:
             weight, shift = known.likeliest_reading()
             weight[is_trusted.numpy()] = 1.0
             guide = guide.read_at(
-                label_weights=tuple(weight.tolist()), class_shift=tuple(shift.tolist())
+                evidence_weights=tuple(weight.tolist()), class_shift=tuple(shift.tolist())
             )
             logits = guide.infer(batch).logits
             with torch.inference_mode(False):
@@ -80,7 +80,7 @@ def counts_in_words(result: Fitted) -> str:
     result
         A result of ``read_by_trusted``. The sentence is empty if labels count nearly in full.
     """
-    weight = result.guide.reading.label_weights
+    weight = result.guide.reading.evidence_weights
     if weight is None:
         return ""
     others = ~result.model.annotators.trusted_workers()
@@ -124,7 +124,7 @@ class KnownItems(NamedTuple):
         """Those of a batch of all items; where trusted workers disagree, the last label counts."""
         labels = batch.class_labels
         assert labels is not None  # since the annotators are of class labels
-        plain = guide.read_at(label_weights=None, class_shift=None)
+        plain = guide.read_at(evidence_weights=None, class_shift=None)
         logits = plain.infer(replace(batch, class_labels=None)).logits.double().cpu()
         item, worker, label = (part.cpu() for part in (labels.item, labels.worker, labels.label))
         of_trusted = is_trusted[worker]

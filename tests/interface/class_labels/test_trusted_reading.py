@@ -68,7 +68,7 @@ def test_a_family_that_errs_together_counts_as_little_as_it_tells(judges):
     assert before_loss > 2 * loss
     assert right > 0.85
     assert loss < 0.4
-    weight = pd.Series(judges.result.guide.reading.label_weights, judges.result.data.worker_ids)
+    weight = pd.Series(judges.result.guide.reading.evidence_weights, judges.result.data.worker_ids)
     assert weight["expert"] == 1
     family = [weight[f"judge {one}"] for one in range(4)]
     assert max(family) < min(weight["judge 4"], weight["judge 5"])
@@ -87,7 +87,7 @@ def test_honest_workers_count_nearly_in_full():
     known = {"item": range(40), "worker": 9, "label": truth[:40]}
     both = pd.concat([pd.DataFrame(labels), pd.DataFrame(known)])
     result = infer_classes(CrowdData(None, labels=both), trusted=[9])
-    assert np.mean(result.guide.reading.label_weights) > 0.8
+    assert np.mean(result.guide.reading.evidence_weights) > 0.8
     found = [log_loss(truth[40:], one.probabilities[40:]) for one in (result, plainly(result))]
     assert found[0] < found[1] + 0.04
 
@@ -95,7 +95,7 @@ def test_honest_workers_count_nearly_in_full():
 def test_nobody_else_was_asked_about_what_the_trusted_labelled():
     said = {"item": [0, 0, 1, 2, 3], "worker": list("ababe"), "label": list("xxyxy")}
     result = infer_classes(CrowdData(None, labels=said), trusted=["e"], epochs=3)
-    assert result.guide.reading.label_weights is None
+    assert result.guide.reading.evidence_weights is None
     assert read_by_trusted(result) is result
     alone = infer_classes(CrowdData(None, labels=said), epochs=3)
     assert read_by_trusted(alone) is alone
@@ -140,7 +140,7 @@ def test_a_file_and_an_update_keep_the_reading(judges, tmp_path):
     item = judges.rest[:20]
     more = {"item": item, "worker": "another", "label": judges.truth[item]}
     updated = loaded.update(labels=more)
-    assert len(updated.guide.reading.label_weights) == updated.data.num_workers == 8
+    assert len(updated.guide.reading.evidence_weights) == updated.data.num_workers == 8
     assert step_of(updated, Calibrate)
     assert scores(judges, updated)[1] < 0.4
 
@@ -150,7 +150,7 @@ def test_with_features_labels_are_counted_in_the_same_way(judges):
     features = judges.rng.normal(size=(NUM_ITEMS, 2)) + 1.2 * judges.truth[:, None]
     result = classify(features, judges.labels, trusted=["expert"], progress=False)
     assert result.chosen.table.loc[result.chosen.table["chosen"], "features"].item() != "none"
-    assert result.guide.reading.label_weights is not None
+    assert result.guide.reading.evidence_weights is not None
     right, loss = scores(judges, result)
     assert right > 0.9
     assert loss < 0.3
@@ -159,7 +159,7 @@ def test_with_features_labels_are_counted_in_the_same_way(judges):
 def test_minibatches_are_read_in_the_same_way(judges):
     data = CrowdData(None, labels=judges.labels)
     result = infer_classes(data, trusted=["expert"], batch_size=80, epochs=40)
-    assert max(result.guide.reading.label_weights[1:5]) < 0.9  # after the expert, the family
+    assert max(result.guide.reading.evidence_weights[1:5]) < 0.9  # after the expert, the family
     assert scores(judges, result)[1] < 0.4
 
 
@@ -174,7 +174,7 @@ def test_features_with_gaps_go_on_from_a_file_with_a_new_worker(judges, tmp_path
     item = judges.rest[:5]
     more = {"item": item, "worker": "another", "label": judges.truth[item]}
     updated = loaded.update(labels=more)
-    assert len(updated.guide.reading.label_weights) == updated.data.num_workers == 8
+    assert len(updated.guide.reading.evidence_weights) == updated.data.num_workers == 8
     assert scores(judges, updated)[0] > 0.85
 
 
@@ -183,7 +183,7 @@ def test_the_reason_says_how_much_labels_count(judges):
     assert "tell less than independent ones would" in said
     assert "least 'judge " in said
     honest = np.ones(judges.result.data.num_workers).tolist()
-    guide = judges.result.guide.read_at(1.0, label_weights=honest)
+    guide = judges.result.guide.read_at(1.0, evidence_weights=honest)
     assert not counts_in_words(dataclasses.replace(judges.result, guide=guide))
     assert not counts_in_words(plainly(judges.result))
     result = classify(None, judges.labels, trusted=["expert"], progress=False)
