@@ -21,9 +21,9 @@ the n_kl answers l to items of class k, in q, n_k in all,
 1 - sum_l gamma_jkl^2 at rows gamma that a prior pulls away from 1 is larger, above all of workers
 who are hardly ever wrong. q is that of a few steps of EM (Dawid and Skene 1979), half of them with
 rho = 1, half with the rho that follows. Workers with few such items have about the rho of all, and
-if there are few in all, it is 1. As D_jk <= 1 - 1 / K with K classes, 1 - rho_j is at least the mean
-of 1 - A_c over all items with several answers of the worker, divided by 1 - 1 / K, whoever else
-answered; one more expected difference is added there, too.
+if there are few in all, it is 1. As D_jk <= 1 - 1 / K with K classes, 1 - rho_j is at least the
+mean of 1 - A_c over all items with several answers of the worker, divided by 1 - 1 / K, whoever
+else answered; one more expected difference is added there, too.
 """
 
 from __future__ import annotations
