@@ -49,6 +49,16 @@ class LearnedRows(nn.Module):
         """The Dirichlet parameters a."""
         return self.log_concentration.exp()
 
+    @property
+    def highest_log_prior(self) -> float:
+        """``max_a log p(a)``: the density of the Gamma prior at its mode, for all concentrations.
+
+        Labels are discrete, and their log-probability is at most 0. So the ELBO of a model of
+        labels alone is at most this number, which falls with every concentration.
+        """
+        prior = Gamma(*torch.tensor(self.concentration_prior, dtype=torch.float64))
+        return self.log_concentration.numel() * float(prior.log_prob(prior.mode))
+
     def sample(
         self, site: str, community: Float[Tensor, "worker community"]
     ) -> Float[Tensor, "row share"]:

@@ -111,8 +111,9 @@ class OneCoin(nn.Module):
         own = labels.of_source(torch.stack([own, 1 - own], -1))
         # Never less than the prior: some answers may not have been counted at all.
         left = torch.maximum(counted[labels.worker] - own, prior[labels.worker])
-        rows = self._log_rows((left / left.sum(-1, keepdim=True)).log())
-        return rows[torch.arange(len(rows)), labels.label]
+        log_right, log_wrong = self._log_shares((left / left.sum(-1, keepdim=True)).log())
+        is_named = torch.nn.functional.one_hot(labels.label, self.num_classes).bool()
+        return torch.where(is_named, log_right[:, None], log_wrong[:, None])
 
     def expected_rows(
         self, values: Mapping[str, Tensor]
@@ -133,10 +134,16 @@ class OneCoin(nn.Module):
         self, log_shares: Float[Tensor, "*batch 2"]
     ) -> Float[Tensor, "*batch label class"]:
         """Log probabilities of labels, given those of right and wrong answers."""
-        right, wrong = log_shares[..., None, None].unbind(-3)
-        wrong = wrong - float(np.log(self.num_classes - 1))
+        right, wrong = (one[..., None, None] for one in self._log_shares(log_shares))
         identity = torch.eye(self.num_classes, dtype=right.dtype, device=right.device)
         return wrong + (right - wrong) * identity
+
+    def _log_shares(
+        self, log_shares: Float[Tensor, "*batch 2"]
+    ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+        """Log probabilities of the label that is right, and of each one that is wrong."""
+        right, wrong = log_shares.unbind(-1)
+        return right, wrong - float(np.log(self.num_classes - 1))
 
     def _prior(self) -> tuple[Float[Tensor, " worker"], Float[Tensor, " worker"]]:
         return self.accuracy.family.standard(self.accuracy.natural_parameters)

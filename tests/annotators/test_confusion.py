@@ -36,6 +36,14 @@ def test_counts_have_the_density_of_dirichlet_multinomials():
     np.testing.assert_allclose(_log_marginal(counts, concentration), expected)
 
 
+def test_no_concentrations_have_a_higher_density_than_those_at_the_mode():
+    rows = CommunityConfusion(5, 3, 2).rows
+    shape, rate = rows.concentration_prior
+    prior = scipy.stats.gamma(shape, scale=1 / rate)
+    grid = np.geomspace(1e-3, 1e3, 100_001)
+    assert rows.highest_log_prior == pytest.approx(2 * 3 * 3 * prior.logpdf(grid).max(), abs=1e-6)
+
+
 def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypatch):
     """Compared are the concentrations of which shares are drawn."""
     monkeypatch.setattr(confusion, "draw_log_shares", lambda a, rng: torch.from_numpy(a))

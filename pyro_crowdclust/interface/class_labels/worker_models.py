@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
+from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.class_labels.constant_workers import MIN_WORKERS
 from pyro_crowdclust.interface.class_labels.second_labels import shows_workers
@@ -59,7 +63,7 @@ def best_of_workers(
         # Few workers do not determine how habits are distributed.
         many = data.num_workers >= MIN_WORKERS
         models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
-    found = keeping_classes(best_first(partial(attempt, workers) for workers in models))
+    found = keeping_classes(best_first(_promising(data, attempt, models)))
     strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
@@ -68,6 +72,37 @@ def best_of_workers(
         cautious = attempt(given._replace(num_communities=0, prior_strength=strength))
         found = keeping_classes([cautious, found])
     return found
+
+
+def _promising(
+    data: CrowdData, attempt: Callable[[Workers], Fitted], models: Sequence[Workers]
+) -> Iterator[Callable[[], Fitted]]:
+    """Attempts at all models that may be chosen, those with few learned concentrations first.
+
+    Left out is a model whose ELBO cannot reach that of a fit that keeps all classes: each learned
+    concentration costs 2.58 nats or more (``LearnedRows.highest_log_prior``), and each community
+    has one for every cell of a confusion matrix.
+    """
+    reached = -math.inf
+
+    def fitted(workers: Workers) -> Fitted:
+        nonlocal reached
+        found = attempt(workers)
+        if _least_kept(found) >= _MIN_KEPT:
+            reached = max(reached, found.elbo)
+        return found
+
+    limits = [(_highest_elbo(data, workers), workers) for workers in models]
+    for highest, workers in sorted(limits, key=itemgetter(0), reverse=True):
+        if highest > reached:
+            yield partial(fitted, workers)
+
+
+def _highest_elbo(data: CrowdData, workers: Workers) -> float:
+    """What the ELBO of these labels cannot exceed."""
+    annotators: Any = workers.annotators(data)
+    parts = [part for part in annotators.modules() if isinstance(part, LearnedRows)]
+    return sum((part.highest_log_prior for part in parts), start=0.0)
 
 
 def keeping_classes(fits: Sequence[Fitted]) -> Fitted:
