@@ -275,6 +275,11 @@ class CrowdData:
         return 0 if self.answers is None else self.answers.num_pairs
 
     @property
+    def num_all_pairs(self) -> int:
+        """Number of all answers about pairs, the rows of ``pairs``."""
+        return self.num_pairs if self._counts is None else len(self._counts)
+
+    @property
     def num_labels(self) -> int:
         """Number of class answers."""
         return 0 if self.class_labels is None else len(self.class_labels)
@@ -426,6 +431,12 @@ class CrowdData:
         return pairs if pairs is None or self._counts is None else pairs[self._counts.numpy()]
 
     @property
+    def counted_rows(self) -> Int[Tensor, " pair"]:
+        """The positions among all rows of ``pairs`` of those that count."""
+        counts = self._counts
+        return torch.arange(self.num_pairs) if counts is None else counts.nonzero().squeeze(1)
+
+    @property
     def pages(self) -> pd.DataFrame | None:
         """The placements as a table with the user's own ids, page after page, or None."""
         if self.placements is None:
@@ -501,7 +512,7 @@ class CrowdData:
         answers = self.answers if self.placements is None else self.placements
         if answers is not None:
             sizes = self.num_workers, len(self.page_ids)
-            num_rows = None if self._counts is None else len(self._counts)
+            num_rows = None if self._counts is None else self.num_all_pairs
             parts.append(answers_in_words(answers, *sizes, self.is_sorted, num_rows))
         elif self.class_labels is None:
             parts.append("no answers")
