@@ -277,7 +277,7 @@ class CrowdData:
     @property
     def num_all_pairs(self) -> int:
         """Number of all answers about pairs, the rows of ``pairs``."""
-        return self.num_pairs if self._counts is None else len(self._counts)
+        return 0 if self.all_answers is None else self.all_answers.num_pairs
 
     @property
     def num_labels(self) -> int:
@@ -389,6 +389,18 @@ class CrowdData:
         every = {"_all_answers": None, "_counts": None, "_pairs_index": index}
         return self.with_parts(answers=answers, **every)
 
+    def without_pairs(self, is_out: Bool[Tensor, " row"]) -> CrowdData:
+        """The same data without some rows of ``pairs``; of all others the same ones count."""
+        every, index, counts, kept = self.all_answers, self._pairs_index, self._counts, ~is_out
+        assert every is not None  # as there are rows
+        assert index is not None
+        every, index = every.at(kept), index[kept.numpy()]
+        if counts is None:
+            return self.with_parts(answers=every, _pairs_index=index)
+        counts = counts[kept]
+        parts = {"_all_answers": every, "_counts": counts, "_pairs_index": index}
+        return self.with_parts(answers=every.at(counts), **parts)
+
     def with_class_labels(self, labels: ClassLabels) -> CrowdData:
         """The same data with other class labels, whose rows are numbered from 0."""
         return self.with_parts(class_labels=labels, _labels_index=pd.RangeIndex(len(labels)))
@@ -410,13 +422,17 @@ class CrowdData:
         return torch.cat([self.answers.left, self.answers.right]).unique()
 
     @property
+    def all_answers(self) -> Answers | None:
+        """The answers in the rows of ``pairs``, also those that do not count, or None."""
+        return self.answers if self._all_answers is None else self._all_answers
+
+    @property
     def pairs(self) -> pd.DataFrame | None:
         """All answers, also those that do not count, with the user's ids and row index, or None."""
-        answers = self.answers if self._all_answers is None else self._all_answers
-        if answers is None:
+        if self.all_answers is None:
             return None
         return pairs_table(
-            answers,
+            self.all_answers,
             items=self.item_ids,
             workers=self.worker_ids,
             pages=self.page_ids,
