@@ -275,6 +275,11 @@ class CrowdData:
         return 0 if self.answers is None else self.answers.num_pairs
 
     @property
+    def num_all_pairs(self) -> int:
+        """Number of all answers about pairs, the rows of ``pairs``."""
+        return 0 if self.all_answers is None else self.all_answers.num_pairs
+
+    @property
     def num_labels(self) -> int:
         """Number of class answers."""
         return 0 if self.class_labels is None else len(self.class_labels)
@@ -384,6 +389,18 @@ class CrowdData:
         every = {"_all_answers": None, "_counts": None, "_pairs_index": index}
         return self.with_parts(answers=answers, **every)
 
+    def without_pairs(self, is_out: Bool[Tensor, " row"]) -> CrowdData:
+        """The same data without some rows of ``pairs``; of all others the same ones count."""
+        every, index, counts, kept = self.all_answers, self._pairs_index, self._counts, ~is_out
+        assert every is not None  # as there are rows
+        assert index is not None
+        every, index = every.at(kept), index[kept.numpy()]
+        if counts is None:
+            return self.with_parts(answers=every, _pairs_index=index)
+        counts = counts[kept]
+        parts = {"_all_answers": every, "_counts": counts, "_pairs_index": index}
+        return self.with_parts(answers=every.at(counts), **parts)
+
     def with_class_labels(self, labels: ClassLabels) -> CrowdData:
         """The same data with other class labels, whose rows are numbered from 0."""
         return self.with_parts(class_labels=labels, _labels_index=pd.RangeIndex(len(labels)))
@@ -405,13 +422,17 @@ class CrowdData:
         return torch.cat([self.answers.left, self.answers.right]).unique()
 
     @property
+    def all_answers(self) -> Answers | None:
+        """The answers in the rows of ``pairs``, also those that do not count, or None."""
+        return self.answers if self._all_answers is None else self._all_answers
+
+    @property
     def pairs(self) -> pd.DataFrame | None:
         """All answers, also those that do not count, with the user's ids and row index, or None."""
-        answers = self.answers if self._all_answers is None else self._all_answers
-        if answers is None:
+        if self.all_answers is None:
             return None
         return pairs_table(
-            answers,
+            self.all_answers,
             items=self.item_ids,
             workers=self.worker_ids,
             pages=self.page_ids,
@@ -424,6 +445,12 @@ class CrowdData:
         """The rows of ``pairs`` that count, which are those of ``answers``; None without any."""
         pairs = self.pairs
         return pairs if pairs is None or self._counts is None else pairs[self._counts.numpy()]
+
+    @property
+    def counted_rows(self) -> Int[Tensor, " pair"]:
+        """The positions among all rows of ``pairs`` of those that count."""
+        counts = self._counts
+        return torch.arange(self.num_pairs) if counts is None else counts.nonzero().squeeze(1)
 
     @property
     def pages(self) -> pd.DataFrame | None:
@@ -501,7 +528,7 @@ class CrowdData:
         answers = self.answers if self.placements is None else self.placements
         if answers is not None:
             sizes = self.num_workers, len(self.page_ids)
-            num_rows = None if self._counts is None else len(self._counts)
+            num_rows = None if self._counts is None else self.num_all_pairs
             parts.append(answers_in_words(answers, *sizes, self.is_sorted, num_rows))
         elif self.class_labels is None:
             parts.append("no answers")

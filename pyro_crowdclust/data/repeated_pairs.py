@@ -8,8 +8,9 @@ m - 1 counts if
     floor((r + 1) w + u) > floor(r w + u),        u uniform on [0, 1).
 
 Each counts with probability w, whatever it says, so that the log-likelihood of those that count is,
-in the mean over u, that of all under their weights. u is a hash of items and worker: it depends
-neither on the order of the rows nor on other answers.
+in the mean over u, that of all under their weights. u is a hash of the positions of items and
+worker among the ids: with the same ids, it depends neither on the order of the rows nor on other
+answers.
 """
 
 from __future__ import annotations

@@ -120,6 +120,19 @@ def test_answers_that_come_in_parts_count_as_all_at_once(half_repeated):
     assert whole.counted_pairs.equals(data.counted_pairs)
 
 
+def test_of_the_rows_that_are_kept_the_same_ones_count(half_repeated):
+    table, data = half_repeated
+    is_out = torch.arange(len(table)) % 3 == 0
+    part = data.without_pairs(is_out)
+    kept = ~is_out.numpy()
+    assert part.pairs.equals(table[kept])
+    is_counted = np.isin(part.pairs.index, data.counted_pairs.index)
+    assert part.counted_pairs.equals(part.pairs[is_counted])
+    assert part.counted_rows.tolist() == np.flatnonzero(is_counted).tolist()
+    assert part.answers.label.tolist() == part.counted_pairs["label"].tolist()
+    assert (part.num_all_pairs, part.num_pairs) == (kept.sum(), is_counted.sum())
+
+
 def test_files_keep_all_rows(half_repeated):
     _, data = half_repeated
     again = data_of(data_fields(data))

@@ -213,8 +213,8 @@ class PairsAlone:
         It should be ``sum_L p(L) (log p(L) - log p_0(L))``, however hard the questions are.
         """
         answers, known = self._answers, result.data.num_items
-        # Answers of the fit are first, and some of either may be left out (``repeated_pairs``).
-        is_new = torch.arange(answers.num_pairs) >= result.data.num_pairs
+        # Rows of the fit are first; which of them count may have changed (``repeated_pairs``).
+        is_new = self.data.counted_rows >= result.data.num_all_pairs
         seen = self.without(is_new)
         can_join = seen._could_join(answers.items, result.model.prior.joins_strangers)
         out = is_new & can_join & (answers.items < known).all(1)

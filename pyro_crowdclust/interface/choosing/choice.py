@@ -133,7 +133,7 @@ class Choice(Plan):
         fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
         if is_interrupted(fitted):
             return fitted
-        return RateWorkers.of(self.data, shared.is_apart).after(fitted)
+        return RateWorkers.of(self.data, shared.rows_of(self.data)).after(fitted)
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
@@ -165,10 +164,10 @@ class RateWorkers(UpdateStep):
     left_out: Mapping[Hashable, Sequence[Any]]
 
     @classmethod
-    def of(cls, data: CrowdData, is_left_out: Bool[np.ndarray, " answer"]) -> RateWorkers:
-        """The step for answers of some data that are left out of the fit."""
-        assert data.counted_pairs is not None  # as some are left out
-        return cls(data.counted_pairs[is_left_out].to_dict("list"))
+    def of(cls, data: CrowdData, is_left_out: Bool[Tensor, " row"]) -> RateWorkers:
+        """The step for rows of ``data.pairs`` that are left out of the fit."""
+        assert data.pairs is not None  # as some are left out
+        return cls(data.pairs[is_left_out.numpy()].to_dict("list"))
 
     def all_answers(self, data: CrowdData) -> CrowdData:
         """The data with the answers that were left out."""

@@ -25,6 +25,7 @@ from itertools import combinations
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data import Answers
@@ -84,8 +85,19 @@ class SharedMistakes:
 
     def left_out_of(self, data: CrowdData) -> CrowdData:
         """The data without the answers about pairs of which the others see the opposite."""
-        assert data.answers is not None  # as they have mistakes
-        return data.with_answers(data.answers.at(torch.from_numpy(~self.is_apart)))
+        return data.without_pairs(self.rows_of(data))
+
+    def rows_of(self, data: CrowdData) -> Bool[Tensor, " row"]:
+        """The rows of ``data.pairs`` with these answers, or with others to the same questions.
+
+        Of several answers of a worker about a pair, others may count in an update.
+        """
+        answers = data.all_answers
+        assert answers is not None  # as they have mistakes
+        asked = torch.cat([answers.items.sort(dim=1).values, answers.worker[:, None]], 1)
+        question = torch.unique(asked, dim=0, return_inverse=True)[1]
+        is_apart = torch.from_numpy(self.is_apart)
+        return torch.isin(question, question[data.counted_rows[is_apart]])
 
 
 def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
+from pyro_crowdclust.data.extending import extended
 from pyro_crowdclust.interface import AnswersAlone, cluster
 from pyro_crowdclust.interface.answers_alone import kept_prior
 from pyro_crowdclust.interface.answers_alone.kinds import kind_of_answers
@@ -177,6 +178,24 @@ def test_records_are_tested_by_pairs_that_may_be_one(prior, number):
     later = CrowdData(None, {name: pairs[name] + more[name] for name in pairs}, item_ids=range(5))
     gain, expected = kind_of_answers(later).gains_of_new(fitted)
     assert len(gain) == len(expected) == number
+
+
+def test_only_rows_that_came_later_test_the_fit():
+    """Workers repeat themselves at first, but not later, so that more of their first rows count."""
+    table = simulate_pairs(TRUTH, [0.8] * 3, [0.8] * 3, pairs_per_worker=60, seed=0)
+    again = simulate_pairs(TRUTH, [0.8] * 3, [0.8] * 3, pairs_per_worker=20, seed=1)
+    flip = np.random.default_rng(2).random((2, len(again))) < 0.5
+    others = [again.assign(label=again["label"] ^ one) for one in flip]
+    with pytest.warns(UserWarning, match="as many count as are independent"):
+        before = CrowdData(None, pd.concat([table, table], ignore_index=True), item_ids=range(40))
+    fitted = kind_of_answers(before).recipe(FewClusters()).fit(epochs=2, progress=False)
+    with pytest.warns(UserWarning, match="as many count as are independent"):
+        later = extended(before, pairs=pd.concat([again, *others], ignore_index=True))
+    is_new = later.counted_rows.numpy() >= 2 * len(table)
+    assert (~is_new).sum() > before.num_pairs
+    pd.testing.assert_frame_equal(later.pairs.iloc[later.counted_rows], later.counted_pairs)
+    gain, expected = kind_of_answers(later).gains_of_new(fitted)
+    assert len(gain) == len(expected) == is_new.sum()
 
 
 def test_a_loaded_fit_keeps_the_prior_too(result, searches, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData, load
@@ -10,7 +11,10 @@ from pyro_crowdclust.interface import advice
 from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing import shared_mistakes
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
-from pyro_crowdclust.interface.choosing.shared_mistakes import find_shared_mistakes
+from pyro_crowdclust.interface.choosing.shared_mistakes import (
+    SharedMistakes,
+    find_shared_mistakes,
+)
 from pyro_crowdclust.results import step_of
 
 from ...shared_views import FEW, KINDS, MISREAD, NUM_ITEMS, crowd_of_two_views
@@ -95,6 +99,40 @@ def fitted(misled, found):
 def test_the_mistakes_are_left_out_of_the_fit(misled, found, fitted):
     assert fitted.data.num_pairs == misled.num_pairs - found.is_apart.sum()
     assert fitted.chosen.reason.endswith(f"{found.sentence(misled)}, which are left out")
+
+
+@pytest.fixture(scope="module")
+def repeated():
+    """Most answers come three times, some with other labels."""
+    table = crowd_of_two_views(MISREAD)
+    flip = np.random.default_rng(0).random((2, len(table))) < 0.15
+    others = [table.assign(label=table["label"] ^ one).iloc[160:] for one in flip]
+    with pytest.warns(UserWarning, match="as many count as are independent"):
+        return CrowdData(FEATURES, pd.concat([table, *others], ignore_index=True))
+
+
+@pytest.mark.parametrize("of_data", ["misled", "repeated"])
+def test_all_answers_are_those_left_out_and_the_others(of_data, request):
+    data = request.getfixturevalue(of_data)
+    ends = data.answers.items.numpy()
+    same = [one[ends[:, 0]] == one[ends[:, 1]] for one in (KINDS, MISREAD)]
+    few = tuple(data.worker_ids.get_indexer(FEW).tolist())
+    is_apart = np.isin(data.answers.worker, few) & (same[0] != same[1])
+    shared = SharedMistakes(few, 0.1, 3.0, is_apart)
+    kept = shared.left_out_of(data)
+    pd.testing.assert_frame_equal(kept.counted_pairs, data.counted_pairs[~is_apart])
+    # Answers to the same questions, which do not count yet, are left out, too.
+    rows = kept.pairs[kept.pairs["worker"].isin(FEW)]
+    left, right = rows["left"].to_numpy(), rows["right"].to_numpy()
+    assert ((KINDS[left] == KINDS[right]) == (MISREAD[left] == MISREAD[right])).all()
+    every = RateWorkers.of(data, shared.rows_of(data)).all_answers(kept)
+    columns = ["left", "right", "worker", "label"]
+    for found, expected in (
+        (every.pairs, data.pairs),
+        (every.counted_pairs, data.counted_pairs),
+    ):
+        found, expected = (one.sort_values(columns).to_numpy() for one in (found, expected))
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.long
