@@ -12,6 +12,7 @@ from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.protocols import PairAnnotators
 
 
+@torch.inference_mode(False)  # as slopes are gradients
 def summarize_pair_workers(
     annotators: PairAnnotators,
     sites: Mapping[str, ConjugatePosterior | PointEstimate],
@@ -49,13 +50,12 @@ def summarize_pair_workers(
     yes = next(iter(statistics.values())).new_ones(annotators.num_workers)
     no = torch.zeros_like(yes)
     worker = torch.arange(annotators.num_workers, device=yes.device)
-    with torch.enable_grad():
-        weight = annotators.log_likelihood_ratio(statistics, worker, yes)
-        weight = weight - annotators.log_likelihood_ratio(statistics, worker, no)
-        # Workers may use one of their sites only for answers about some pairs.
-        slopes = torch.autograd.grad(
-            weight.sum(), list(statistics.values()), allow_unused=True, materialize_grads=True
-        )
+    weight = annotators.log_likelihood_ratio(statistics, worker, yes)
+    weight = weight - annotators.log_likelihood_ratio(statistics, worker, no)
+    # Workers may use one of their sites only for answers about some pairs.
+    slopes = torch.autograd.grad(
+        weight.sum(), list(statistics.values()), allow_unused=True, materialize_grads=True
+    )
     variance = torch.stack(
         [site.variance(slope) for site, slope in zip(sites.values(), slopes, strict=True)]
     ).sum(0)

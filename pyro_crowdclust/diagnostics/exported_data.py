@@ -72,8 +72,9 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
     if data.features is not None:
         features = data.rows(rows.items).numpy(force=True)
         observed["features"] = (feature_axes(features), features)
-    if data.counted_pairs is not None and len(rows.answers):
-        pairs = data.counted_pairs.iloc[rows.answers.numpy()]
+    counted = data.counted_pairs
+    if counted is not None and len(rows.answers):
+        pairs = counted.iloc[rows.answers.numpy()]
         assert data.answers is not None  # since there are pairs
         outcomes = data.outcomes.places(data.answers.label[rows.answers])
         observed["answers"] = (("answer",), outcomes.numpy(force=True))
@@ -131,8 +132,9 @@ def ids_by_dimension(
         "half": np.array(HALVES),
         **_grade_labels(data.grade_ids),
     }
-    if data.counted_pairs is not None and len(rows.answers):
-        coordinates["answer"] = _labels(data.counted_pairs.index[rows.answers.numpy()])
+    counted = data.counted_pairs
+    if counted is not None and len(rows.answers):
+        coordinates["answer"] = _labels(counted.index[rows.answers.numpy()])
     if data.labels is not None and len(rows.labels):
         coordinates["class_answer"] = _labels(data.labels.index[rows.labels.numpy()])
     longest = max((result.history for result in fits), key=len)

@@ -254,8 +254,10 @@ class ExponentialFamily(ABC):
         direction: Float[Tensor, "*batch size"],
     ) -> Float[Tensor, "*batch"]:
         """``Var <c, t(theta)> = <c, H c>``, with c the ``direction`` and H the Hessian of log Z."""
-        eta = natural_parameters.detach().requires_grad_()
-        with torch.enable_grad():
+        with torch.inference_mode(False):  # as the Hessian needs gradients
+            # Copies, as tensors made in inference mode take no part in gradients.
+            eta = natural_parameters.detach().clone().requires_grad_()
+            direction = direction.detach().clone()
             total = self.log_normalizer(eta).sum()
             (mean,) = torch.autograd.grad(total, eta, create_graph=True)
             (slope,) = torch.autograd.grad((mean * direction).sum(), eta)

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
 from pyro_crowdclust.inference.left_out_labels import LeftOutLabels
@@ -39,14 +38,16 @@ def cross_validated(
     left_out = labels.can_be_left_out.numpy()
     classes = np.zeros((len(labels), labels.num_classes))
     named = np.zeros_like(classes)
-    sources = _sources(labels)
+    source = labels.source.numpy()
+    row = every.item.argsort(stable=True)  # of every answer of the matrix
     for fold in range(_FOLDS):
         # An answer that is the only one about its item stays.
         held = left_out & (folds == fold)
         if not held.any():
             continue
-        of_held = np.isin(_sources(every), sources[held])
-        member = fitted_to(data.with_class_labels(every.at(torch.from_numpy(~of_held))))
+        of_held = row[torch.from_numpy(np.isin(source, source[held]))]
+        seen = torch.ones(len(every), dtype=torch.bool).index_fill(0, of_held, False)
+        member = fitted_to(data.with_class_labels(every.at(seen)))
         item, worker, label = (
             part.numpy()[held] for part in (labels.item, labels.worker, labels.label)
         )
@@ -58,16 +59,14 @@ def cross_validated(
 def folds_of(labels: LabelMatrix, seed: int) -> Int[np.ndarray, " answer"]:
     """A random fold of every answer: those about an item are spread over as many as possible.
 
-    Those of one worker about an item have the same fold. It does not depend on the order of rows.
+    Those of one worker about an item have the same fold, unless they count as those of many people
+    (``LabelMatrix.source``). It does not depend on the order of rows.
     """
-    source, place = np.unique(_sources(labels), return_inverse=True)
-    shuffled = np.random.default_rng(seed).random(len(source))
-    order = np.lexsort((shuffled, source // labels.num_workers))
-    fold = np.empty(len(source), dtype=int)
-    fold[order] = np.arange(len(source)) % _FOLDS
+    _, first, place = np.unique(labels.source.numpy(), return_index=True, return_inverse=True)
+    parts = labels.item, labels.worker, labels.label
+    item, worker, label = (part.numpy()[first] for part in parts)
+    shuffled = np.empty(len(first))
+    shuffled[np.lexsort((label, worker, item))] = np.random.default_rng(seed).random(len(first))
+    fold = np.empty(len(first), dtype=int)
+    fold[np.lexsort((shuffled, item))] = np.arange(len(first)) % _FOLDS
     return fold[place]
-
-
-def _sources(labels: LabelMatrix | ClassLabels) -> Int[np.ndarray, " answer"]:
-    """``item * num_workers + worker``."""
-    return (labels.item * labels.num_workers + labels.worker).numpy()

@@ -140,7 +140,8 @@ def _check_shapes(model_trace: Trace) -> None:
     """
     for name, site in trace_sites(model_trace).items():
         fn, value = site["fn"], site["value"]
-        if not site["is_observed"]:
+        # Pyro also takes plain numbers, which have no axes.
+        if not site["is_observed"] or not isinstance(value, torch.Tensor):
             continue
         try:
             of_both = torch.broadcast_shapes(

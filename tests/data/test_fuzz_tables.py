@@ -221,7 +221,8 @@ def check(data: CrowdData) -> None:
         assert (answers.left != answers.right).all()
         assert ((answers.label == 0) | (answers.label == 1)).all()
         assert answers.worker.unique().tolist() == list(range(data.num_workers))
-        assert len(data.pairs) == data.num_pairs > 0
+        assert len(data.counted_pairs) == data.num_pairs > 0
+        assert len(data.pairs) == data.num_all_pairs
     batch = full_batch(data)
     assert batch.items.unique().tolist() == list(range(data.num_items))
     generator = torch.Generator().manual_seed(0)

@@ -117,6 +117,8 @@ def test_variance_of_a_direction_is_that_of_the_hessian(family):
     rows = eta.repeat(5, 1)
     same(family.variance(rows, directions), expected, tolerance=1e-8)
     assert not rows.requires_grad
+    with torch.inference_mode():
+        same(family.variance(rows * 1, directions * 1), expected, tolerance=1e-8)
 
 
 @every_family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
@@ -75,3 +76,37 @@ def test_each_label_is_predicted_by_a_fit_without_it():
     only = {*zip(*(part.tolist() for part in alone), strict=True)}
     assert all(only <= fitted.seen for fitted in fits)
     assert len(fits) == 10
+
+
+@pytest.mark.filterwarnings("ignore:labels row")  # these are no copies
+def test_labels_under_a_single_name_are_those_of_many_people():
+    """So that the others about the item stay, in whatever order the rows are."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"item": np.tile(np.arange(40), 4), "label": rng.integers(2, size=160)})
+    data = CrowdData(None, labels=table.assign(worker="all"))
+    left = []
+
+    class Others:
+        def __init__(self, part: CrowdData) -> None:
+            matrix = part.class_labels.of_items(torch.arange(40))
+            left.append(matrix.counts.numpy())
+            self.probabilities = matrix.votes().numpy()
+
+        def answer_probabilities(self, item, worker, label) -> np.ndarray:
+            return np.repeat(label[:, None], 2, 1).astype(float)
+
+    found = cross_validated(Others, data)
+    labels = data.class_labels.of_items(torch.arange(40))
+    np.testing.assert_array_equal(found.named[:, 0], labels.label)
+    others = labels.votes()[labels.item]
+    others[torch.arange(160), labels.label] -= 1
+    np.testing.assert_array_equal(found.classes, others)
+    assert np.min(left) == 3
+    mixed = CrowdData(None, labels=table.assign(worker="all").sample(frac=1, random_state=0))
+    of_mixed = mixed.class_labels.of_items(torch.arange(40))
+    assert _by_label(of_mixed) == _by_label(labels)
+
+
+def _by_label(labels) -> list[tuple[int, int, int]]:
+    parts = labels.item, labels.label, torch.from_numpy(folds_of(labels, seed=1))
+    return sorted(zip(*(part.tolist() for part in parts), strict=True))

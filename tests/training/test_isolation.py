@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyro
 import pytest
 import torch
@@ -18,7 +19,7 @@ from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta, AutoGuideList, AutoNormal
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.interface import classify
+from pyro_crowdclust.interface import classify, cluster
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.plots import plot_cluster_samples
 from pyro_crowdclust.protocols import unwrapped
@@ -315,6 +316,25 @@ def test_a_fit_in_inference_mode_is_the_same():
         inside = CrowdData(torch.as_tensor(data.features) * 1, data.pairs)
         assert quiet_fit(*plain_pair(), inside, epochs=2).elbo == expected
     assert quiet_fit(*plain_pair(), inside, epochs=2).elbo == expected
+
+
+def test_results_are_read_in_inference_mode():
+    result = quiet_fit(*plain_pair(), crowd(), epochs=2)
+    expected, again = repr(result), quiet_fit(*plain_pair(), crowd(), epochs=2)
+    with torch.inference_mode():
+        pd.testing.assert_frame_equal(again.workers, result.workers)
+        assert repr(again).splitlines()[:-1] == expected.splitlines()[:-1]  # the last has seconds
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # a few steps are too few
+def test_a_first_call_in_inference_mode():
+    data = crowd()
+    pairs = data.pairs.replace({"label": {True: 1, False: 0}})
+    with torch.inference_mode():
+        features = torch.as_tensor(data.features) * 1
+        found = cluster(features, pairs, num_starts=1, epochs=2, progress=False)
+        assert list(found.workers.index.unique(0)) == list(data.worker_ids)
 
 
 @pytest.mark.filterwarnings("ignore:placements page 5")  # pages are alike again and again

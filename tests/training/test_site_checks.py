@@ -38,6 +38,16 @@ def test_what_a_guide_makes_of_its_parameters_is_no_data():
     assert list(result.to_arviz(2)["posterior"].data_vars) == ["mean"]
 
 
+def test_a_plain_number_may_be_observed():
+    def model(batch):
+        location_model(batch)
+        rate = pyro.sample("rate", dist.Normal(0.0, 1.0))
+        pyro.sample("said", dist.Normal(rate, 1.0, validate_args=False), obs=1.0)
+
+    result = quiet_fit(model, AutoDelta(model), noise_around(3.0))
+    assert "rate" in result.guide.median()
+
+
 class TestLatentsOfItems:
     """Autoguides have a row for every item, and must be told which of them a batch holds."""
 

@@ -26,6 +26,8 @@ from pyro_crowdclust.transforms import Clipped, EqualLength, Filled, Projected, 
 _MIN_RESIDUAL = 1e-6
 # Numbers are clipped at this many standard deviations of the clipped numbers, in this many rounds.
 _DEVIATIONS, _ROUNDS = 3.0, 3
+# Beside a number that most items share, no other is farther from it than this many medians.
+_MEDIANS = 5.0
 # Lengths of rows differ if their kurtosis, relative to a normal distribution, exceeds this ...
 _LOUD = 1.15
 # ... and less than this share of its excess is left if rows have equal length; on so many
@@ -117,7 +119,10 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
     They are clipped at three standard deviations, in three rounds, since outliers increase the
     deviation. In a column in which more than half of the items share one number, such as the zeros
     of word counts, that number is kept, and the deviations are those of the other items: whoever
-    has the word at all is no outlier. Columns of other kinds keep their values.
+    has the word at all is no outlier. As no one of few items is three deviations from their mean,
+    they are also clipped at five times their median distance from the shared number. If one item
+    alone has another number, it is kept, however large: nothing in the column says how large others
+    would be. Columns of other kinds keep their values.
 
     Examples
     --------
@@ -125,11 +130,19 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
     >>> made = clipped(CrowdData(words), Identity())
     >>> made.latent(torch.tensor([[0.0], [4.0], [5.0]])).flatten().tolist()
     [0.0, 4.0, 5.0]
+    >>> words[-1] = 1e6
+    >>> clipped(CrowdData(words), Identity()).latent(words[-3:]).flatten().tolist()
+    [3.0, 4.0, 20.0]
     """
     points = emission.latent(sample_of(data))
     real = is_real(data)[emission.own_features(len(is_real(data)))]
     shared = _shared_by_most(points)
     points = torch.where(points == shared, torch.nan, points)
+    # Few numbers are never three of their own deviations away, however far the farthest is.
+    most = _MEDIANS * (points - shared).abs().nanmedian(0).values
+    most = torch.where(real, most, torch.nan).nan_to_num(torch.inf)
+    lowest, highest = shared.nan_to_num(0.0) - most, shared.nan_to_num(0.0) + most
+    points = points.clamp(lowest, highest)
     low = torch.full((points.shape[1],), -torch.inf, dtype=torch.float64)
     high = -low
     for _ in range(_ROUNDS):
@@ -138,7 +151,8 @@ def clipped(data: CrowdData, emission: Identity) -> Clipped:
         reach = _DEVIATIONS * (points - mean).square().nanmean(0).nan_to_num(0.0).sqrt()
         low, high = torch.where(real, mean - reach, low), torch.where(real, mean + reach, high)
         points = points.clamp(low, high)
-    return Clipped(emission, torch.fmin(low, shared), torch.fmax(high, shared))
+    low, high = torch.fmin(low, shared), torch.fmax(high, shared)
+    return Clipped(emission, low.maximum(lowest), high.minimum(highest))
 
 
 def _shared_by_most(points: Float[Tensor, "item coordinate"]) -> Float[Tensor, " coordinate"]:

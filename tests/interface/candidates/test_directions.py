@@ -153,3 +153,21 @@ def test_numbers_of_the_few_items_that_have_any_are_no_outliers():
     assert (found[:, 2] == 7).all()
     spread = columns[:, 1].std()
     assert 2 * spread < found[:, 1].max() < 3.2 * spread
+
+
+@pytest.mark.parametrize("shared", [0.0, 7.0])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("others", "wild"),
+    [([3.0, 4.0], [1e6]), ([3.0], [1e6]), (list(RNG.normal(5.0, 0.5, 18)), [1e4, 1e4])],
+    ids=["two", "one", "eighteen"],
+)
+def test_wild_numbers_of_few_items_are_clipped(others, wild, sign, shared):
+    numbers = shared + sign * torch.tensor([0.0] * 80 + others + wild, dtype=torch.float64)
+    alone = torch.zeros_like(numbers)
+    alone[-1] = 1e6  # a single one may be a word of one text, in large units
+    rows = torch.stack([numbers, alone], 1)
+    found = clipped(CrowdData(rows), Identity()).latent(rows)
+    assert torch.equal(found[: -len(wild), 0], rows[: -len(wild), 0])
+    assert float((found[-1, 0] - shared).abs()) < 31
+    assert torch.equal(found[:, 1], rows[:, 1])
