@@ -88,5 +88,5 @@ def _clearly_of_class(
 
 
 def with_classes_joined(result: Fitted) -> Fitted:
-    """The result of a mixture with known labels, with all components of a class in one cluster."""
+    """The result of a mixture with known labels, with the components of a class in one cluster."""
     return grouped(result, groups_by_class(result))
