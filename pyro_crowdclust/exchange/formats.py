@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -94,10 +95,14 @@ def write_tasks(
     """
     texts = form.files(as_frame(questions, "questions"), items)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    paths = [Path(folder) / name for name in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
+    return write_texts({Path(folder) / name: text for name, text in texts.items()})
+
+
+def write_texts(texts: Mapping[Path, str]) -> list[Path]:
+    """Write the texts of these files as they are, line ends included; returns their paths."""
+    for path, text in texts.items():
         path.write_text(text, encoding="utf-8", newline="")
-    return paths
+    return [*texts]
 
 
 def read_answers(*paths: str | Path, form: Format | None = None) -> CrowdAnswers:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
-from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial
+from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agrees_as_well
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.results import Chosen
 
@@ -79,7 +79,7 @@ class PriorComparison(NamedTuple):
             for trial in self.tried
             if trial.is_informative
             and trial.counts_halves == self.chosen.counts_halves
-            and self.chosen.agrees_as_well(trial.agreement)
+            and agrees_as_well(trial.agreement, self.chosen.agreement)
             and trial is not self.chosen
         ]
         for other in sorted(others, key=lambda trial: -trial.held_out):

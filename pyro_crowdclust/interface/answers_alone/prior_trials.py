@@ -80,10 +80,6 @@ class PriorTrial(NamedTuple):
         """
         return clusters_hold(result, self.agreement, self.is_informative)
 
-    def agrees_as_well(self, agreeing: float) -> bool:
-        """Whether this agreement with the answers is as good as that of the trial, or nearly."""
-        return agreeing >= self.agreement - _MAX_MISSED
-
     @property
     def effective(self) -> float:
         """The effective number of clusters: ``exp H`` of their shares."""
@@ -284,7 +280,12 @@ def clusters_hold(result: Fitted, agreement: float, is_informative: bool) -> boo
     """
     agreeing, _, share_joined, _ = agreement_and_joins(result)
     joins = _is_informative(np.bincount(result.assignments), share_joined) or not is_informative
-    return joins and agreeing >= agreement - _MAX_MISSED
+    return joins and agrees_as_well(agreeing, agreement)
+
+
+def agrees_as_well(agreement: float, other: float) -> bool:
+    """Whether an agreement with the answers is as good as another, or nearly."""
+    return agreement >= other - _MAX_MISSED
 
 
 def simplest(

@@ -25,6 +25,7 @@ from pyro_crowdclust.exchange import (
     Prodigy,
     picture_frame,
 )
+from pyro_crowdclust.exchange.formats import write_texts
 from pyro_crowdclust.interface.command_line.fit_folder import (
     FILES,
     new_folder,
@@ -71,14 +72,13 @@ def ask(options: Namespace) -> int:
                     "out, for a table to fill in, or ask for --pairs or --pages"
                 )
             form = _WITH_CLASSES[name](classes=[str(one) for one in result.data.class_ids])
-        texts = form.files(questions, shown)
+        texts = {options.out / name: text for name, text in form.files(questions, shown).items()}
         inputs = [settings.get(name) for name in (*FILES, "labels")]
         inputs += [options.items, *(settings.get("answers") or [])]
-        refuse_inputs([options.out / name for name in texts], inputs)
-        for name, text in texts.items():
-            (options.out / name).write_text(text, encoding="utf-8", newline="")
+        refuse_inputs(texts, inputs)
+        paths = write_texts(texts)
     if not options.quiet:
-        print(f"{options.out}: {', '.join(texts)}\n{found}")
+        print(f"{options.out}: {', '.join(path.name for path in paths)}\n{found}")
         print(_is_it_enough(result, found))
         for note in (*_about_fewer(options, result, found), *_about_guesses(found)):
             print(note)
