@@ -24,7 +24,11 @@ def test_a_forgotten_event_is_named(num_features, as_vector):
             o = dist.Normal(mean if as_vector else mean[0], 1.0)
             pyro.sample("o", o, obs=batch.features)
 
-    said = r"site '?o'?.*to_event\(1\)"
+    said = (
+        r"site '?o'?.*\. The axes of a site are its plates: .*to_event\(1\)"
+        if as_vector
+        else rf"site 'o' observes values \[5, {num_features}\], .*'items' of 5.*to_event\(1\)"
+    )
     with pytest.raises(ValueError, match=said):
         quiet_fit(model, AutoNormal(model), CrowdData(torch.zeros(5, num_features)), epochs=1)
 

@@ -141,7 +141,7 @@ def test_a_partition_is_taught_by_links_alone():
     few = dataclasses.replace(choice, forms=choice.forms[:2], sizes=[8], first_size=8)
     result = few.fit(num_starts=1, progress=False)
     assert isinstance(result.model.supervision, CertainLinks)
-    assert clustering_accuracy(cloud % 2, result.assignments) > 0.98
+    assert clustering_accuracy(cloud % 2, result.assignments) >= 0.99
     assert int((result.clusters["assigned_items"] > 0).sum()) == 2
 
 
