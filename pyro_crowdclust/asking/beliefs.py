@@ -45,7 +45,8 @@ class Beliefs:
     """Probabilities of clusters, and the information in an answer about one item on others.
 
     Components are sorted by the sizes of their clusters, then by their own size, largest first. A
-    cluster has the index of its first component.
+    cluster has the index of its first component. Classes that workers name keep the order of the
+    data, which is that of the workers' confusion matrices.
 
     Attributes
     ----------
@@ -125,9 +126,10 @@ class Beliefs:
             roots = draw_roots(gain, near, owners.argmax(1), generator)
             if result.owners is not None:
                 roots = np.vstack([roots, *[_first_of(owners.argmax(1))] * (len(roots) // _FIT)])
+            clusters = np.stack([(roots == name).mean(0) for name in range(len(order))], 1)
         else:  # classes are known to be different
             roots = np.arange(len(order))[None]
-        clusters = np.stack([(roots == name).mean(0) for name in range(len(order))], 1)
+            clusters = owners
         components = weight * after + (1 - weight) * alone
         bound = answered + (1 - answered) * bound_unasked
         probabilities = bound[:, None] * (components @ clusters)
@@ -159,8 +161,9 @@ class Beliefs:
     ) -> Beliefs:
         """Beliefs from a fit without features: an answer has information on its own items only."""
         found = np.asarray(result.probabilities, dtype=np.float64)
-        used = found.sum(0) > _IN_USE
-        found = found[:, used] / found[:, used].sum(1, keepdims=True)
+        if result.data.class_labels is None:
+            found = found[:, found.sum(0) > _IN_USE]
+        found = found / found.sum(1, keepdims=True)
         return cls(
             probabilities=found,
             entropies=entropy(found),

@@ -158,6 +158,21 @@ def test_without_features_items_teach_nothing_of_others():
     np.testing.assert_allclose(beliefs.probabilities, result.probabilities)
 
 
+@pytest.mark.parametrize("with_features", [True, False], ids=["features", "none"])
+def test_classes_stay_beside_their_confusion_matrices(with_features):
+    """Also where the first classes are small, and one that was named has no item."""
+    result = result_of([2, 0, 3, 5])
+    named = {"item": [0, 1, 2, 5], "worker": ["ann"] * 4, "label": list("abcd")}
+    result.data = CrowdData(result.data.features, labels=named)
+    if not with_features:
+        result.component_probabilities_by_features = None
+    found = beliefs_of(result).probabilities
+    assert found.shape == (10, result.data.num_classes)
+    # Items may be of the class of another component, but most probably are not.
+    assert found.argmax(1).tolist() == result.probabilities.argmax(1).tolist()
+    assert not found[:, 1].any()
+
+
 @pytest.mark.parametrize("accuracy", [0.25, 0.5, 0.9, 1.0])
 def test_placements_and_their_pairs_are_equally_reliable(accuracy):
     nobody = np.zeros(0)
@@ -233,7 +248,8 @@ def test_items_that_move_are_those_whose_cluster_was_not_the_most_probable():
     """Against the mean over what is shown of each item: its cluster, or nothing."""
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.ones(3), 30)
-    result, wanted = SimpleNamespace(probabilities=q), np.arange(30) % 2.0
+    result = SimpleNamespace(probabilities=q, data=CrowdData(np.zeros((30, 1))))
+    wanted = np.arange(30) % 2.0
     beliefs = Beliefs._without_components(result, np.zeros(30), wanted)
     gain = 0.4 * beliefs.own(np.arange(30)).sum()
     shown = rng.random((20_000, 30)) < 0.4
@@ -247,7 +263,7 @@ def test_items_that_move_are_those_whose_cluster_was_not_the_most_probable():
 
 
 def test_of_listed_pairs_an_item_moves_as_if_to_clusters_of_equal_probability():
-    result = SimpleNamespace(probabilities=np.eye(3))
+    result = SimpleNamespace(probabilities=np.eye(3), data=CrowdData(np.zeros((3, 1))))
     beliefs = Beliefs._without_components(result, np.zeros(3), np.ones(3))
     doubted = replace(beliefs, entropies=np.log([1.0, 2.0, 4.0]))
     assert doubted.expected_moved(doubted.entropies.sum() / 2) == pytest.approx((1 / 2 + 3 / 4) / 2)
