@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import sysconfig
+import traceback
 import unicodedata
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PACKAGE = __name__.partition(".")[0]
-# Folders of installed packages, which are not the user's own code.
+# Folders of installed packages and of Python itself, which are not the user's own code.
 _LIBRARIES = {"site-packages", "dist-packages"}
+_PYTHON = sysconfig.get_path("stdlib")
 
 # What is said of texts that ``differ_in_encoding``.
 DIFFERENT_ENCODING = (
@@ -84,11 +88,34 @@ def place_in_users_code(frames: Iterable[tuple[FrameType, int]]) -> str | None:
     Frames and their lines are in the order of a traceback, the innermost last.
     """
     for frame, line in reversed(list(frames)):
-        path = Path(frame.f_code.co_filename)
-        is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
-        if not is_ours and _LIBRARIES.isdisjoint(path.parts):
-            return f"{frame.f_code.co_name}, {path.name} line {line}"
+        if _is_users(frame):
+            code = frame.f_code
+            return f"{code.co_name}, {Path(code.co_filename).name} line {line}"
     return None
+
+
+def warn(message: str) -> None:
+    """Warn about the user's own line, however deep in the library the warning is.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings(record=True) as shown:
+    ...     warnings.simplefilter("always")
+    ...     warn("row 3 is empty")
+    >>> shown[0].category.__name__, str(shown[0].message)
+    ('UserWarning', 'row 3 is empty')
+    """
+    frames = (frame for frame, _ in traceback.walk_stack(sys._getframe(1)))
+    # 2 is the caller of this function, which is named where no call is outside the library.
+    level = next((level for level, frame in enumerate(frames, 2) if _is_users(frame)), 2)
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether a call is neither in this library nor in another one."""
+    path = Path(frame.f_code.co_filename)
+    is_ours = frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE
+    return not is_ours and not path.is_relative_to(_PYTHON) and _LIBRARIES.isdisjoint(path.parts)
 
 
 def differ_in_encoding(one: str, other: str) -> bool:

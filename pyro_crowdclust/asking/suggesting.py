@@ -7,7 +7,6 @@ answers; the first answers of a campaign need no such check, as a new fit is mad
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -24,7 +23,7 @@ from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.pages import Pages
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_whole, warn
 from pyro_crowdclust.errors import count as counted
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
@@ -210,11 +209,10 @@ def suggest_for_new_fit(
     # Another round of questions has more answers, and with them other random numbers.
     generator = np.random.default_rng([seed, _num_answers(data)])
     if data.features is None and result.feature_shape is not None:
-        warnings.warn(
+        warn(
             "the features of the fit are not in its file. Without them, answers about an item give "
             "no information about similar ones, and other questions are chosen: use load(path, "
-            "data=data)",
-            stacklevel=2,
+            "data=data)"
         )
     asked = Asked(data)
     # All workers who have answered, including trusted ones.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import warnings
 
 import pandas as pd
 
-from pyro_crowdclust.errors import count, differ_in_encoding, show
+from pyro_crowdclust.errors import count, differ_in_encoding, show, warn
 
 # Texts that are nearly the same are looked for among the first so many.
 _MAX_COMPARED = 10_000
@@ -71,10 +70,9 @@ def warn_of_alike_texts(values: pd.Index, what: str) -> None:
             )
         first, second = map(show, alike[0])
         others = f", and {count(len(alike) - 1, 'more pair')}," if len(alike) > 1 else ""
-        warnings.warn(
+        warn(
             f"{what} {first} and {second}{others} {how}, and count as two: write them in the same "
-            "way if they are one",
-            stacklevel=3,
+            "way if they are one"
         )
 
 

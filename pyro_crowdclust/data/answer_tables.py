@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.tables import GRADES_REMEDY, are_blank, as_frame, read_table, where
+from pyro_crowdclust.errors import warn
 
 # Columns that the tables of answers must have, and may have.
 COLUMNS = {
@@ -98,11 +98,9 @@ def warn_about_skipped(name: str, given: Any | None, kept: pd.DataFrame | None) 
     frame = as_frame(given, name)
     if len(kept) < len(frame):
         said, skipped = _SAID[name], _without_answer(name, frame)
-        warnings.warn(
+        warn(
             f"{where(name, frame.index, skipped)}: {said} is missing; rows without a {said} are "
-            f"skipped{_if_an_answer(name)}",
-            UserWarning,
-            stacklevel=4,
+            f"skipped{_if_an_answer(name)}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +24,7 @@ from pyro_crowdclust.data.tables import (
     to_index,
     where,
 )
-from pyro_crowdclust.errors import listed, show
+from pyro_crowdclust.errors import listed, show, warn
 
 # More different fractions are hardly names of classes; and more classes than this, nine in ten of
 # which are named once, are hardly classes at all.
@@ -191,11 +190,9 @@ def read_class_labels(
         label = torch.from_numpy(found.astype(np.int64))
         never = np.bincount(found, minlength=len(class_ids)) == 0
         if never.any():
-            warnings.warn(
+            warn(
                 f"class {show(class_ids[int(never.argmax())])} is in no answer ({int(never.sum())} "
-                "such classes): its probabilities come from the priors and the features alone",
-                UserWarning,
-                stacklevel=5,
+                "such classes): its probabilities come from the priors and the features alone"
             )
     if len(class_ids) < 2:
         raise ValueError(
@@ -236,12 +233,10 @@ def _fractions(class_ids: pd.Index) -> pd.Index:
 def _warn_of_probabilities(class_ids: pd.Index) -> None:
     """Warn of classes that look like probabilities of a single class."""
     if len(between := _fractions(class_ids)):
-        warnings.warn(
+        warn(
             f"labels such as {show(between[0])} are numbers between 0 and 1, and count as "
             f"{len(class_ids)} classes: if they are probabilities, pass them to "
-            "pooling.combine_soft_answers, or round them",
-            UserWarning,
-            stacklevel=6,
+            "pooling.combine_soft_answers, or round them"
         )
 
 
@@ -252,12 +247,10 @@ def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
     if class_ids.dtype.kind in "if" and len(class_ids) > 2:
         found += [name for name in class_ids if name == -1]
     if found:
-        warnings.warn(
+        warn(
             f"labels that are {' or '.join(map(show, found))} count as a class: drop their rows "
             "if they mean that the worker cannot tell, or gave no answer; otherwise name all "
-            "classes (in Python by classes=)",
-            UserWarning,
-            stacklevel=6,
+            "classes (in Python by classes=)"
         )
 
 
@@ -315,4 +308,4 @@ def warn_about_repeated_labels(labels: ClassLabels, index: pd.Index) -> None:
     repeated = repeated_labels(labels)
     if look_copied(repeated):
         message = message_about_repeated_labels(index, repeated, labels.weight is None)
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warn(message)

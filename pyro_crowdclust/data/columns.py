@@ -8,7 +8,6 @@ table of new items is read in the same way.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +26,7 @@ from pyro_crowdclust.data.column_kinds import (
     recognized,
 )
 from pyro_crowdclust.data.tables import ID_NAMES, are_blank, refuse_doubled, where
-from pyro_crowdclust.errors import count, did_you_mean, listed, show
+from pyro_crowdclust.errors import count, did_you_mean, listed, show, warn
 
 # In a table of at most so many rows, a feature may count up by chance.
 _FEW_ROWS = 10
@@ -106,11 +105,9 @@ class Columns:
             full = np.flatnonzero(np.asarray(frame.notna()).any(0))
             if 0 < len(full) < len(names):
                 empty = names.delete(full)
-                warnings.warn(
+                warn(
                     f"{count(len(empty), 'feature column')} left out, as all cells are empty: "
-                    f"{listed(empty)}",
-                    UserWarning,
-                    stacklevel=6,
+                    f"{listed(empty)}"
                 )
                 names, frame = names[full], frame.iloc[:, full]
             _warn_of_numbered_rows(frame, kinds)
@@ -192,14 +189,12 @@ class Columns:
         place, cells = next(iter(odd.items()))
         number = sum(int(one.sum()) for one in odd.values())
         others = [frame.columns[one] for one in odd if one != place]
-        warnings.warn(
+        warn(
             f"{where('features', frame.index, cells)}: {frame.columns[place]} is "
             f"{show(encoded[int(cells.argmax()), place])}, but those of the fit were "
             f"{HELD[self.kinds[place]]}: {count(number, 'such cell')} treated as empty"
             + (f", also in {listed(others)}" if others else "")
-            + "; correct them, or fit anew with another kind, such as kinds={name: 'count'}",
-            UserWarning,
-            stacklevel=3,
+            + "; correct them, or fit anew with another kind, such as kinds={name: 'count'}"
         )
         for one, cells in odd.items():
             encoded[cells, one] = np.nan
@@ -250,12 +245,10 @@ def _warn_of_numbered_rows(frame: pd.DataFrame, kinds: Mapping[Hashable, str]) -
         steps = np.diff(column.to_numpy(np.int64))
         named = _names_rows(str(name)) and column.is_unique
         if named or (steps == 1).all():
-            warnings.warn(
+            warn(
                 f"feature column {show(name)} looks like ids of the rows, but is used as a "
                 "feature: make it the index (set_index, --id-column), or drop it; if it is a "
-                "feature, say what it holds (kinds=, --counts)",
-                UserWarning,
-                stacklevel=7,
+                "feature, say what it holds (kinds=, --counts)"
             )
 
 
@@ -329,12 +322,10 @@ def _codes(column: pd.Series, levels: pd.Index) -> Float[np.ndarray, " row"]:
     unknown = (codes < 0) & column.notna().to_numpy()
     if unknown.any():
         row = int(unknown.argmax())
-        warnings.warn(
+        warn(
             f"column {show(column.name)} holds {show(column.iloc[row])}, which no item of the fit "
             f"had ({listed(levels)}): {count(int(unknown.sum()), 'such cell')} treated as empty"
-            f"{did_you_mean(column.iloc[row], levels)}",
-            UserWarning,
-            stacklevel=4,
+            f"{did_you_mean(column.iloc[row], levels)}"
         )
     return np.where(codes < 0, np.nan, codes)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int
 
 from pyro_crowdclust.data.placements import Placements
 from pyro_crowdclust.data.repeats import look_copied
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 
 # Smaller pages are questions about one pair, which may be asked again.
 _FEWEST = 3
@@ -83,4 +81,4 @@ def warn_about_copies(placements: Placements, page_ids: pd.Index) -> None:
     """Warn about pages that look like copies."""
     message = message_about_copies(placements, page_ids)
     if message is not None:
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warn(message)

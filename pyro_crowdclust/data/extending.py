@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
 from pyro_crowdclust.data.repeated_pairs import counted
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import are_among, as_frame, reject
+from pyro_crowdclust.errors import warn
 
 
 def extended(
@@ -80,7 +80,7 @@ def extended(
         _, known_messages = recorded(**before, grades=grades, **of_data)
         found = [message for message in found if message not in known_messages]
     for message in [*_about_rows(data, new, parts), *found]:
-        warnings.warn(message, stacklevel=4)  # where Fitted.update was called
+        warn(message)
     if parts["answers"] is not None:
         parts |= counted(parts["answers"])
     if items is None:

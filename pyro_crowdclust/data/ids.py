@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike, refuse_two_types, warn_of_alike_texts
 from pyro_crowdclust.data.tables import codes_and_ids, to_index
-from pyro_crowdclust.errors import count, did_you_mean, listed, show
+from pyro_crowdclust.errors import count, did_you_mean, listed, show, warn
 
 # How often items usually occur where a single time is rare; and the share of this number up to
 # which an item occurs only a few times.
@@ -76,11 +75,10 @@ def _warn_of_rare(times: Int[np.ndarray, " item"], ids: pd.Index) -> None:
     if usual < _OFTEN or not once.any() or (times[~once] <= _FEW * usual).any():
         return
     some = ids[once]
-    warnings.warn(
+    warn(
         f"{count(len(some), 'item')} ({listed(some)}) {'occurs' if len(some) == 1 else 'occur'} "
         f"once in the answers, and the others about {usual:.0f} times: correct ids that are "
-        f"mistyped{did_you_mean(some[0], ids[~once][:_MAX_COMPARED])}",
-        stacklevel=5,
+        f"mistyped{did_you_mean(some[0], ids[~once][:_MAX_COMPARED])}"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,7 +27,7 @@ from pyro_crowdclust.data.tables import (
     where,
 )
 from pyro_crowdclust.data.tensors import numbers_of
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,11 +253,9 @@ def read_links(must_link: Any, cannot_link: Any, item_ids: pd.Index) -> Links | 
         reject_self_pairs(name, frame["left"], left == right)
         repeated = pd.DataFrame(torch.stack([left, right], 1).sort(1).values.numpy())
         if repeated.duplicated().any():
-            warnings.warn(
+            warn(
                 f"{where(name, frame.index, repeated.duplicated().to_numpy())}: repeats an earlier "
-                "link; all are kept and count, remove them if they are copies",
-                UserWarning,
-                stacklevel=5,
+                "link; all are kept and count, remove them if they are copies"
             )
         parts.append((left, right, torch.full((len(left),), name == "must_link")))
     if not parts:
@@ -326,10 +323,8 @@ def joined_items(left: Tensor, right: Tensor, num_items: int) -> Int[Tensor, " i
 def warn_about_contradictions(contradictions: int) -> None:
     """Warn that not all links and labels can be true."""
     if contradictions:
-        warnings.warn(
+        warn(
             f"{count(contradictions, 'contradiction')} among must-links, cannot-links and known "
             "labels: not all of them can be true. All are kept as evidence; the posterior weighs "
-            "them (CrowdData.num_contradictions)",
-            UserWarning,
-            stacklevel=3,
+            "them (CrowdData.num_contradictions)"
         )

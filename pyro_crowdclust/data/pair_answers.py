@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from pyro_crowdclust.data.tables import (
     says_cannot_tell,
     where,
 )
-from pyro_crowdclust.errors import show
+from pyro_crowdclust.errors import show, warn
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
@@ -277,11 +276,9 @@ def _warn_of_other_labels(
     if (is_other | ~written).all():
         reject("pairs", column, other, f"{what}, nor is any other label; {remedy}")
     some = ", ".join(show(label) for label in column[other].drop_duplicates()[:3])
-    warnings.warn(
+    warn(
         f"{where('pairs', column.index, other)}: label is {what} (such as {some}), and counts as "
-        f'"can\'t tell"; {remedy}, or leave the cell empty if "can\'t tell" is meant',
-        UserWarning,
-        stacklevel=7,
+        f'"can\'t tell"; {remedy}, or leave the cell empty if "can\'t tell" is meant'
     )
 
 
@@ -402,4 +399,4 @@ def warn_about_repeats(answers: Answers, index: pd.Index) -> None:
     """Warn about answers that look like copies; ``index`` holds the user's row labels."""
     repeated = repeated_answers(answers)
     if look_copied(repeated):
-        warnings.warn(message_about_repeats("pairs", index, repeated), UserWarning, stacklevel=3)
+        warn(message_about_repeats("pairs", index, repeated))

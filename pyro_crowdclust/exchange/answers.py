@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,7 +14,7 @@ from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.pair_answers import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.tables import LINE, PLACE, reject
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 from pyro_crowdclust.exchange.questions import Question
 
 _COLUMNS = {
@@ -150,10 +149,9 @@ class CrowdAnswers:
                 found[name] += [table] if len(table) else []
         if saved_again:
             page, worker = saved_again[0]
-            warnings.warn(
+            warn(
                 f"{show(worker)} sorted page {show(page)} in two of the files in the same way "
-                f"({count(len(saved_again), 'such page')}): it counts once",
-                stacklevel=3,
+                f"({count(len(saved_again), 'such page')}): it counts once"
             )
         return cls.of_tables(
             **{name: _one_below_another(some) for name, some in found.items() if some}

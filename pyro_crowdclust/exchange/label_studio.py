@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
-import warnings
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
+from pyro_crowdclust.errors import warn
 from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
@@ -143,11 +143,10 @@ class LabelStudio:
         tasks = records(export, "task")
         numbers = [task for task in tasks if _names_predictions_alone(task)]
         if self.predictions and numbers:
-            warnings.warn(
+            warn(
                 f"{numbers[0].place}: the export has only the numbers of predictions, so answers "
                 "of models are ignored; export a snapshot with the predictions, or pass "
-                "predictions=False",
-                stacklevel=2,
+                "predictions=False"
             )
         return CrowdAnswers.of(given for task in tasks for given in self._answers(task))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from pyro_crowdclust.data.features import unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import are_among, in_pandas, to_index
 from pyro_crowdclust.data.tensors import numbers_of
-from pyro_crowdclust.errors import show
+from pyro_crowdclust.errors import show, warn
 
 
 def in_memory(X: Any) -> Any:
@@ -36,12 +35,11 @@ def warn_if_cut(table: Any, ids: pd.Index) -> None:
         return
     is_whole = isinstance(table, pd.DataFrame) and table.index.equals(pd.RangeIndex(len(table)))
     if len(table) == len(ids) and not is_whole:
-        warnings.warn(
+        warn(
             f"there are {len(table)} items and as many rows in a table about them: in a grid "
             "search or a cross-validation, scikit-learn splits such a table like the items, and "
             "most of it is lost; pass a dictionary of its columns, which is table.to_dict('list') "
-            "of a data frame",
-            stacklevel=3,
+            "of a data frame"
         )
 
 
@@ -99,11 +97,10 @@ def labels_among(known: Any, ids: pd.Index) -> Any:
     if not named.any() and (is_full or _are_texts_of(known.index, ids)):
         return known
     if is_full and not named.all():
-        warnings.warn(
+        warn(
             f"there are {len(ids)} items and as many labels in known, some of other items: in a "
             "grid search or a cross-validation, scikit-learn splits such labels by their order, "
-            "like the items, and some are lost; pass known.reindex(X.index), in the order of X",
-            stacklevel=3,
+            "like the items, and some are lost; pass known.reindex(X.index), in the order of X"
         )
     return known[named]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import warnings
+
+from pyro_crowdclust.errors import warn
 
 # Measured peaks of fits on 40 to 400 items of 500 features, in multiples of d^2 numbers: per
 # cluster the prior, posterior, mean, gradient and intermediate results; per item that is processed
@@ -35,7 +36,7 @@ def check_covariance_memory(num_clusters: int, dim: int, num_rows: int = 0) -> N
     )
     if needed > memory:
         raise ValueError(message)
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warn(message)
 
 
 def physical_memory() -> int | None:

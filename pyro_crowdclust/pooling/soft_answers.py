@@ -16,7 +16,6 @@ How they are fitted, and where the cut c is, is in ``judge_curves``.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +30,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import to_index
-from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share, show
+from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share, show, warn
 from pyro_crowdclust.errors import count as counted
 from pyro_crowdclust.pooling.judge_curves import deviations_of_judges, fit_curves
 from pyro_crowdclust.results.agreement import Agreement
@@ -143,13 +142,11 @@ def _warn_of_guesses(
     num_pairs = int((num_each * (num_each - 1)).sum() // 2)
     in_common = ((scores.sum(1) ** 2) - (scores**2).sum(1)).sum() / 2
     if Agreement(num_pairs, in_common, 0.0, num_pairs**0.5).is_by_chance:
-        warnings.warn(
+        warn(
             f"answers of different judges about the same items are hardly correlated: {num_pairs} "
             f"pairs of their log odds have a correlation of {in_common / num_pairs:.2f}. The "
             "answers do not show who is right, so the probabilities mean next to nothing, however "
-            "close to 0 or 1 they are: collect answers of other judges",
-            UserWarning,
-            stacklevel=3,
+            "close to 0 or 1 they are: collect answers of other judges"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ import pandas as pd
 import scipy
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 
 # With this many pairs, agreement of workers who are right seven times in ten exceeds chance.
 _MIN_PAIRS = 200
@@ -96,20 +95,16 @@ def warn_of_guesses(data: CrowdData) -> None:
     """Warn if workers agree only as often as if all of them guessed."""
     found = agreement_of(data)
     if found.is_by_chance:
-        warnings.warn(
+        warn(
             f"workers agree about the same items as often as by chance: in {found.agreeing} of "
             f"{found.pairs} pairs of labels, where {found.expected:.0f} are expected if all "
             "workers guess. The labels do not show who is right, so the classes mean next to "
             "nothing, however high their probabilities are: collect more labels of the same "
-            "items, or name a reliable worker as trusted",
-            UserWarning,
-            stacklevel=3,
+            "items, or name a reliable worker as trusted"
         )
 
 
-def warn_of_contradictions(
-    trusted: Sequence[int], data: CrowdData, first_label: int = 0, stacklevel: int = 2
-) -> None:
+def warn_of_contradictions(trusted: Sequence[int], data: CrowdData, first_label: int = 0) -> None:
     """Warn if the labels of trusted workers contradict each other.
 
     Parameters
@@ -120,8 +115,6 @@ def warn_of_contradictions(
         Items with class labels.
     first_label
         Only items that have a label from this row on are looked at: those of an update.
-    stacklevel
-        Of the warning, 2 for the caller of this function.
     """
     labels = data.class_labels
     assert labels is not None  # as callers have seen
@@ -137,12 +130,10 @@ def warn_of_contradictions(
             for row in (first, second)
         )
         others = doubtful["item"].nunique() - 1
-        warnings.warn(
+        warn(
             f"trusted workers contradict each other about item {show(data.item_ids[first.item])} "
             f"({' and '.join(said)})"
             + (f" and {count(others, 'other item')}" if others else "")
             + ": the other workers' labels decide there; correct the labels, or trust only one of "
-            "these workers",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            "these workers"
         )

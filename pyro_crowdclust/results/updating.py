@@ -139,7 +139,7 @@ def _warn_of_new_contradictions(model: Any, before: CrowdData, after: CrowdData)
     if annotators is not None and before.class_labels is not None:
         trusted = np.flatnonzero(annotators.trusted_workers()).tolist()
         first_label = len(before.class_labels)
-        warn_of_contradictions(trusted, after, first_label=first_label, stacklevel=4)
+        warn_of_contradictions(trusted, after, first_label=first_label)
 
 
 def _own_update(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.errors import warn
 from pyro_crowdclust.protocols import name_of, part_of
 from pyro_crowdclust.starts.principal_components import PrincipalComponentStart, SupportsStartAt
 
@@ -33,11 +33,10 @@ def default_start(model: Any, guide: Any, data: CrowdData, generator: torch.Gene
         model = part_of(guide, "model", nn.Module) or model
     elif len(found) > 1:
         names = " and ".join(name_of(part) for part in found)
-        warnings.warn(
+        warn(
             f"the guide {name_of(guide)} has several parts with a start, {names}, and begins "
             "without any: start them by initialize=, a function (model, guide, data, generator) "
-            "that calls starts.PrincipalComponentStart() with each part and its model",
-            stacklevel=4,
+            "that calls starts.PrincipalComponentStart() with each part and its model"
         )
     if isinstance(guide, SupportsStart):
         guide.start(data, generator)

@@ -18,7 +18,6 @@ to all pairs k, l in one cluster.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +29,7 @@ from torch import Tensor
 from pyro_crowdclust.annotators.pair_owners import PairOwners
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.likelihoods import Assignment
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 from pyro_crowdclust.files.parts import described
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
@@ -149,14 +148,12 @@ class HiddenMarkovField(Supervision):
         lonely = (counts == 1).nonzero().squeeze(1)
         if len(lonely):
             item = int((data.known == lonely[0]).nonzero()[0])
-            warnings.warn(
+            warn(
                 f"only one item has the label {show(data.known_ids[int(lonely[0])])} (item "
                 f"{show(data.item_ids[item])}; {count(len(lonely), 'such label')}): it has no "
                 "neighbour, so the label has no effect. Give another item this label, or link "
                 "the item to another one; in a model that you build yourself you can also set "
-                "repel_labels=True, or use a ClassTable instead of links",
-                UserWarning,
-                stacklevel=3,
+                "repel_labels=True, or use a ClassTable instead of links"
             )
 
     def check_minibatches(self, data: CrowdData) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pyro_crowdclust.errors import warn
 from pyro_crowdclust.files.description import NotDescribable
 from pyro_crowdclust.files.safetensors_file import (
     UNREADABLE,
@@ -168,11 +168,10 @@ class CheckpointKeeper:
                 "to the history, and return plain values and tensors from state_dict()"
             ) from error
         except OSError as error:
-            warnings.warn(
+            warn(
                 f"the checkpoint of step {self.trainer.steps_done} could not be written at "
                 f"{self.path} ({error.strerror or error}); training goes on, and the previous "
-                "checkpoint is kept: free disk space for the next one",
-                stacklevel=3,
+                "checkpoint is kept: free disk space for the next one"
             )
         self._written_at_step, self._written_at = self.trainer.steps_done, time.perf_counter()
 

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 
 from tqdm.auto import tqdm
 
+from pyro_crowdclust.errors import warn
 from pyro_crowdclust.protocols import SupportsPartition, unwrapped
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import CheckpointKeeper
@@ -65,10 +66,9 @@ def train(
             return f"{Ending.INTERRUPTED} by the user after {trainer.steps_done} steps"
         except NotFinite as error:
             reason = f"{Ending.NOT_FINITE} after {trainer.steps_done} steps: {error}"
-            warnings.warn(
+            warn(
                 f"{reason}; the parameters of the last complete epoch are kept. Lower the learning "
-                "rate or step_size, or check the features at that site",
-                stacklevel=3,
+                "rate or step_size, or check the features at that site"
             )
             return reason
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from pyro.poutine import Trace
 from torch import nn
 
 from pyro_crowdclust.distributions import SameCluster
-from pyro_crowdclust.errors import first_line, place_in_users_code
+from pyro_crowdclust.errors import first_line, place_in_users_code, warn
 from pyro_crowdclust.inference.empty_plates import explained_empty_plates
 from pyro_crowdclust.inference.enumeration import (
     check_drawn_items,
@@ -341,12 +340,11 @@ def _warn_if_unweighted(model: Callable, model_trace: Trace, batch: Batch) -> No
             # With the same values, also at sites that only the model has.
             other = _trace("model", poutine.replay(model, trace=model_trace), heavier)
         if float(model_trace.log_prob_sum()) == float(other.log_prob_sum()):
-            warnings.warn(
+            warn(
                 f"the model counts the {size} {plate} of a minibatch as if they were {all_of}, at "
                 f"site{'s' * (len(observed) > 1)} {', '.join(map(repr, observed))}, so that its "
                 f"posterior is too wide: scale the plate of the {plate} with "
-                f"poutine.scale(scale=batch.{weights}), or fit with batch_size=None",
-                stacklevel=4,
+                f"poutine.scale(scale=batch.{weights}), or fit with batch_size=None"
             )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.errors import listed, show
+from pyro_crowdclust.errors import listed, show, warn
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
 from pyro_crowdclust.interface.answers_alone.kinds import (
@@ -302,12 +301,10 @@ def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTria
     priors = kind_of_answers(data).priors
     missed = [prior for prior in priors if prior not in {trial.prior for trial in tried}]
     if missed:
-        warnings.warn(
+        warn(
             f"the search was interrupted before these priors were tried: {listed(missed)}. One of "
             f"them may find much better clusters than {show(chosen.prior)}, which is used: fit "
-            "again, to the end",
-            UserWarning,
-            stacklevel=6,
+            "again, to the end"
         )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, show, warn
 from pyro_crowdclust.interface.about_data import feature_names
 from pyro_crowdclust.interface.candidates.deviating import (
     CENTRAL,
@@ -46,10 +45,9 @@ def warn_about_codes(data: CrowdData, rows: Float[Tensor, "item feature"]) -> No
         share = np.equal(columns[:, place], code).mean()
         names = feature_names(data)
         others = f" ({count(len(found) - 1, 'more column')} like it)" if len(found) > 1 else ""
-        warnings.warn(
+        warn(
             f"feature column {show(names[place])} is {code:g} in {share:.0%} of the rows, far from "
-            f"all other numbers{others}: leave these cells empty if it means that they are missing",
-            stacklevel=3,
+            f"all other numbers{others}: leave these cells empty if it means that they are missing"
         )
 
 

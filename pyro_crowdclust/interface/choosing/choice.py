@@ -10,7 +10,6 @@ features for all candidates.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.errors import check_whole, warnings_once
+from pyro_crowdclust.errors import check_whole, warn, warnings_once
 from pyro_crowdclust.interface.about_data import (
     are_many_more,
     as_answered,
@@ -278,10 +277,9 @@ def choice_for(data: CrowdData, *, num_clusters: int | None = None) -> Choice:
 def _warn_if_constant(rows: Float[Tensor, "item feature"]) -> None:
     """Warn if all items have the same features."""
     if len(rows) > 1 and bool(((rows == rows[0]) | rows.isnan()).all()):
-        warnings.warn(
+        warn(
             "no column varies, so the features say nothing about the items: pass columns in which "
-            "they differ",
-            stacklevel=2,
+            "they differ"
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,7 +15,7 @@ import pandas as pd
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.asking import Labels, Pages, Pairs, Suggestions, suggest
 from pyro_crowdclust.errors import count as counted
-from pyro_crowdclust.errors import listed, show
+from pyro_crowdclust.errors import listed, show, warn
 from pyro_crowdclust.exchange import (
     FORMATS,
     Format,
@@ -133,10 +132,8 @@ def _suggestions(options: Namespace, result: Fitted) -> Suggestions:
     kind, count = _asked_for(options, result)
     if isinstance(kind, Pages) and kind.size > _MANY_ITEMS:
         of_all = f" of {counted(result.data.num_items, 'item')}"
-        warnings.warn(
-            f"--size {kind.size}: to choose pages of so many{of_all} may take long; "
-            f"{_CAN_OVERLOOK}",
-            stacklevel=2,
+        warn(
+            f"--size {kind.size}: to choose pages of so many{of_all} may take long; {_CAN_OVERLOOK}"
         )
     # In a result from Python the ids of workers may be numbers.
     known = {str(who): who for who in result.data.worker_ids}
@@ -227,9 +224,8 @@ def _shown(
         return picture_frame(np.asarray(table.values), table.ids)
     if isinstance(table.values, pd.DataFrame) and table.values.shape[1] <= _MAX_COLUMNS:
         return _readable(table.values)
-    warnings.warn(
+    warn(
         f"people will see only the ids of the items, as {settings['features']} has "
-        f"{table.values.shape[1]} columns, too many to show: name what to show by --items FILE",
-        stacklevel=2,
+        f"{table.values.shape[1]} columns, too many to show: name what to show by --items FILE"
     )
     return None

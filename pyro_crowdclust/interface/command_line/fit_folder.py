@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
+from pyro_crowdclust.errors import warn
 from pyro_crowdclust.exchange import FORMATS, CrowdAnswers, read_answers
 from pyro_crowdclust.exchange.answers import check_graded
 from pyro_crowdclust.files.writing import check_room
@@ -217,5 +217,5 @@ def read_result(folder: Path, *, with_features: bool = False) -> tuple[Fitted, d
                 )
             result = load(folder / RESULT, data=data)
         except ValueError as error:
-            warnings.warn(f"the features of the fit are not used: {error}", stacklevel=2)
+            warn(f"the features of the fit are not used: {error}")
     return result, settings

@@ -6,7 +6,6 @@ import csv
 import itertools
 import re
 import tokenize
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import ID_NAMES, LINE, item_positions, refuse_doubled
-from pyro_crowdclust.errors import count, did_you_mean, show
+from pyro_crowdclust.errors import count, did_you_mean, show, warn
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
 from pyro_crowdclust.files.opening import encoding_of, opened
@@ -371,10 +370,9 @@ def _check_names(path: Path, names: pd.Index) -> None:
         raise ValueError(
             f"{path} begins with a row of numbers ({some}, ...), not of names: {remedy}"
         )
-    warnings.warn(
+    warn(
         f"{path}: the numbers in its first line ({some}, ...) are read as names of columns. If "
-        f"they belong to an item, {remedy}, or that item is lost",
-        stacklevel=2,
+        f"they belong to an item, {remedy}, or that item is lost"
     )
 
 
