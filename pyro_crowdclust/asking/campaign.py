@@ -18,7 +18,6 @@ from pyro_crowdclust.asking.suggesting import (
     Suggestions,
     first_new_number,
     suggest,
-    suggest_for_new_fit,
 )
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
@@ -218,8 +217,8 @@ def _suggested(
     if offered is None:
         return None
     # After the first answers there is a new fit, with annotators who suit them.
-    ask = suggest if _has_answers(result) else suggest_for_new_fit
-    return ask(result, offered, workers=crowd.workers, **options)
+    is_first = not _has_answers(result)
+    return suggest(result, offered, workers=crowd.workers, for_new_fit=is_first, **options)
 
 
 def _has_answers(result: Fitted) -> bool:

@@ -14,7 +14,8 @@ from pyro_crowdclust.asking.criteria import Prospects
 from pyro_crowdclust.asking.information import channel_information, entropy
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.asking.teaching import Teaching
-from pyro_crowdclust.asking.whom import Whom, drawn
+from pyro_crowdclust.asking.whom import Whom
+from pyro_crowdclust.asking.worker_rates import drawn
 from pyro_crowdclust.asking.worker_teaching import WorkerTeaching
 
 _TINY = 1e-3

@@ -32,8 +32,8 @@ class DrawnMatrices:
         self._q = situation.beliefs.probabilities
         number = self._q.shape[1]
         self.matrices, self.askable = (
-            np.stack([one.drawn_label_channels(number, self._rng) for _ in range(num_draws)])
-            for one in (everybody, crowd)
+            np.stack([one.label_channels(one.draw(self._rng), number) for _ in range(num_draws)])
+            for one in (everybody.rates, crowd.rates)
         )
         known = crowd.codes >= 0
         self.askable[:, known] = self.matrices[:, crowd.codes[known]]

@@ -52,7 +52,7 @@ class Labels:
             if "worker" in table:
                 allowed = allowed_workers(table["worker"], group, len(items), crowd.ids)
         outcomes = beliefs.probabilities[items]
-        channels = crowd.label_channels(outcomes.shape[1])
+        rates, channels = crowd.rates, crowd.label_channels(outcomes.shape[1])
         perfect, chance = np.eye(outcomes.shape[1]), 1 / outcomes.shape[1]
         stranger = TYPICAL_RELIABILITY * perfect + (1 - TYPICAL_RELIABILITY) * chance
         typical = channels.mean(0) if len(channels) else stranger
@@ -61,7 +61,7 @@ class Labels:
         questions = CandidateQuestions(
             about,
             outcomes,
-            lambda: crowd.drawn_label_channels(outcomes.shape[1], situation.generator),
+            lambda: rates.label_channels(rates.draw(situation.generator), outcomes.shape[1]),
             share,
             lambda codes, question: asked.to_label(codes, np.full(len(codes), items[question])),
             ItemTeaching(beliefs, about, share),

@@ -14,7 +14,8 @@ from pyro_crowdclust.asking.criteria import Criterion, Prospects, Random
 from pyro_crowdclust.asking.information import placement_information
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching, representatives
 from pyro_crowdclust.asking.situation import TYPICAL_RELIABILITY, Situation
-from pyro_crowdclust.asking.whom import Whom, drawn
+from pyro_crowdclust.asking.whom import Whom
+from pyro_crowdclust.asking.worker_rates import drawn
 from pyro_crowdclust.errors import check_whole
 
 # Avoids division by zero for items with certain clusters.
@@ -50,11 +51,6 @@ class Pages:
     def compose(self, situation: Situation, count: int) -> tuple[pd.DataFrame, Beliefs]:
         """``count`` pages, one row per item: ``page, item, worker, gain``; and the beliefs."""
         crowd, before = situation.crowd, situation.beliefs
-        if crowd.grades is not None:
-            raise ValueError(
-                "the workers of this fit grade pairs, and a page of groups has no grades: ask for "
-                "Pairs()"
-            )
         pool = np.union1d(situation.pool(), representatives(before, count))
         gained = np.zeros(before.components.shape[1])
         free = np.ones(len(pool), dtype=bool)
@@ -100,9 +96,9 @@ class Pages:
                     }
                 )
             )
-        columns = ["page", "item", "worker", "gain"]
-        frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
-        return frame, before
+        if not rows:
+            return pd.DataFrame(columns=[*self.columns]), before
+        return pd.concat(rows, ignore_index=True), before
 
     def _page(
         self,
@@ -116,9 +112,8 @@ class Pages:
         beliefs, crowd = situation.beliefs, situation.crowd
         reliability, counts, measured = TYPICAL_RELIABILITY, (1.0, 1.0), 0
         if worker is not None:
-            rates, num_clusters = crowd.rates[worker], beliefs.probabilities.shape[1]
-            reliability = float(crowd.reliability(rates, num_clusters))
-            counts = crowd.pseudo_counts(worker)
+            reliability = float(crowd.reliability(beliefs.probabilities.shape[1])[worker])
+            counts = crowd.rates.pseudo_counts(worker)
             measured = self.size // 2 if crowd.is_new[worker] else 0
         page = _Page(beliefs, pool, reliability, gained)
         known, eligible = beliefs.is_known(pool), eligible.copy()
@@ -143,9 +138,9 @@ class _WhomToSort:
     """The worker whose placements of typical items have the largest score for their price."""
 
     def __init__(self, situation: Situation, count: int) -> None:
-        crowd, generator = situation.crowd, situation.generator
+        rates, generator = situation.crowd.rates, situation.generator
         num_clusters = situation.beliefs.probabilities.shape[1]
-        reliability = crowd.reliability(drawn(lambda: crowd.drawn_rates(generator)), num_clusters)
+        reliability = drawn(lambda: rates.reliability(rates.draw(generator), num_clusters))
         self._typical = np.full((1, 2), 0.5)
         information = placement_information(self._typical, reliability.reshape(-1, 1))
         self._information = information.reshape(reliability.shape)

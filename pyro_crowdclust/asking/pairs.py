@@ -66,15 +66,16 @@ class Pairs:
             beliefs, same = doubted(beliefs, asked, items)
             situation = replace(situation, beliefs=beliefs)
         num_clusters = beliefs.probabilities.shape[1]
-        rate = (1 + TYPICAL_RELIABILITY) / 2
-        typical = np.array([[rate, 1 - rate], [1 - rate, rate]])
+        right = (1 + TYPICAL_RELIABILITY) / 2
+        typical = np.array([[right, 1 - right], [1 - right, right]])
         if len(crowd.ids):
-            typical = crowd.channels(num_clusters).mean(0)
+            typical = crowd.pair_channels(num_clusters).mean(0)
         keys, outcomes = asked.pair_keys(*items.T), np.stack([1 - same, same], 1)
+        rates = crowd.rates
         questions = CandidateQuestions(
             items,
             outcomes,
-            lambda: crowd.drawn_channels(num_clusters, situation.generator),
+            lambda: rates.pair_channels(rates.draw(situation.generator), num_clusters),
             information_share(beliefs, items, outcomes, typical),
             lambda codes, question: asked.pairs(codes, np.full(len(codes), keys[question])),
             _teaching(beliefs, items, same, typical),

@@ -1,8 +1,4 @@
-"""``suggest``: the next questions, and the worker to ask each of them.
-
-``suggest_for_new_fit`` does the work. ``suggest`` only checks before that ``update`` takes the
-answers; the first answers of a campaign need no such check, as a new fit is made with them.
-"""
+"""``suggest``: the next questions, and the worker to ask each of them."""
 
 from __future__ import annotations
 
@@ -67,8 +63,7 @@ class Suggestions:
     workers
         One row per worker who could be asked: the number of questions to ask them (``asked``), the
         number of ``answers`` they gave before, the probability that their answer is not by chance
-        (``reliability``, with its ``deviation``, which is missing for workers with confusion
-        matrices), and the ``price`` of a question.
+        (``reliability``, with its ``deviation``), and the ``price`` of a question.
     """
 
     frame: pd.DataFrame
@@ -117,6 +112,7 @@ def suggest(
     prices: Mapping[Hashable, float] | None = None,
     loads: Mapping[Hashable, float] | None = None,
     exploration: float = 0.1,
+    for_new_fit: bool = False,
     seed: int = 0,
 ) -> Suggestions:
     """``argmax I(answers; z)``, greedily: the next questions, and the workers to ask.
@@ -151,6 +147,9 @@ def suggest(
         Maximal number of questions by worker; no limit for workers who are not listed.
     exploration
         Share of questions that are drawn at random, in case the model is wrong but certain.
+    for_new_fit
+        Whether a new fit will be made with the answers, so that they may be of a kind that this one
+        cannot be updated with, such as the first class labels.
     seed
         Seed of all random numbers, together with the number of answers so far.
 
@@ -158,8 +157,8 @@ def suggest(
     ------
     ValueError
         For a result, kind or criterion of another type, numbers out of range, unknown items, a
-        result without q(z), and questions whose answers ``update`` would refuse: pages or pairs if
-        the fit has class labels only, and labels if it has none.
+        result without q(z), and, unless ``for_new_fit``, questions whose answers ``update`` would
+        refuse: pages or pairs if the fit has class labels only, and labels if it has none.
 
     Examples
     --------
@@ -175,39 +174,12 @@ def suggest(
     >>> suggestions.frame.columns.tolist(), len(suggestions)
     (['left', 'right', 'worker', 'gain'], 5)
     """
-    _check_supported(kind, result)
-    return suggest_for_new_fit(
-        result,
-        kind,
-        count=count,
-        criterion=criterion,
-        of=of,
-        workers=workers,
-        prices=prices,
-        loads=loads,
-        exploration=exploration,
-        seed=seed,
-    )
-
-
-def suggest_for_new_fit(
-    result: FittedModel,
-    kind: Kind,
-    *,
-    count: int,
-    criterion: Criterion,
-    workers: Iterable[Hashable] | None,
-    prices: Mapping[Hashable, float] | None,
-    exploration: float,
-    seed: int,
-    of: Iterable[Hashable] | None = None,
-    loads: Mapping[Hashable, float] | None = None,
-) -> Suggestions:
-    """``suggest``, also for answers that this fit cannot be updated with, as a new fit is made."""
     _check(result, kind, count, criterion, exploration, seed)
+    if not for_new_fit:
+        _check_supported(kind, result)
     data = result.data
     # Another round of questions has more answers, and with them other random numbers.
-    generator = np.random.default_rng([seed, _num_answers(data)])
+    generator = np.random.default_rng([seed, _given_so_far(data)])
     if data.features is None and result.feature_shape is not None:
         warn(
             "the features of the fit are not in its file. Without them, answers about an item give "
@@ -216,7 +188,7 @@ def suggest_for_new_fit(
         )
     asked = Asked(data)
     # All workers who have answered, including trusted ones.
-    everybody = Crowd.of(result, data.worker_ids, None, None)
+    everybody = Crowd.of(result, data.worker_ids)
     num_clusters = result.probabilities.shape[1]
     wanted = _wanted(data, of, asked)
     crowd = Crowd.of(result, workers, prices, loads)
@@ -224,9 +196,9 @@ def suggest_for_new_fit(
         item_ids=data.item_ids,
         beliefs=Beliefs.of(
             result,
-            asked.answered(everybody.mean_reliability(num_clusters)),
+            asked.answered(everybody.reliability(num_clusters)),
             wanted,
-            everybody.channels(num_clusters),
+            everybody.pair_channels(num_clusters),
             generator,
         ),
         crowd=crowd,
@@ -273,8 +245,8 @@ def first_new_number(page_ids: pd.Index, before: str = "") -> int:
     return int(numbers.max()) + 1 if len(numbers) else 0
 
 
-def _num_answers(data: CrowdData) -> int:
-    """Answers about pairs, placements on pages and class labels."""
+def _given_so_far(data: CrowdData) -> int:
+    """Number of answers about pairs, of sorted pages and of class labels."""
     kinds = (data.answers, data.placements, data.class_labels)
     return sum(len(kind.worker) for kind in kinds if kind is not None)
 
@@ -293,8 +265,6 @@ def _wanted(
 
 def _check_supported(kind: Kind, result: FittedModel) -> None:
     """Raise a ``ValueError`` for questions whose answers the fit could not be updated with."""
-    check_fit(result)
-    _check_kind(kind)
     data = result.data
     has_labels = data.class_labels is not None
     if has_labels and not data.has_answers and kind.answers != "labels":
@@ -305,6 +275,11 @@ def _check_supported(kind: Kind, result: FittedModel) -> None:
         # A page of groups has no grades.
         kinds = "Pairs()" if len(data.grade_ids) else "Pages() or Pairs()"
         raise ValueError(f"the fit is of {what}, and cannot use class labels: ask for {kinds}")
+    if len(data.grade_ids) and kind.answers == "placements":
+        raise ValueError(
+            "the workers of this fit grade pairs, and a page of groups has no grades: ask for "
+            "Pairs()"
+        )
     if not has_labels and kind.answers == "labels":
         raise ValueError(
             "the fit has no class labels, and cannot be updated with the first ones: let some "
@@ -312,11 +287,6 @@ def _check_supported(kind: Kind, result: FittedModel) -> None:
             "labels), or without features by infer_classes(CrowdData(None, labels=labels, "
             "item_ids=items)); then ask for Labels()"
         )
-
-
-def _check_kind(kind: Kind) -> None:
-    if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
-        raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
 
 
 def _check(
@@ -328,7 +298,8 @@ def _check(
     seed: int,
 ) -> None:
     check_fit(result)
-    _check_kind(kind)
+    if isinstance(kind, type) or not callable(getattr(kind, "compose", None)):
+        raise ValueError(f"kind is {kind!r}, but must be Pages(size=12), Pairs() or Labels()")
     if isinstance(criterion, type) or not callable(getattr(criterion, "scores", None)):
         raise ValueError(
             f"criterion is {criterion!r}, but must be InformationGain(), WorkerInformation(), "

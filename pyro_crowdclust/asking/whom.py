@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from jaxtyping import Bool, Float
 
 from pyro_crowdclust.asking.criteria import Prospects
 from pyro_crowdclust.asking.situation import Situation
 
-# Draws of the rates, fewer (but not below the least) if they have more values than this in all.
-_DRAWS, _FEWEST, _MAX_VALUES = 256, 32, 4_000_000
 # Multiples of the golden ratio are spread evenly, also the first few of them.
 _GOLDEN = (np.sqrt(5) - 1) / 2
 
@@ -69,7 +65,9 @@ class Whom:
         crowd, scores = situation.crowd, np.full(information.shape, -np.inf)
         each = np.broadcast_to(outcomes, (len(information), outcomes.shape[1]))
         for worker in np.flatnonzero(able):
-            prospects = Prospects(information[:, worker], each, crowd.pseudo_counts(int(worker)))
+            prospects = Prospects(
+                information[:, worker], each, crowd.rates.pseudo_counts(int(worker))
+            )
             found = situation.criterion.scores(prospects, situation.generator)
             scores[:, worker] = found / crowd.prices[worker]
         is_best = scores >= scores.max(1, keepdims=True)
@@ -83,13 +81,6 @@ class Whom:
         point = self._points[self._asked % len(self._points)]
         self._asked += 1
         return int(np.searchsorted(until, point * until[-1], side="right"))
-
-
-def drawn(draw: Callable[[], np.ndarray]) -> np.ndarray:
-    """Draws of rates for a batch, or of what follows from them."""
-    first = draw()
-    number = int(np.clip(_MAX_VALUES // max(first.size, 1), _FEWEST, _DRAWS))
-    return np.stack([first, *(draw() for _ in range(number - 1))])
 
 
 def _points(count: int, generator: np.random.Generator) -> Float[np.ndarray, " question"]:

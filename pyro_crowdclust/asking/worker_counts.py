@@ -36,11 +36,7 @@ def agreement_counts(result: FittedModel) -> Float[np.ndarray, "worker rate 2"]:
     s_n) (1 - y_n, y_n)``, both beside the counts of a worker without answers.
     """
     answers = result.data.answers
-    if answers is None:  # placements
-        raise ValueError(
-            "the workers have no accuracy, from which the information of a placement can be "
-            "computed: build the model with SortedPages"
-        )
+    assert answers is not None  # as the caller has seen
     same = result.same_cluster_by_position(answers.left.numpy(), answers.right.numpy())
     worker, yes = answers.worker.numpy(), answers.label.double().numpy()
     right_and_wrong = [[same * yes, same * (1 - yes)], [(1 - same) * (1 - yes), (1 - same) * yes]]
@@ -52,10 +48,22 @@ def agreement_counts(result: FittedModel) -> Float[np.ndarray, "worker rate 2"]:
     return np.moveaxis(counts, -1, 0) + STRANGER
 
 
-def accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of the accuracy of placements, twice."""
+def accuracy_counts(summary: WorkerSummary) -> Float[np.ndarray, "worker 2"]:
+    """Pseudo-counts of the accuracy of placements."""
+    if "accuracy" not in summary.rates:
+        raise ValueError(
+            "the workers have no accuracy, from which the information of a placement can be "
+            "computed: build the model with SortedPages"
+        )
     rate = summary.rates["accuracy"]
-    return np.stack([beta_counts(rate.mean, rate.sd)] * 2, 1)
+    return beta_counts(rate.mean, rate.sd)
+
+
+def with_stranger(
+    counts: Float[np.ndarray, " worker *rate 2"],
+) -> Float[np.ndarray, " row *rate 2"]:
+    """The counts, and in a last row those of a worker without answers, whose code is -1."""
+    return np.concatenate([counts, np.broadcast_to(STRANGER, (1, *counts.shape[1:]))])
 
 
 def beta_counts(
@@ -107,15 +115,10 @@ def grade_counts(
 
 def best_reading(
     grades: Float[np.ndarray, "worker truth outcome"],
-) -> Float[np.ndarray, "worker rate 2"]:
-    """Pseudo-counts of sensitivity and specificity if each grade is read as same or different."""
+) -> Bool[np.ndarray, "worker truth outcome"]:
+    """Which grades are read as "different", and which as "same": those more probable for these."""
     different, same = np.moveaxis(normalized(grades), 1, 0)
-    reading = np.stack([different >= same, same > different], 1)
-    # Counts of the readings, for each truth.
-    read = np.einsum("wto,wro->wtr", grades, reading)
-    right = np.stack([read[:, 1, 1], read[:, 0, 0]], 1)
-    wrong = np.stack([read[:, 1, 0], read[:, 0, 1]], 1)
-    return np.maximum(np.stack([right, wrong], -1), 1e-3)
+    return np.stack([different >= same, same > different], 1)
 
 
 def normalized(

@@ -6,13 +6,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import annotators_on_pages
-from pyro_crowdclust.annotators.sorted_pages import pair_rates
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.crowd import Crowd
@@ -173,28 +171,6 @@ def test_classes_stay_beside_their_confusion_matrices(with_features):
     assert not found[:, 1].any()
 
 
-@pytest.mark.parametrize("accuracy", [0.25, 0.5, 0.9, 1.0])
-def test_placements_and_their_pairs_are_equally_reliable(accuracy):
-    nobody = np.zeros(0)
-    places, counts = nobody.astype(int), np.zeros((0, 2, 2))
-    crowd = Crowd(
-        ids=pd.RangeIndex(0),
-        codes=places,
-        counts=counts,
-        confusion=None,
-        prices=nobody,
-        loads=nobody,
-        num_answers=places,
-        is_placing=True,
-    )
-    placing = crowd.reliability(np.array([accuracy, accuracy]), 4)
-    (channels,) = crowd.pair_channels(np.array([[accuracy, accuracy]]), 4)
-    rates = np.concatenate(pair_rates(np.array([accuracy]), 4))
-    np.testing.assert_allclose(channels, [[rates[1], 1 - rates[1]], [1 - rates[0], rates[0]]])
-    crowd.is_placing = False
-    assert crowd.reliability(rates, 4) == pytest.approx(placing, abs=1e-7)
-
-
 @pytest.mark.parametrize("grades", [None, [0, 1]], ids=["yes or no", "grades"])
 def test_the_next_question_is_on_a_page_of_unknown_attention(grades):
     """``a p(L | attentive) + (1 - a) / C``, for workers of both kinds."""
@@ -217,7 +193,7 @@ def test_the_next_question_is_on_a_page_of_unknown_attention(grades):
         looked = rates["specificity"].mean, rates["sensitivity"].mean
     else:
         looked = rates["if_different"].mean[:, 0], rates["if_same"].mean[:, 1]
-    said = crowd.channels(2)  # of grades "can't tell", too
+    said = crowd.pair_channels(2)  # of grades "can't tell", too
     mixed = attention * np.stack(looked) + (1 - attention) / said.shape[-1]
     np.testing.assert_allclose(said[:, [0, 1], [0, 1]].T, mixed)
 

@@ -24,7 +24,6 @@ from pyro_crowdclust.asking import (
     simulate_campaign,
     suggest,
 )
-from pyro_crowdclust.asking.suggesting import suggest_for_new_fit
 from pyro_crowdclust.callbacks import OwnershipMoves
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
@@ -420,9 +419,8 @@ def test_what_a_crowd_must_answer(answer, shown):
 @pytest.mark.parametrize("kind", [Pages(12), Pairs(), Labels()], ids=["pages", "pairs", "labels"])
 def test_a_hundred_thousand_items_take_seconds(kind):
     started = time.process_time()
-    asking = {"criterion": InformationGain(), "prices": None, "exploration": 0.1, "seed": 0}
-    people = {"workers": ["ann", "bob"]}
-    suggestions = suggest_for_new_fit(stub(100_000), kind, count=20, **asking, **people)
+    options = {"workers": ["ann", "bob"], "for_new_fit": True}
+    suggestions = suggest(stub(100_000), kind, count=20, **options)
     assert len(suggestions) == 20
     assert time.process_time() - started < 10
 

@@ -18,12 +18,13 @@ from pyro_crowdclust.asking.criteria import (
     Prospects,
     WorkerInformation,
 )
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import channel_information, entropy, rate_information
 from pyro_crowdclust.asking.labels import Labels
 from pyro_crowdclust.asking.pairs import Pairs
 from pyro_crowdclust.asking.situation import Situation
 
-from .certain_crowd import CertainCrowd
+from .certain_rates import CertainLabelRates, CertainPairRates
 
 ITEMS = np.array([[0, 1], [2, 3], [0, 2], [4, 1], [3, 4], [1, 2]])
 SHARE = np.array([0.5, 0.3, 0.4, 0.45, 1.2, 0.2])
@@ -89,7 +90,7 @@ def test_questions_are_taken_greedily_and_of_the_worker_who_tells_most_for_the_p
         codes=np.arange(3),
         prices=PRICES,
         loads=LOADS,
-        pseudo_counts=lambda worker: (2.0, 1.0),
+        rates=SimpleNamespace(pseudo_counts=lambda worker: (2.0, 1.0)),
     )
     beliefs = SimpleNamespace(own=lambda items: OWN[items])
     situation = Situation(
@@ -142,9 +143,13 @@ def test_what_makes_a_question_worth_asking():
     np.testing.assert_allclose(of_rate, expected)
 
 
-def situation_of(q, confusion=None):
-    """Items of which these are the clusters, and as many workers as there are matrices."""
-    items, number = len(q), 0 if confusion is None else len(confusion)
+NOBODY = CertainPairRates(np.empty((0, 2, 2)))
+COINS = CertainPairRates(np.array([[[8.0, 2.0], [6.0, 3.0]], [[5.0, 4.0], [3.0, 1.0]]]))
+
+
+def situation_of(q, rates=NOBODY):
+    """Items of which these are the clusters, and workers with these rates."""
+    items, number = len(q), len(rates.counts)
     nothing, left, ones = np.empty((0, 0)), np.empty(0), np.ones(items)
     beliefs = Beliefs(
         probabilities=q,
@@ -159,17 +164,14 @@ def situation_of(q, confusion=None):
         unasked=left,
         remaining=left,
     )
-    counts = np.array([[[8.0, 2.0], [6.0, 3.0]], [[5.0, 4.0], [3.0, 1.0]]])[:number]
     each, nobody = np.ones(number), np.zeros(number, dtype=int)
-    crowd = CertainCrowd(
+    crowd = Crowd(
         ids=pd.RangeIndex(number),
         codes=np.arange(number),
-        counts=counts,
-        confusion=confusion,
+        rates=rates,
         prices=each,
         loads=each * np.inf,
         num_answers=nobody,
-        is_placing=False,
     )
     asked = Asked(CrowdData(np.zeros((items, 1))))
     chance = np.random.default_rng(0)
@@ -181,27 +183,25 @@ Q = np.random.default_rng(1).dirichlet(np.ones(3), 8)
 CONFUSION = np.random.default_rng(2).dirichlet(np.ones(3), (2, 3))
 
 
-@pytest.mark.parametrize("confusion", [None, CONFUSION], ids=["nobody", "a crowd"])
-def test_labels_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(confusion):
-    found = Labels().compose(situation_of(Q, confusion), 8)[0].set_index("item")["gain"]
+@pytest.mark.parametrize("rates", [NOBODY, CertainLabelRates(CONFUSION)], ids=["nobody", "a crowd"])
+def test_labels_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(rates):
+    found = Labels().compose(situation_of(Q, rates), 8)[0].set_index("item")["gain"]
     stranger = np.full((3, 3), 0.2 / 3) + 0.8 * np.eye(3)
-    channel = stranger if confusion is None else sum(confusion) / 2
+    channel = stranger if rates is NOBODY else sum(CONFUSION) / 2
     unknown = entropy(Q)
     expected = channel_information(Q, channel) * unknown / (unknown + 1e-3)
     np.testing.assert_allclose(found.sort_index(), expected)
     assert found.is_monotonic_decreasing
 
 
-@pytest.mark.parametrize("confusion", [None, CONFUSION], ids=["nobody", "a crowd"])
-def test_pairs_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(confusion):
+@pytest.mark.parametrize("rates", [NOBODY, COINS], ids=["nobody", "a crowd"])
+def test_pairs_are_worth_what_somebody_of_the_crowd_tells_or_a_stranger(rates):
     """Of different items, so that no answer leaves less to tell for another."""
     ends = np.array([[0, 1], [2, 3], [6, 4], [5, 7]])
     among = pd.DataFrame(ends, columns=["left", "right"])
-    found = Pairs(among=among).compose(situation_of(Q, confusion), 4)[0]
+    found = Pairs(among=among).compose(situation_of(Q, rates), 4)[0]
     # Right of same and of different in .8 and 2/3, and 5/9 and 3/4.
-    same, different = (
-        ((0.8 + 5 / 9) / 2, (2 / 3 + 0.75) / 2) if confusion is not None else (0.9,) * 2
-    )
+    same, different = ((0.8 + 5 / 9) / 2, (2 / 3 + 0.75) / 2) if rates is COINS else (0.9,) * 2
     channel = np.array([[different, 1 - different], [1 - same, same]])
     assert len(found) == 4
     for row in found.itertuples():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,41 +13,33 @@ from torch import nn
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import ConfusionMatrices, TrustedWorkers
 from pyro_crowdclust.asking.crowd import Crowd
+from pyro_crowdclust.asking.worker_rates import PairRates, PlacementRates
 from pyro_crowdclust.distributions import WorkerSummary
 from pyro_crowdclust.models import DawidSkene
 
-TRUTH = np.arange(60) % 3
-PAGES = {"pages_per_worker": 2, "page_size": 6}
-COUNTS = np.array([[[24.0, 6.0], [54.0, 6.0]], [[2.0, 1.0], [10.0, 10.0]]])
 
-
-def crowd_of(counts=COUNTS, confusion=None, num_answers=(9, 10)):
-    everybody = np.ones(len(counts))
+def crowd_of(rates, num_answers=(9, 10)):
+    everybody = np.ones(2)
     return Crowd(
         ids=pd.Index(["ann", "bob"]),
         codes=np.arange(2),
-        counts=counts,
-        confusion=confusion,
+        rates=rates,
         prices=everybody,
         loads=everybody,
         num_answers=np.array(num_answers),
-        is_placing=True,
     )
 
 
-def test_what_is_known_of_a_worker_is_that_of_both_rates():
-    crowd = crowd_of()
-    assert crowd.pseudo_counts(0) == (39.0, 6.0)
-    assert crowd.pseudo_counts(1) == (6.0, 5.5)
-    assert crowd.is_new.tolist() == [True, False]
+def test_who_gave_few_answers_is_new():
+    assert crowd_of(PlacementRates(np.ones((2, 2)))).is_new.tolist() == [True, False]
 
 
 def test_reliability_in_the_table_is_that_of_draws_of_the_rates():
     """``a - (1 - a) / 3`` of placements among four clusters."""
-    counts = np.array([[[60.0, 20.0]] * 2, [[300.0, 100.0]] * 2])
-    found = crowd_of(counts).table(pd.Series(["bob", "ann", "bob"]), 4, seed=0)
+    counts = np.array([[60.0, 20.0], [300.0, 100.0]])
+    found = crowd_of(PlacementRates(counts)).table(pd.Series(["bob", "ann", "bob"]), 4, seed=0)
     assert found["asked"].to_dict() == {"bob": 2, "ann": 1}
-    rate = stats.beta(counts[:, 0, 0], counts[:, 0, 1])
+    rate = stats.beta(counts[:, 0], counts[:, 1])
     mean, deviation = found.loc[["ann", "bob"], ["reliability", "deviation"]].to_numpy().T
     np.testing.assert_allclose(mean, rate.mean() - (1 - rate.mean()) / 3, atol=0.02)
     np.testing.assert_allclose(deviation, 4 / 3 * rate.std(), rtol=0.15)
@@ -57,34 +48,6 @@ def test_reliability_in_the_table_is_that_of_draws_of_the_rates():
 CONFUSION = np.array(
     [[[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.1, 0.1, 0.8]], [[0.2, 0.5, 0.3]] * 3],
 )
-
-
-def test_labels_are_those_of_confusion_matrices_or_of_a_rate():
-    crowd = crowd_of(np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2]), CONFUSION)
-    # Of .7, .6 and .8 that are right one third is chance.
-    assert crowd.mean_reliability(4) == pytest.approx([(0.7 - 1 / 3) / (2 / 3), 0.0])
-    np.testing.assert_allclose(crowd.label_channels(3), CONFUSION)
-    nobody = replace(crowd, confusion=None)
-    np.testing.assert_allclose(nobody.mean_reliability(4), [0.75 - 0.25 / 3, 0.9 - 0.1 / 3])
-    for one in (crowd, nobody):
-        found = one.label_channels(4)
-        for worker, rate in enumerate([0.75, 0.9]):
-            expected = np.full((4, 4), (1 - rate) / 3) + (rate - (1 - rate) / 3) * np.eye(4)
-            np.testing.assert_allclose(found[worker], expected)
-
-
-def test_drawn_labels_have_the_moments_of_the_rows_or_of_the_rate():
-    counts = np.array([[[3.0, 1.0]] * 2, [[9.0, 1.0]] * 2])
-    crowd, rng = crowd_of(counts, ROWS * CONFUSION), np.random.default_rng(0)
-    drawn = np.stack([crowd.drawn_label_channels(3, rng) for _ in range(4000)])
-    np.testing.assert_allclose(drawn.sum(-1), 1.0)
-    np.testing.assert_allclose(drawn.mean(0), CONFUSION, atol=0.01)
-    expected = MATRICES["sd"].to_numpy().reshape(2, 3, 3)
-    np.testing.assert_allclose(drawn.std(0), expected, rtol=0.1)
-    # Of a rate all rows are drawn together.
-    drawn = np.stack([crowd.drawn_label_channels(4, rng) for _ in range(4000)])
-    np.testing.assert_allclose(drawn[:, 1].diagonal(axis1=1, axis2=2).std(-1), 0.0, atol=1e-12)
-    np.testing.assert_allclose(drawn[:, 1, 0, 0].std(), stats.beta(9, 1).std(), rtol=0.1)
 
 
 class Knows:
@@ -112,7 +75,7 @@ def test_who_has_not_answered_names_classes_as_all_do_on_average():
     guide = Knows(confusion=None)
     result = SimpleNamespace(data=data, guide=guide, model=None, confusion=MATRICES)
     found = Crowd.of(result, ["bob", "new"], None, None)
-    np.testing.assert_allclose(found.confusion, [(ROWS * CONFUSION)[1], 4 * CONFUSION.mean(0)])
+    np.testing.assert_allclose(found.rates.counts, [(ROWS * CONFUSION)[1], 4 * CONFUSION.mean(0)])
     assert found.num_answers.tolist() == [2, 0]
     assert found.codes.tolist() == [1, -1]
 
@@ -128,13 +91,13 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
     by_default, named = (Crowd.of(result, who, None, None) for who in (None, ["bob", "new"]))
     assert [*by_default.ids] == ["ann"]
     assert [*named.ids] == ["bob", "new"]
-    np.testing.assert_allclose(named.confusion, [(ROWS * CONFUSION)[1], 4 * CONFUSION[0]])
+    np.testing.assert_allclose(named.rates.counts, [(ROWS * CONFUSION)[1], 4 * CONFUSION[0]])
     result.model = DawidSkene(TrustedWorkers(ConfusionMatrices(2, 3), [0, 1]))
     everybody = Crowd.of(result, None, None, None)
     assert [*everybody.ids] == ["ann", "bob"]
     # Who has not answered is no expert for that.
     new = Crowd.of(result, ["new"], None, None)
-    np.testing.assert_allclose(new.confusion, [np.full((3, 3), 0.5) + 2.5 * np.eye(3)])
+    np.testing.assert_allclose(new.rates.counts, [np.full((3, 3), 0.5) + 2.5 * np.eye(3)])
 
 
 @pytest.mark.parametrize(
@@ -148,8 +111,8 @@ def test_who_is_trusted_is_asked_by_name_and_no_measure_of_strangers():
 def test_everybody_is_a_stranger_to_a_guide_without_workers(data, guide):
     result = SimpleNamespace(data=data, guide=guide, model=None)
     found = Crowd.of(result, ["ann", "bob"], None, None)
-    assert found.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
-    assert found.confusion is None
+    assert isinstance(found.rates, PairRates)
+    assert found.rates.counts.tolist() == [[[3.0, 1.0]] * 2] * 2
 
 
 def without_workers(label, **options):
@@ -170,7 +133,7 @@ def test_workers_of_a_guide_that_does_not_describe_them_have_their_answers():
     assert crowd.num_answers.tolist() == [2, 0]
     # Both say what the clusters say.
     ann = [[3 + 0.9, 1 + 0.2], [3 + 0.8, 1 + 0.1]]
-    np.testing.assert_allclose(crowd.counts, [ann, [[3.0, 1.0]] * 2])
+    np.testing.assert_allclose(crowd.rates.counts, [ann, [[3.0, 1.0]] * 2])
 
 
 def test_workers_with_rates_of_another_kind_have_their_answers():
@@ -181,9 +144,9 @@ def test_workers_with_rates_of_another_kind_have_their_answers():
             return WorkerSummary({"kind": SimpleNamespace()}, np.zeros(1), np.zeros(1))
 
     result = without_workers([1, 0])
-    plain = Crowd.of(result, ["ann", "new"], None, None).counts
+    plain = Crowd.of(result, ["ann", "new"], None, None).rates.counts
     result.guide = Guide()
-    np.testing.assert_array_equal(Crowd.of(result, ["ann", "new"], None, None).counts, plain)
+    np.testing.assert_array_equal(Crowd.of(result, ["ann", "new"], None, None).rates.counts, plain)
 
 
 def test_grades_cannot_be_read_without_workers():

@@ -39,16 +39,17 @@ class Drawn:
     def __init__(self, names):
         self.ids = names
         self.codes = DATA.worker_ids.get_indexer(names)
-        self._draws = iter(DRAWS)
+        self.rates, self._draws = self, iter(DRAWS)
 
-    def drawn_label_channels(self, num_clusters, generator):
-        draw = next(self._draws)
+    def draw(self, generator):
+        of_all = next(self._draws)
         # Who has answered is drawn once, among everybody.
         here = self.ids == ["ann", "bob", "cem"]
-        return np.stack([draw[name] if here or name == "dee" else np.eye(3) for name in self.ids])
+        return np.stack([of_all[name] if here or name == "dee" else np.eye(3) for name in self.ids])
 
-    def label_channels(self, num_clusters):
-        return np.stack([MEAN[name] for name in self.ids])
+    def label_channels(self, rates, num_clusters=None):
+        """Of rates, or, as a crowd, of the means."""
+        return np.stack([MEAN[name] for name in self.ids]) if num_clusters is None else rates
 
 
 def drawn():

@@ -12,9 +12,10 @@ import pytest
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking import Pairs
 from pyro_crowdclust.asking.asked import Asked
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.listed_pairs import doubted
 
-from .certain_crowd import CertainCrowd
+from .certain_rates import CertainPairRates
 from .test_choices import situation_of
 
 # 0 = 1 = 2, 0 is not 3, and of 4 and 5 two of three say that they are the same.
@@ -78,15 +79,13 @@ def test_grades_count_in_part_and_who_cannot_tell_does_not():
 
 def test_a_listed_pair_is_worth_asking_about_although_the_fit_is_sure():
     base, one = situation_of(np.eye(10)), np.ones(1)
-    crowd = CertainCrowd(
+    crowd = Crowd(
         ids=pd.Index(["dee"]),
         codes=np.array([-1]),
-        counts=np.array([[[9.0, 1.0]] * 2]),
-        confusion=None,
+        rates=CertainPairRates(np.array([[[9.0, 1.0]] * 2])),
         prices=one,
         loads=one * np.inf,
         num_answers=np.zeros(1, dtype=int),
-        is_placing=False,
     )
     asked = Asked(CrowdData(None, SAID, item_ids=range(10)))
     situation = replace(base, crowd=crowd, asked=asked)

@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.beliefs import Beliefs
 from pyro_crowdclust.asking.criteria import InformationGain
+from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import (
     entropy,
     mutual_information,
@@ -22,7 +23,7 @@ from pyro_crowdclust.asking.page_teaching import ItemsTeaching
 from pyro_crowdclust.asking.pages import Pages, _Table
 from pyro_crowdclust.asking.situation import Situation
 
-from .certain_crowd import CertainCrowd
+from .certain_rates import CertainPlacementRates
 
 NUM_ITEMS = 24
 
@@ -64,17 +65,15 @@ def situation_of(
 ) -> Situation:
     """Workers who place so many items rightly."""
     number = len(accuracy)
-    counts = 40 * np.array([[[rate, 1 - rate]] * 2 for rate in accuracy]).reshape(number, 2, 2)
+    counts = 40 * np.array([[rate, 1 - rate] for rate in accuracy]).reshape(number, 2)
     each = np.ones(number)
-    crowd = CertainCrowd(
+    crowd = Crowd(
         ids=pd.RangeIndex(number),
         codes=np.arange(number),
-        counts=counts,
-        confusion=None,
+        rates=CertainPlacementRates(counts),
         prices=each if prices is None else np.array(prices),
         loads=np.array(loads or each * np.inf),
         num_answers=np.full(number, num_answers),
-        is_placing=True,
     )
     asked = Asked(CrowdData(np.zeros((NUM_ITEMS, 1)), placements=placed))
     return Situation(

@@ -21,7 +21,6 @@ from pyro_crowdclust.asking import (
     WorkerInformation,
     suggest,
 )
-from pyro_crowdclust.asking.suggesting import suggest_for_new_fit
 from pyro_crowdclust.data import MemmapFeatures
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import ClassLabelGuide, MessagePassingGuide
@@ -300,6 +299,20 @@ def test_a_large_batch_asks_several_workers_about_an_item(by_labels):
     assert len(suggest(by_labels, Labels(), count=500, workers=[])) == 80
 
 
+def test_of_workers_who_label_the_one_who_is_least_known_is_measured():
+    truth, rng = np.arange(60) % 3, np.random.default_rng(0)
+    item = np.r_[np.tile(np.arange(60), 2), np.arange(6)]
+    worker = np.repeat(["ann", "bob", "new"], [60, 60, 6])
+    label = np.where(rng.random(126) < 0.9, truth[item], rng.integers(0, 3, 126))
+    data = CrowdData(None, labels={"item": item, "worker": worker, "label": label})
+    model = DawidSkene(ConfusionMatrices(3, 3))
+    options = {"batch_size": None, "step_size": 1.0, "epochs": 20, "progress": False}
+    result = fit(model, ClassLabelGuide(model), data, **options)
+    found = suggest(result, Labels(), count=6, criterion=WorkerInformation(), exploration=0.0)
+    assert found.workers["asked"].to_dict() == {"new": 6, "ann": 0, "bob": 0}
+    assert found.workers["deviation"].idxmax() == "new"
+
+
 def test_only_what_is_allowed_is_asked(by_pairs, by_labels):
     items = NAMES[55:65]
     among = {"item": items * 2, "worker": [0] * 10 + [1] * 10}
@@ -325,11 +338,11 @@ def test_what_an_expert_said_is_not_asked():
     result = cluster(data.features, known=known, item_ids=NAMES, **options)
     every = {"workers": ["ann"], "exploration": 0.0}
     # An update could not use labels, but a new fit could.
-    asking = {"criterion": InformationGain(), "prices": None, "seed": 0} | every
-    labels = suggest_for_new_fit(result, Labels(), count=80, **asking).frame
+    asking = {"for_new_fit": True} | every
+    labels = suggest(result, Labels(), count=80, **asking).frame
     assert sorted(labels["item"]) == sorted(NAMES[20:])
     among = pd.DataFrame({"item": NAMES[10:30]})
-    found = suggest_for_new_fit(result, Labels(among=among), count=80, **asking)
+    found = suggest(result, Labels(among=among), count=80, **asking)
     assert set(found.frame["item"]) == {*NAMES[20:30]}
     pairs = suggest(result, Pairs(), count=200, **every).frame
     assert len(pairs) == 200
@@ -340,8 +353,7 @@ def test_what_an_expert_said_is_not_asked():
     # All classes were compared by their labels.
     unlabelled = cluster(data.features, item_ids=NAMES, **options)
     before, after = (
-        suggest_for_new_fit(one, Labels(), count=5, **asking).expected_gain
-        for one in (unlabelled, result)
+        suggest(one, Labels(), count=5, **asking).expected_gain for one in (unlabelled, result)
     )
     assert after < 0.5 * before
     with pytest.raises(ValueError, match="no class labels, and cannot be updated .* classify"):

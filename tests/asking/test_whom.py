@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pyro_crowdclust.asking.criteria import InformationGain, Margin, Random, WorkerInformation
-from pyro_crowdclust.asking.whom import Whom, drawn
+from pyro_crowdclust.asking.whom import Whom
 
 EVEN = np.full((1, 2), 0.5)
 
@@ -18,7 +18,7 @@ def situation_of(codes, prices=None, criterion=None, exploration=0.0, seed=0):
     crowd = SimpleNamespace(
         codes=np.array(codes),
         prices=np.ones(len(codes)) if prices is None else np.array(prices),
-        pseudo_counts=lambda worker: (3.0 + worker, 1.0),
+        rates=SimpleNamespace(pseudo_counts=lambda worker: (3.0 + worker, 1.0)),
     )
     return SimpleNamespace(
         crowd=crowd,
@@ -99,8 +99,3 @@ def test_criteria_get_what_is_known_of_each_worker():
     sure = np.array([[0.1, 0.9]])
     found = whom.best(np.ones((4, 3)), sure, np.array([True, True, True]))
     assert found == 0
-
-
-@pytest.mark.parametrize(("size", "number"), [(10, 256), (50_000, 80), (1_000_000, 32)])
-def test_draws_of_large_crowds_are_fewer(size, number):
-    assert len(drawn(lambda: np.empty(size, dtype=np.float16))) == number

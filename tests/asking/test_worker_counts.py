@@ -12,6 +12,7 @@ from scipy import stats
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators.channels import Channels
 from pyro_crowdclust.asking.worker_counts import (
+    accuracy_counts,
     agreement_counts,
     best_reading,
     beta_counts,
@@ -77,9 +78,9 @@ GRADES = np.array([[[6.0, 3.0, 1.0], [1.0, 4.0, 5.0]], [[2.0, 2.0, 4.0], [4.0, 3
 
 def test_grades_are_read_as_what_they_are_likelier_of():
     """The second worker's first and second grades are likelier of pairs that are the same."""
-    found = best_reading(GRADES)
-    np.testing.assert_allclose(found[0], [[9.0, 1.0], [6.0, 4.0]])
-    np.testing.assert_allclose(found[1], [[7.0, 3.0], [4.0, 4.0]])
+    right = (best_reading(GRADES) * GRADES).sum(-1)
+    np.testing.assert_allclose(right, [[6.0, 9.0], [4.0, 7.0]])
+    np.testing.assert_allclose(GRADES.sum(-1), [[10.0, 10.0], [8.0, 10.0]])
 
 
 def test_grades_of_who_has_not_answered_are_those_of_all():
@@ -93,6 +94,5 @@ def test_grades_of_who_has_not_answered_are_those_of_all():
 
 
 def test_the_accuracy_of_placements_cannot_be_read_off_the_clusters():
-    result = SimpleNamespace(data=SimpleNamespace(answers=None))
     with pytest.raises(ValueError, match="no accuracy, .* with SortedPages"):
-        agreement_counts(result)
+        accuracy_counts(SimpleNamespace(rates={}))

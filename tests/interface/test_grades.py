@@ -15,7 +15,8 @@ from pyro_crowdclust.annotators.channels import channels_of
 from pyro_crowdclust.asking import Pages, Pairs, suggest
 from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import channel_information
-from pyro_crowdclust.asking.worker_counts import normalized
+from pyro_crowdclust.asking.worker_counts import best_reading
+from pyro_crowdclust.asking.worker_rates import GradeRates
 from pyro_crowdclust.diagnostics import check_workers, to_arviz
 from pyro_crowdclust.diagnostics.predictive import replicated_answers
 from pyro_crowdclust.interface import CrowdClusterer, advice, choice_for, cluster
@@ -113,21 +114,22 @@ def test_questions_are_worth_what_all_grades_tell(result):
     assert found.frame["gain"].min() > 0
     generator = np.random.default_rng(0)
     crowd = Crowd.of(result, [0, 3, "new"], None, None)
-    channels = crowd.channels(3)
+    channels = crowd.pair_channels(3)
     assert channels.shape == (3, 2, 5)
     ours = channels_of(result.guide.workers()).mean
     np.testing.assert_allclose(channels[:2], ours[[0, 3]])
     np.testing.assert_allclose(channels[2], ours.mean(0))
-    drawn = normalized(generator.standard_gamma(np.repeat(crowd.grades[:1], 3000, axis=0)))
+    drawn = GradeRates(np.repeat(crowd.rates.counts[:1], 3000, axis=0)).draw(generator)
     table = result.workers.loc[0]
     deviations = [table[f"if_same_{name}_sd"] for name in [*GRADES, "unsure"]]
     np.testing.assert_allclose(drawn.std(0)[1], deviations, rtol=0.1)
     even = np.full((1, 2), 0.5)
     told = [channel_information(even, channel)[0] for channel in channels]
     # What is read as yes or no tells less, and somebody who sees nothing tells next to nothing.
-    cut = channel_information(even, crowd.pair_channels(crowd.rates, 3)[0])[0]
+    different, same = (channels[0] * best_reading(channels[:1])[0]).sum(-1)
+    cut = channel_information(even, np.array([[different, 1 - different], [1 - same, same]]))[0]
     assert told[0] > cut > told[1]
-    assert crowd.reliability(crowd.rates, 3)[0] == pytest.approx(
+    assert crowd.reliability(3)[0] == pytest.approx(
         np.sqrt(np.abs(channels[0, 0] - channels[0, 1]).sum() / 2)
     )
     with pytest.raises(ValueError, match="workers of this fit grade pairs"):
