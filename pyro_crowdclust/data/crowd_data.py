@@ -513,6 +513,10 @@ class CrowdData:
             size = 8 if isinstance(self.features, StoredFeatures) and size >= 4 else 4
         return torch.from_numpy(array.astype(f"=f{size}", copy=False))
 
+    def all_rows(self) -> Float[Tensor, "item ..."]:
+        """Features of all items, as ``rows``."""
+        return self.rows(torch.arange(self.num_items))
+
     def row_blocks(self, size: int) -> Iterator[tuple[int, Float[Tensor, "row ..."]]]:
         """Features of all items, ``size`` rows at a time, with the position of the first row."""
         for first in range(0, self.num_items, size):

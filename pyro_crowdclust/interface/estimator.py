@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from sklearn.base import (
@@ -266,7 +265,7 @@ class CrowdClusterer(
         new = self._new_items(X)
         if self.networks is None:
             emission = self.result_.model.emission
-            return emission.latent(new.rows(torch.arange(new.num_items))).numpy()
+            return emission.latent(new.all_rows()).numpy()
         return self.result_.transform(X)
 
     def score(self, X: ArrayLike, y: None = None) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from pyro_crowdclust.data.imputation import median_imputed
@@ -18,7 +17,7 @@ def component_coordinates(fitted: FittedModel) -> Float[np.ndarray, "item dim"]:
     """
     if fitted.latent_means is not None:
         return fitted.latent_means
-    features = fitted.data.rows(torch.arange(fitted.data.num_items)).flatten(1).double()
+    features = fitted.data.all_rows().flatten(1).double()
     emission = part_of(fitted.model, "emission", Emission)
     if emission is not None and emission.observes_latent:
         features = emission.latent(features)

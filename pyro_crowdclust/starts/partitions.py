@@ -269,5 +269,5 @@ def _points(model: Any, data: CrowdData) -> tuple[Tensor, Tensor]:
             "this start is for models whose components are on the features: use "
             "PrincipalComponentStart for a model with networks"
         )
-    features = model.emission.latent(data.rows(torch.arange(data.num_items)))
+    features = model.emission.latent(data.all_rows())
     return features, model.components.coordinates(median_imputed(features))

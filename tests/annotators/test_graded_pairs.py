@@ -92,7 +92,7 @@ def log_joints(data: CrowdData, annotators: GradedPairs) -> np.ndarray:
     """``log p(x, L, z)`` of all z: given a partition the grades of a worker are Polya urns."""
     model, answers = mixture(annotators, 2, 1), data.answers
     family, eta = model.components.family, model.components.prior.natural_parameters[0]
-    points = model.components.observe(data.rows(torch.arange(data.num_items)))
+    points = model.components.observe(data.all_rows())
     label, worker = answers.label.numpy(), answers.worker.numpy()
     place = np.where(np.isnan(label), 4, np.nan_to_num(label * 3).round()).astype(int)
     terms = []

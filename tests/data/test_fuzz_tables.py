@@ -209,7 +209,7 @@ def check(data: CrowdData) -> None:
     assert not data.item_ids.isna().any()
     if data.features is not None:
         assert len(data.features) == data.num_items > 0
-        rows = data.rows(torch.arange(data.num_items))
+        rows = data.all_rows()
         assert rows.is_floating_point()
         assert not rows.isinf().any()
         assert rows.isnan().sum() == data.num_missing

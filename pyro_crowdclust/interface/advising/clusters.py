@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from sklearn.metrics import normalized_mutual_info_score
 
 from pyro_crowdclust.emissions import Emission
@@ -178,7 +177,7 @@ def about_repeated_columns(result: Fitted) -> list[str]:
     columns, features = result.data.columns, result.data.features_in_memory
     if columns is None or features is None or result.assignments.max() == 0:
         return []
-    values = result.data.rows(torch.arange(result.data.num_items)).double().numpy()
+    values = result.data.all_rows().double().numpy()
     found = []
     for place, name in enumerate(columns.labels()):
         own, is_seen = values[:, place], ~np.isnan(values[:, place])

@@ -103,5 +103,5 @@ def _kinds(columns: Columns, coordinates: list[int]) -> list[str]:
 
 
 def _means(data: CrowdData, places: list[int]) -> Float[torch.Tensor, " column"]:
-    rows = data.rows(torch.arange(data.num_items))
+    rows = data.all_rows()
     return rows[:, places].double().nanmean(0)

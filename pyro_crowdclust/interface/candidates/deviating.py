@@ -114,7 +114,7 @@ def without_deviating(
     data: CrowdData, low: Float[Tensor, " feature"], high: Float[Tensor, " feature"]
 ) -> CrowdData:
     """The data without numbers outside the bounds."""
-    rows = data.rows(torch.arange(data.num_items))
+    rows = data.all_rows()
     features = Within(Identity(), low, high).seen(rows).reshape(rows.shape).numpy()
     return data.with_parts(features=features, num_missing=int(np.isnan(features).sum()))
 
@@ -124,7 +124,7 @@ def about_deviating(model: Model, data: CrowdData) -> str:
     emission = part_of(model, "emission", Within)
     if emission is None:
         return ""
-    rows = data.rows(torch.arange(data.num_items)).flatten(1)
+    rows = data.all_rows().flatten(1)
     outside = (emission.seen(rows).isnan() & ~rows.isnan()).numpy()
     where = [name for place, name in enumerate(feature_names(data)) if outside[:, place].any()]
     number = count(int(outside.sum()), "number")

@@ -142,7 +142,7 @@ def spread_over_steps(data: CrowdData, emission: Identity) -> CrowdData:
     data = unrounded(data, emission.atoms if isinstance(emission, WithAtoms) else None)
     if not data.has_gaps or data.features_in_memory is None or not emission.mixes_features:
         return data
-    rows = data.rows(torch.arange(data.num_items))
+    rows = data.all_rows()
     filled = emission.filled_in(rows, torch.Generator().manual_seed(0))
     features = filled.reshape(rows.shape).numpy()
     return data.with_parts(features=features, num_missing=int(np.isnan(features).sum()))

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from tqdm.auto import tqdm
 
@@ -262,7 +261,7 @@ class Candidates:
         if form not in self._coordinates:
             made = form.make_coordinates(self.data)
             fitted = spread_over_steps(self.data, made)
-            features = fitted.rows(torch.arange(fitted.num_items))
+            features = fitted.all_rows()
             self._coordinates[form] = made, form.to_compare(made, features)
         return self._coordinates[form]
 

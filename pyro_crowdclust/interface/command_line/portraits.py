@@ -153,7 +153,7 @@ def _features(result: Fitted) -> Float[np.ndarray, "item column"] | None:
         return None
     if features.shape[1] > _MAX_COLUMNS:
         return None
-    return result.data.rows(torch.arange(result.data.num_items)).double().numpy()
+    return result.data.all_rows().double().numpy()
 
 
 def _numbers(result: Fitted) -> Float[np.ndarray, "item column"] | None:

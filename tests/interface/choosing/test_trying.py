@@ -97,7 +97,7 @@ def test_rounded_numbers_are_compared_where_they_were_fitted(dim):
     for form in candidates.plan.forms:
         emission, found = candidates.coordinates_of(form)
         fitted = form.recipe(candidates.data, 2, emission).data
-        rows = fitted.rows(torch.arange(fitted.num_items)).requires_grad_()
+        rows = fitted.all_rows().requires_grad_()
         projected = isinstance(emission, Projected)
         inner = emission.inner.latent(rows) if projected else emission.latent(rows)
         (slopes,) = torch.autograd.grad(inner.sum(), rows)
