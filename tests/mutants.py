@@ -134,7 +134,7 @@ CORE = {
         *("tests/asking/test_beliefs_in_loops.py", "tests/asking/test_choices.py"),
         *("tests/asking/test_crowd.py", "tests/asking/test_evidence.py"),
         *("tests/asking/test_information.py", "tests/asking/test_page_teaching.py"),
-        *("tests/asking/test_pages.py", "tests/asking/test_pairs.py"),
+        *("tests/asking/test_page_questions.py", "tests/asking/test_pair_questions.py"),
         *("tests/asking/test_partitions.py", "tests/asking/test_situation.py"),
         *("tests/asking/test_suggesting.py", "tests/asking/test_teaching.py"),
         *("tests/asking/test_whom.py", "tests/asking/test_worker_counts.py"),

@@ -6,10 +6,11 @@
 from pyro_crowdclust.asking.answering import RecordedCrowd, SimulatedCrowd
 from pyro_crowdclust.asking.campaign import Campaign, Stop, simulate_campaign
 from pyro_crowdclust.asking.criteria import InformationGain, Margin, Random, WorkerInformation
-from pyro_crowdclust.asking.labels import Labels
-from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.pairs import Pairs
-from pyro_crowdclust.asking.suggesting import Suggestions, suggest
+from pyro_crowdclust.asking.label_questions import Labels
+from pyro_crowdclust.asking.page_questions import Pages
+from pyro_crowdclust.asking.pair_questions import Pairs
+from pyro_crowdclust.asking.suggesting import suggest
+from pyro_crowdclust.asking.suggestions import Suggestions
 
 __all__ = [
     "Campaign",

@@ -12,8 +12,8 @@ import pandas as pd
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.asking.labels import Labels
-from pyro_crowdclust.asking.pairs import Pairs
+from pyro_crowdclust.asking.label_questions import Labels
+from pyro_crowdclust.asking.pair_questions import Pairs
 from pyro_crowdclust.asking.suggesting import Kind
 from pyro_crowdclust.data.answer_tables import answer_table
 from pyro_crowdclust.data.tables import codes_and_ids, to_index

@@ -12,13 +12,9 @@ import pandas as pd
 
 from pyro_crowdclust.asking.answering import AnsweringCrowd, SupportsClasses, SupportsOffers
 from pyro_crowdclust.asking.criteria import Criterion, InformationGain
-from pyro_crowdclust.asking.pages import Pages
-from pyro_crowdclust.asking.suggesting import (
-    Kind,
-    Suggestions,
-    first_new_number,
-    suggest,
-)
+from pyro_crowdclust.asking.page_questions import Pages
+from pyro_crowdclust.asking.suggesting import Kind, first_new_number, suggest
+from pyro_crowdclust.asking.suggestions import Suggestions
 from pyro_crowdclust.data.answer_tables import COLUMNS
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.extending import extended

@@ -116,9 +116,8 @@ class Crowd:
     def table(self, asked: pd.Series, num_clusters: int, seed: int) -> pd.DataFrame:
         """``Suggestions.workers``, given the worker of every question."""
         generator = np.random.default_rng(seed)
-        reliability = drawn(
-            lambda: self.rates.reliability(self.rates.draw(generator), num_clusters)
-        )
+        draws = drawn(lambda: self.rates.draw(generator))
+        reliability = np.stack([self.rates.reliability(one, num_clusters) for one in draws])
         found = pd.DataFrame(
             {
                 "asked": asked.value_counts().reindex(self.ids, fill_value=0).to_numpy(),

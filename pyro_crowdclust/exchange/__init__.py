@@ -5,8 +5,8 @@ input of a tool, ``answers`` converts the export of the tool to the tables that 
 ``write_tasks`` and ``read_answers`` do the same with files.
 """
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.argilla import Argilla
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.crowd_kit import CrowdKit
 from pyro_crowdclust.exchange.dedupe import Dedupe
 from pyro_crowdclust.exchange.formats import FORMATS, Format, read_answers, write_tasks

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.json_records import Record, dump_json, parse_json, records
 from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     Question,
@@ -15,7 +16,6 @@ from pyro_crowdclust.exchange.questions import (
     question_about,
     read_questions,
 )
-from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, records
 
 
 @dataclass(frozen=True)

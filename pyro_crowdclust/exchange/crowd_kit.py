@@ -11,7 +11,7 @@ import pandas as pd
 
 from pyro_crowdclust.data.pair_answers import alike_written
 from pyro_crowdclust.data.tables import read_table
-from pyro_crowdclust.exchange.answers import CrowdAnswers
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.questions import (

@@ -11,8 +11,9 @@ import pandas as pd
 from pyro_crowdclust.data.pair_answers import yes_or_no
 from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.errors import show
-from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.json_records import Record, dump_json, parse_json
 from pyro_crowdclust.exchange.questions import (
     DIFFERENT,
     SAME,
@@ -21,7 +22,6 @@ from pyro_crowdclust.exchange.questions import (
     is_no_answer,
     read_questions,
 )
-from pyro_crowdclust.exchange.records import Record, dump_json, parse_json
 
 _LISTS = {"match": SAME, "distinct": DIFFERENT, "uncertain": None}
 

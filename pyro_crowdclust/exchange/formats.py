@@ -10,8 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import pandas as pd
 
 from pyro_crowdclust.data.tables import as_frame
-from pyro_crowdclust.exchange.answers import CrowdAnswers
 from pyro_crowdclust.exchange.argilla import Argilla
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.crowd_kit import CrowdKit
 from pyro_crowdclust.exchange.dedupe import Dedupe
 from pyro_crowdclust.exchange.html_page import HtmlPage

@@ -12,11 +12,11 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
-from pyro_crowdclust.exchange.people import files_by_worker
 from pyro_crowdclust.exchange.plain_csv import PlainCsv
 from pyro_crowdclust.exchange.questions import PageQuestion, Question, Questions, read_questions
+from pyro_crowdclust.exchange.worker_files import files_by_worker
 
 
 @dataclass(frozen=True)

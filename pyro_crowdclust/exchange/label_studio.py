@@ -9,8 +9,9 @@ from typing import Any
 from xml.sax.saxutils import quoteattr
 
 from pyro_crowdclust.errors import warn
-from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.json_records import Record, dump_json, parse_json, records
 from pyro_crowdclust.exchange.questions import (
     CANNOT_TELL,
     DIFFERENT,
@@ -25,7 +26,6 @@ from pyro_crowdclust.exchange.questions import (
     question_about,
     read_questions,
 )
-from pyro_crowdclust.exchange.records import Record, dump_json, parse_json, records
 
 # Names of the controls in the configuration, and of their results in the export.
 _CHOICE, _GROUPS = "answer", "groups"

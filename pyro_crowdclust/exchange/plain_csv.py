@@ -16,9 +16,8 @@ from jaxtyping import Bool
 from pyro_crowdclust.data.pair_answers import in_one_order
 from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, refuse_doubled
 from pyro_crowdclust.errors import count, show
-from pyro_crowdclust.exchange.answers import CrowdAnswers
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
-from pyro_crowdclust.exchange.people import files_by_worker
 from pyro_crowdclust.exchange.questions import (
     PageQuestion,
     PairQuestion,
@@ -27,6 +26,7 @@ from pyro_crowdclust.exchange.questions import (
     is_no_answer,
     read_questions,
 )
+from pyro_crowdclust.exchange.worker_files import files_by_worker
 from pyro_crowdclust.files.csv_files import as_written, stated_separator, write_csv
 
 # The columns of the question, the column to fill in, and the table of the answers.

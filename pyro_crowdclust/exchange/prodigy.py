@@ -7,8 +7,9 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyro_crowdclust.exchange.answers import CrowdAnswers, GivenAnswer
+from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers, GivenAnswer
 from pyro_crowdclust.exchange.items import Items, ShownItems
+from pyro_crowdclust.exchange.json_records import Record, dump_json_lines, parse_json_lines, records
 from pyro_crowdclust.exchange.questions import (
     DIFFERENT,
     SAME,
@@ -20,7 +21,6 @@ from pyro_crowdclust.exchange.questions import (
     question_about,
     read_questions,
 )
-from pyro_crowdclust.exchange.records import Record, dump_json_lines, parse_json_lines, records
 
 # The key of a task for its question; Prodigy keeps keys that it does not know.
 _ABOUT = "crowdclust"

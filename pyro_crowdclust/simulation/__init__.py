@@ -7,14 +7,14 @@ of the task in which the answer was given.
 """
 
 from pyro_crowdclust.simulation.grades import simulate_grades
-from pyro_crowdclust.simulation.pages import (
+from pyro_crowdclust.simulation.points import pinwheel
+from pyro_crowdclust.simulation.rates import two_coin_rates
+from pyro_crowdclust.simulation.simulated_pages import (
     simulate_pages,
     simulate_partitions,
     simulate_placements,
 )
-from pyro_crowdclust.simulation.pairs import simulate_pairs
-from pyro_crowdclust.simulation.points import pinwheel
-from pyro_crowdclust.simulation.rates import two_coin_rates
+from pyro_crowdclust.simulation.simulated_pairs import simulate_pairs
 
 __all__ = [
     "pinwheel",

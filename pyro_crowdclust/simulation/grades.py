@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.simulation.pairs import simulate_pairs
+from pyro_crowdclust.simulation.simulated_pairs import simulate_pairs
 
 
 def simulate_grades(

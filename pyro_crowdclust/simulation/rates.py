@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logit
 
 from pyro_crowdclust.metrics import label_codes
-from pyro_crowdclust.simulation.checks import positions
+from pyro_crowdclust.simulation.argument_checks import positions
 
 
 def two_coin_rates(frame: pd.DataFrame, labels: ArrayLike) -> pd.DataFrame:

@@ -20,8 +20,8 @@ from pyro_crowdclust.asking.criteria import (
 )
 from pyro_crowdclust.asking.crowd import Crowd
 from pyro_crowdclust.asking.information import channel_information, entropy, rate_information
-from pyro_crowdclust.asking.labels import Labels
-from pyro_crowdclust.asking.pairs import Pairs
+from pyro_crowdclust.asking.label_questions import Labels
+from pyro_crowdclust.asking.pair_questions import Pairs
 from pyro_crowdclust.asking.situation import Situation
 
 from .certain_rates import CertainLabelRates, CertainPairRates

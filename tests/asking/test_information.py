@@ -17,7 +17,7 @@ from pyro_crowdclust.asking.information import (
     placement_information,
     rate_information,
 )
-from pyro_crowdclust.asking.pages import _Table
+from pyro_crowdclust.asking.page_questions import _Table
 
 
 def information_of(joint):

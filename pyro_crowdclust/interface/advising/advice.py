@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.interface.advising.answer_advice import about_answers
 from pyro_crowdclust.interface.advising.answer_facts import AnswerFacts, answers_are_used
-from pyro_crowdclust.interface.advising.answers import about_answers
-from pyro_crowdclust.interface.advising.clusters import (
+from pyro_crowdclust.interface.advising.cluster_advice import (
     about_classes,
     about_clusters,
     about_new_kinds,
@@ -15,8 +15,8 @@ from pyro_crowdclust.interface.advising.constant_answers import (
     SAME_ANSWER,
     about_constant_answers,
 )
-from pyro_crowdclust.interface.advising.links import about_single_links
-from pyro_crowdclust.interface.advising.workers import (
+from pyro_crowdclust.interface.advising.link_advice import about_single_links
+from pyro_crowdclust.interface.advising.worker_advice import (
     about_constant_labels,
     about_lapses,
     about_open_rates,

@@ -14,7 +14,7 @@ from pyro_crowdclust import CrowdData, Fitted, load
 from pyro_crowdclust.data import Columns
 from pyro_crowdclust.errors import warn
 from pyro_crowdclust.exchange import FORMATS, CrowdAnswers, read_answers
-from pyro_crowdclust.exchange.answers import check_graded
+from pyro_crowdclust.exchange.crowd_answers import check_graded
 from pyro_crowdclust.files.writing import check_room
 from pyro_crowdclust.interface.command_line.reading import (
     FeatureTable,

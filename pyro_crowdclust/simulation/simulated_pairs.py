@@ -8,8 +8,8 @@ from jaxtyping import Int
 from numpy.typing import ArrayLike
 
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.simulation.answers import answer_frame, two_coin_answers
-from pyro_crowdclust.simulation.checks import asked_items, worker_rates
+from pyro_crowdclust.simulation.argument_checks import asked_items, worker_rates
+from pyro_crowdclust.simulation.two_coin_answers import answer_frame, two_coin_answers
 
 
 def simulate_pairs(

@@ -7,8 +7,8 @@ import pandas as pd
 from jaxtyping import Int
 from numpy.typing import ArrayLike
 
-from pyro_crowdclust.simulation.answers import answer_frame, two_coin_answers
-from pyro_crowdclust.simulation.checks import asked_items, require_pages, worker_rates
+from pyro_crowdclust.simulation.argument_checks import asked_items, require_pages, worker_rates
+from pyro_crowdclust.simulation.two_coin_answers import answer_frame, two_coin_answers
 
 
 def simulate_pages(

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from pyro_crowdclust import CrowdData
+from pyro_crowdclust.interface.advising.answer_advice import about_answers
 from pyro_crowdclust.interface.advising.answer_facts import AnswerFacts
-from pyro_crowdclust.interface.advising.answers import about_answers
 
 DATA = CrowdData(None, {"left": [0], "right": [1], "worker": ["ann"], "label": [1]})
 ALL = AnswerFacts(

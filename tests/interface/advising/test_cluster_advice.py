@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, cluster
-from pyro_crowdclust.interface.advising.clusters import (
+from pyro_crowdclust.interface.advising.cluster_advice import (
     about_clusters,
     about_new_kinds,
     about_repeated_columns,

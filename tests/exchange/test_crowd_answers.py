@@ -10,7 +10,7 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.exchange import Argilla, CrowdAnswers, PlainCsv, read_answers
-from pyro_crowdclust.exchange.answers import GivenAnswer
+from pyro_crowdclust.exchange.crowd_answers import GivenAnswer
 from pyro_crowdclust.exchange.questions import read_questions
 
 from .small_crowd import (

@@ -19,8 +19,8 @@ from pyro_crowdclust.asking.information import (
     mutual_information,
     placement_information,
 )
+from pyro_crowdclust.asking.page_questions import Pages, _Table
 from pyro_crowdclust.asking.page_teaching import ItemsTeaching
-from pyro_crowdclust.asking.pages import Pages, _Table
 from pyro_crowdclust.asking.situation import Situation
 
 from .certain_rates import CertainPlacementRates

@@ -12,7 +12,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.asking import Pairs
 from pyro_crowdclust.asking.asked import Asked
 from pyro_crowdclust.asking.criteria import InformationGain, Random
-from pyro_crowdclust.asking.pairs import _between_components, _candidates, _promising
+from pyro_crowdclust.asking.pair_questions import _between_components, _candidates, _promising
 
 
 def test_every_component_is_compared_with_every_other_one_by_its_core():
@@ -97,7 +97,7 @@ def test_the_last_pairs_that_nobody_answered_are_found(criterion):
 def test_of_very_many_pairs_more_are_drawn_where_most_are_answered(monkeypatch):
     left_out = [(one, one + 1, "ann") for one in range(0, 38, 2)]
     situation = all_but(left_out, ["ann"], InformationGain())
-    monkeypatch.setattr("pyro_crowdclust.asking.pairs._MAX_LISTED", 700)
+    monkeypatch.setattr("pyro_crowdclust.asking.pair_questions._MAX_LISTED", 700)
     found = _candidates(situation, 19)
     assert found.tolist() == [[one, other] for one, other, _ in left_out]
 

@@ -10,7 +10,7 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import advice, cluster
-from pyro_crowdclust.interface.advising.links import about_single_links
+from pyro_crowdclust.interface.advising.link_advice import about_single_links
 
 # Components of 40, 40, 16 and 4 items, of which the first three are one cluster.
 COMPONENT = np.repeat([0, 1, 2, 3], [40, 40, 16, 4])
