@@ -1,4 +1,4 @@
-"""Words of errors, checks of arguments that say what to do, and warnings that are shown once."""
+"""Words of errors, checks of arguments that say what to do, and warnings: whose line, and once."""
 
 from __future__ import annotations
 
