@@ -54,9 +54,7 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
     if batch.pages is not None:
         _refit_sorters(guide, annotators, batch, batch.pages)
         return
-    label = batch.label
-    assert label is not None  # there are answers
-    together = owned_together(guide)
+    label, together = batch.needed_label, owned_together(guide)
     for name, rates in first_rates(annotators, batch.worker, label, TRUSTED).items():
         guide.posteriors[name].set_natural_parameters(rates)
     for _ in range(_ROUNDS):

@@ -69,10 +69,9 @@ class LabelsTogether:
     def __init__(
         self, data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
     ) -> None:
-        assert data.class_labels is not None  # as the callers have seen
         self.data = data
         self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12))
-        self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
+        self.labels: LabelMatrix = data.needed_class_labels.of_items(torch.arange(data.num_items))
         self.item, self.worker, self.label = (
             part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
         )

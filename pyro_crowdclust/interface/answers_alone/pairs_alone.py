@@ -151,13 +151,11 @@ class PairsAlone:
 
     @property
     def _answers(self) -> Answers:
-        assert self.data.answers is not None  # as the caller has checked
-        return self.data.answers
+        return self.data.needed_answers
 
     @property
     def _page(self) -> Int[Tensor, " answer"]:
-        assert self._answers.page is not None  # as there are sorted pages
-        return self._answers.page
+        return self._answers.needed_page
 
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0

@@ -134,9 +134,7 @@ def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
     """
     if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
         return False
-    answers, asked = result.data.answers, drawn.data.answers
-    assert answers is not None  # as there are draws of them
-    assert asked is not None  # for the same reason
+    answers, asked = result.data.needed_answers, drawn.data.needed_answers
     found = torch.as_tensor(result.assignments[answers.items.unique().numpy()])
     return not explains(found, drawn.guide.partition_draws(), result.model.annotators, asked)
 

@@ -41,8 +41,7 @@ def at_one_rate(fitted: Fitted) -> Fitted:
 
 
 def _classes_at_one_rate(data: CrowdData) -> Float[np.ndarray, "item class"]:
-    labels, num_classes = data.class_labels, data.num_classes
-    assert labels is not None  # as the callers have checked
+    labels, num_classes = data.needed_class_labels, data.num_classes
     counts = labels.of_items(torch.arange(data.num_items)).votes().numpy()
     is_labelled = counts.sum(1) > 0
     rate, log_shares = RIGHT / (RIGHT + WRONG), np.zeros(num_classes)

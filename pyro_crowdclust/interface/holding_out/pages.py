@@ -77,8 +77,7 @@ class PlacementSplit:
 
     @property
     def _kept(self) -> Placements:
-        kept = self.data.placements
-        assert kept is not None  # as some are not held out
+        kept = self.data.needed_placements
         return kept
 
     def log_probability(
@@ -199,8 +198,7 @@ def placement_split(
     items that are on any page, a share r of the held-out placements is of the second kind: items
     that also have placements in the fit, which are as frequent there as among all items.
     """
-    placements = data.placements
-    assert placements is not None  # as the caller has seen
+    placements = data.needed_placements
     on_page = torch.bincount(placements.item, minlength=data.num_items) > 0
     share_on_page = float(on_page.double().mean())
     of_items = share * (1 - share_on_page)
@@ -219,8 +217,7 @@ def placement_parts(data: CrowdData, generator: torch.Generator) -> list[Placeme
 
     None of fewer than 20 placements, and none without others that stay.
     """
-    placements = data.placements
-    assert placements is not None  # as the caller has seen
+    placements = data.needed_placements
     if len(placements) < _MIN_PLACEMENTS:
         return []
     part = folds(torch.arange(data.num_items), _PARTS, generator)[placements.item]
