@@ -220,13 +220,7 @@ def check_suits(user: str, suited: str, part: Any, needs: Iterable[str], instead
 
 
 def needed(part: _Part | None, what: str, argument: str) -> _Part:
-    """The part of data, such as answers that there must be.
-
-    Raises
-    ------
-    ValueError
-        If it is None.
-    """
+    """A part of data that there must be; a ``ValueError`` if it is None."""
     if part is None:
         raise ValueError(f"there are no {what}, which are needed: pass {argument} to CrowdData")
     return part

@@ -37,7 +37,8 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_its_weight,
     with_rates,
 )
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -155,8 +156,7 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
-    answered = answered_batch(data)
-    assert answered is not None
+    answered = needed_batch(data)
     (alone,) = item_batches(data, len(answered.items), answered.items)
     batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
     best = max(reads, key=lambda one: log_evidence_bound(one.guide, one.model.annotators, *batches))
