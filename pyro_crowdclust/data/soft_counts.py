@@ -12,13 +12,15 @@ What is a prior of the rows gamma, and what else is learned, differs between tho
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy  # loads its subpackages when they are first used
 from jaxtyping import Float
 
 
 def soft_counts(
-    matrix: scipy.sparse.csr_matrix, q: Float[np.ndarray, "item class"]
+    matrix: Any, q: Float[np.ndarray, "item class"]
 ) -> Float[np.ndarray, "worker class label"]:
     """``n_jkl = sum_i q_ik S_ijl``."""
     num_classes = q.shape[1]
@@ -31,7 +33,7 @@ def log_shares_of(q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " cla
 
 
 def states_given(
-    matrix: scipy.sparse.csr_matrix,
+    matrix: Any,
     log_shares: Float[np.ndarray, "*item state"],
     log_rows: Float[np.ndarray, "worker state label"],
 ) -> Float[np.ndarray, "item state"]:

@@ -158,7 +158,7 @@ class PairsAlone:
         number = len(self.data.page_ids)
         fewest = max(_MIN_PAIRS * number // self.data.num_pairs, _MIN_PAGES)
         pages = random_parts(number, fewest, share, max_parts, generator, begin)
-        return [out[self._page] for out in pages]
+        return [out[self.data.needed_answers.needed_page] for out in pages]
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
         kept = self.data.with_answers(self.data.needed_answers.at(~out))
