@@ -69,8 +69,7 @@ class AtMean:
 
     def sample(self, log_probabilities: Tensor, batch: Batch) -> Tensor:
         """Run the site of z at its mean, without the values that are next to impossible."""
-        assert batch.features is not None  # q(z | o) was computed from them
-        rounding = torch.finfo(batch.features.dtype).eps / 2
+        rounding = torch.finfo(batch.needed_features.dtype).eps / 2
         return pyro.sample("z", SparseAtMean(log_probabilities, rounding))
 
 

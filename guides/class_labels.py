@@ -272,8 +272,7 @@ class ClassLabelGuide(nn.Module):
             regression may diverge with 1. Default: ``start_steps`` if priors are learned, otherwise
             one.
         """
-        assert data.class_labels is not None  # as the model has checked
-        labelled = data.class_labels.labelled_items
+        labelled = data.needed_class_labels.labelled_items
         chosen = torch.randperm(len(labelled), generator=generator)[:_START_ITEMS]
         items = labelled[chosen.sort().values]
         (batch,) = item_batches(data, len(items), items, class_labels=True)

@@ -161,9 +161,8 @@ class TwoWayGuide(ConjugateGuide):
         style.
         """
         batch = full_batch(data)
-        assert batch.features is not None  # as the model has checked
         num_styles = self.model.num_styles
-        found = k_means(batch.features, num_styles, generator, num_starts=4)
+        found = k_means(batch.needed_features, num_styles, generator, num_starts=4)
         style = nn.functional.one_hot(torch.as_tensor(found.labels_).long(), num_styles)
         shape = len(batch.items), self.model.num_clusters
         noise = torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from numbers import Integral, Number
 from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -21,6 +21,7 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     import pandas as pd
 
+_Part = TypeVar("_Part")
 _PACKAGE = __name__.partition(".")[0]
 # Folders of installed packages and of Python itself, which are not the user's own code.
 _LIBRARIES = {"site-packages", "dist-packages"}
@@ -243,6 +244,13 @@ def check_suits(user: str, suited: str, part: Any, needs: Iterable[str], instead
         raise ValueError(
             f"{user} is for {suited}, but {type(part).__name__} has no {missing[0]}: {instead}"
         )
+
+
+def needed(part: _Part | None, what: str, argument: str) -> _Part:
+    """A part of data that there must be; a ``ValueError`` if it is None."""
+    if part is None:
+        raise ValueError(f"there are no {what}, which are needed: pass {argument} to CrowdData")
+    return part
 
 
 def check_whole(name: str, value: Any, least: int | None = None) -> None:

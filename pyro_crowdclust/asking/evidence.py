@@ -140,8 +140,7 @@ def _decisions(
     answers: Answers, is_same: Bool[np.ndarray, " answer"]
 ) -> Float[np.ndarray, " answer"]:
     """w: one over the number of answers that come from one decision on a sorted page."""
-    assert answers.page is not None  # since pages were sorted
-    page, ends = answers.page.numpy(), torch.stack([answers.left, answers.right]).numpy()
+    page, ends = answers.needed_page.numpy(), torch.stack([answers.left, answers.right]).numpy()
     _, place = np.unique(page * (ends.max() + 1) + ends, return_inverse=True)
     place = place.reshape(ends.shape)
     mates = np.bincount(place.ravel(), np.tile(is_same, 2))[place].max(0)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.making import answered_batch, item_batches
+from pyro_crowdclust.minibatches.making import item_batches, needed_batch
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -69,9 +69,7 @@ class DropMoves(StructuralMoves):
     def proposals(self, trainer: Trainer) -> list[Proposal]:
         """Clusters that the answers do not support, the one with the largest shortfall first."""
         data, guide = trainer.data, trainer.guide
-        answered = answered_batch(data)
-        assert answered is not None  # there are answers
-        answered = answered.to(trainer.device, trainer.dtype)
+        answered = needed_batch(data).to(trainer.device, trainer.dtype)
         paired = guide.infer(answered).assignments.double()[: answered.num_paired]
         observed = paired.sum(0)
         alone = _assignments_by_features(trainer, data.annotated_items).sum(0)

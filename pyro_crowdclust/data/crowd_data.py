@@ -37,7 +37,7 @@ from pyro_crowdclust.data.words import (
     known_in_words,
 )
 from pyro_crowdclust.data.written_tables import labels_table, pairs_table, placements_table
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.errors import count, needed, show
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -311,6 +311,26 @@ class CrowdData:
     def has_answers(self) -> bool:
         """Whether there are answers about which items belong together: pairs or sorted pages."""
         return self.answers is not None or self.placements is not None
+
+    @property
+    def needed_answers(self) -> Answers:
+        """``answers``, where there are some; a ``ValueError`` without any."""
+        return needed(self.answers, "answers about pairs", "pairs")
+
+    @property
+    def needed_placements(self) -> Placements:
+        """``placements``, where there are some; a ``ValueError`` without any."""
+        return needed(self.placements, "sorted pages", "placements")
+
+    @property
+    def needed_known(self) -> Int[Tensor, " item"]:
+        """``known``, where labels are known; a ``ValueError`` where none is."""
+        return needed(self.known, "known labels", "known")
+
+    @property
+    def needed_class_labels(self) -> ClassLabels:
+        """``class_labels``, where there are some; a ``ValueError`` without any."""
+        return needed(self.class_labels, "class labels", "labels")
 
     @property
     def answers_per_worker(self) -> Int[np.ndarray, " worker"]:

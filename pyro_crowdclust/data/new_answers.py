@@ -93,16 +93,14 @@ class NewAnswers:
     def as_pairs(self, ids: pd.Index) -> NewAnswers:
         """Sorted pages as answers about all their pairs, each from the later of its two rows."""
         data = _alone("placements", self.table, item_ids=ids).as_pairs()
-        answers, pairs = data.answers, data.pairs
-        assert answers is not None
-        assert answers.page is not None
+        answers, pairs = data.needed_answers, data.pairs
         assert pairs is not None
         page, _ = codes_and_ids(self.table["page"], "placements")
         item = item_positions("placements", self.table["item"], ids)
         # An item is on a page only once, so page and item determine the row.
         places = pd.Index((page * len(ids) + item).numpy())
         rows = [
-            places.get_indexer((answers.page * len(ids) + end).numpy())
+            places.get_indexer((answers.needed_page * len(ids) + end).numpy())
             for end in (answers.left, answers.right)
         ]
         return replace(self, kind="pairs", table=pairs, row=np.maximum(*rows))
@@ -114,7 +112,6 @@ class NewAnswers:
         """
         table = _paged(self.table, {*taken})
         data = _alone("pairs", table)
-        assert data.answers is not None
         try:
             pages = data.as_placements().pages
         except ValueError as error:
@@ -124,7 +121,7 @@ class NewAnswers:
             ) from error
         assert pages is not None
         # Placements show neither the rows that they come from nor repeated answers.
-        repeated = repeated_answers(data.answers)
+        repeated = repeated_answers(data.needed_answers)
         found = (
             [message_about_repeats("pairs", self.index, repeated)] if look_copied(repeated) else []
         )

@@ -25,7 +25,7 @@ from pyro_crowdclust.data.tables import (
     says_cannot_tell,
     where,
 )
-from pyro_crowdclust.errors import show, warn
+from pyro_crowdclust.errors import needed, show, warn
 
 # Name of the index of grades that are levels of probabilities.
 _LEVELS = "probability"
@@ -76,6 +76,11 @@ class Answers:
     def num_pairs(self) -> int:
         """Number of answers."""
         return len(self.left)
+
+    @property
+    def needed_page(self) -> Int[Tensor, " pair"]:
+        """``page``, where the answers have pages; a ``ValueError`` where they have none."""
+        return needed(self.page, "pages of answers", "pairs with a column 'page'")
 
     @property
     def items(self) -> Int[Tensor, "pair 2"]:

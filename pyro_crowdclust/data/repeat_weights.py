@@ -34,9 +34,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-# Steps of EM, and after how many rho is estimated: at every step, a worker who repeats much could
+from pyro_crowdclust.data.soft_counts import soft_counts, states_given
+
+# How often rho is estimated, and steps of EM before: at every step, a worker who repeats much could
 # take over q, and so never seem to be wrong.
-_STEPS, _EVERY = 20, 10
+_ESTIMATES, _STEPS = 2, 10
 # So many items are enough to estimate rho.
 _MAX_ITEMS = 2000
 # Right and wrong answers of the prior of the rows.
@@ -132,17 +134,15 @@ def _dependence(
     q = np.full((len(items), num_classes), 0.5)
     np.add.at(q, (item[group], label), count.data / size[group])
     q /= q.sum(1, keepdims=True)
-    for step in range(_STEPS):
+    for _ in range(_ESTIMATES):
         weight = count.data / (1 + (size - 1) * rho[worker])[group]
         matrix = scipy.sparse.csr_array((weight, place), shape)
-        counted = (matrix.T @ q).reshape(number, num_classes, num_classes).swapaxes(1, 2)
-        rows = counted + prior
-        rows /= rows.sum(-1, keepdims=True)
-        of_answers = np.log(rows).swapaxes(1, 2).reshape(-1, num_classes)
-        shares = q.mean(0).clip(np.finfo(float).tiny)
-        q = scipy.special.softmax(np.log(shares) + matrix @ of_answers, axis=1)
-        if (step + 1) % _EVERY:
-            continue
+        for _ in range(_STEPS):
+            counted = soft_counts(matrix, q)
+            rows = counted + prior
+            rows /= rows.sum(-1, keepdims=True)
+            log_shares = np.log(q.mean(0).clip(np.finfo(float).tiny))
+            q = states_given(matrix, log_shares, np.log(rows))
         given = counted.sum(-1)
         differing = np.square(given) - np.square(counted).sum(-1)
         differing /= given.clip(1) * (given - 1).clip(1)

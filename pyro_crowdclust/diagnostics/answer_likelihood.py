@@ -219,8 +219,7 @@ def _batch_with(
     two_for_all: bool,
 ) -> Batch:
     """A batch of some answers, with their items, or with two items that stand for all of these."""
-    given, two = result.data.answers, torch.arange(2)
-    assert given is not None  # there are answers
+    given, two = result.data.needed_answers, torch.arange(2)
     asked = torch.stack([given.left[answers], given.right[answers]], 1)
     items, rows = asked.unique(return_inverse=True)
     if two_for_all:
@@ -274,8 +273,7 @@ def left_out_on_pages(
     same
         For all answers, the probability that both items share a cluster.
     """
-    assert answers.page is not None  # the caller has checked
-    sessions = Sessions.of(answers.page, answers.worker)
+    sessions = Sessions.of(answers.needed_page, answers.worker)
     place, own = workers.outcomes.places(answers.label), sessions.of_answer[chosen]
     number = workers.outcomes.num_outcomes
     counts = page_counts(place, sessions.of_answer, len(sessions.worker), number)[own]

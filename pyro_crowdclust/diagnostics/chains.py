@@ -128,8 +128,7 @@ def _answer_variables(
     of_outcomes = outcome_log_likelihoods(result, draws, answers)
     if of_outcomes is None:
         return None
-    data = result.data.answers
-    assert data is not None  # there are answers
+    data = result.data.needed_answers
     given = result.data.outcomes.places(data.label[answers])
     if_same, if_different = (one[:, given, torch.arange(len(answers))] for one in of_outcomes)
     together = result.same_cluster_by_position(data.left, data.right)

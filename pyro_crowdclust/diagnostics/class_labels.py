@@ -89,8 +89,7 @@ def label_draws(
     -------
     None if the model does not observe class labels, or has no discrete sites of the items.
     """
-    labels, local = result.data.class_labels, local_plates(result)
-    assert labels is not None  # there are rows of them
+    labels, local = result.data.needed_class_labels, local_plates(result)
     every = torch.cat([items, labels.item[rows]]).unique()
     (batch,) = item_batches(result.data, len(every), every, class_labels=True)
     batch = batch.to(result.device, result.dtype)
@@ -141,8 +140,7 @@ def _one_label_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
 
 def _other_labels_of_each(result: FittedModel, rows: Int[Tensor, " label"]) -> Batch:
     """A batch with a row for every label: its item, with all its other labels."""
-    given = result.data.class_labels
-    assert given is not None  # there are rows of them
+    given = result.data.needed_class_labels
     order = given.item.argsort(stable=True)
     sizes = torch.bincount(given.item)
     starts, ends = sizes.cumsum(0) - sizes, sizes[given.item[rows]].cumsum(0)
@@ -161,8 +159,7 @@ def _with_labels_of_each(
     label: Int[Tensor, " kept"],
 ) -> Batch:
     """A batch with a row for the item of each label in ``rows``, and given labels per row."""
-    given = result.data.class_labels
-    assert given is not None  # there are rows of them
+    given = result.data.needed_class_labels
     sizes = given.num_workers, given.num_classes
     weight = None if given.weight is None else given.weight[label]
     labels = ClassLabels(row, given.worker[label], given.label[label], *sizes, weight)

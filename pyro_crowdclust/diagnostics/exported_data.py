@@ -75,8 +75,7 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
     counted = data.counted_pairs
     if counted is not None and len(rows.answers):
         pairs = counted.iloc[rows.answers.numpy()]
-        assert data.answers is not None  # since there are pairs
-        outcomes = data.outcomes.places(data.answers.label[rows.answers])
+        outcomes = data.outcomes.places(data.needed_answers.label[rows.answers])
         observed["answers"] = (("answer",), outcomes.numpy(force=True))
         for name, column in (("left", "left"), ("right", "right"), ("worker_of_answer", "worker")):
             constant[name] = (("answer",), _labels(pairs[column]))

@@ -124,8 +124,7 @@ def _posterior(
 
     q(u) is optimal given q(z) and the rates; see ``annotators.lapsing``.
     """
-    assert answers.page is not None  # the caller has checked
-    sessions = Sessions.of(answers.page, answers.worker)
+    sessions = Sessions.of(answers.needed_page, answers.worker)
     rates = {name: result.guide.posteriors[name].mean().cpu() for name in workers.priors()}
     agree = torch.as_tensor(same).double()
     log_odds = workers.log_odds(sessions, answers.label, rates, agree)

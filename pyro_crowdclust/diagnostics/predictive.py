@@ -53,8 +53,7 @@ def same_cluster_draws(
 
     With an ownership, z_i is a component, and the owner of every component is drawn, too.
     """
-    given = result.data.answers
-    assert given is not None  # there are answers
+    given = result.data.needed_answers
     left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
     if result.owners is None:
@@ -124,8 +123,7 @@ def replicated_features(
 
 def possible_labels(result: FittedModel) -> Float[Tensor, " outcome"]:
     """All possible answers about a pair: 0 and 1, or grades as fractions, and NaN for "unsure"."""
-    answers, outcomes = result.data.answers, result.data.outcomes
-    assert answers is not None  # there are answers
+    answers, outcomes = result.data.needed_answers, result.data.outcomes
     known = part_of(result.model, "annotators", SupportsOutcomes)
     number = outcomes.num_grades + bool(answers.label.isnan().any())
     return outcomes.labels(torch.arange(known.outcomes.num_outcomes if known else number))

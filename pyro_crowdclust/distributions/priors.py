@@ -184,6 +184,16 @@ def sample_sites(sites: Mapping[str, ConjugatePrior | ConjugatePosterior]) -> di
     return values
 
 
+def set_to_counts(
+    posteriors: Mapping[str, Any],
+    priors: Mapping[str, ConjugatePrior],
+    counts: Mapping[str, Tensor],
+) -> None:
+    """``eta = eta0 + E[counts]`` of the sites that have counts: one update of coordinate ascent."""
+    for name, count in counts.items():
+        posteriors[name].set_natural_parameters(priors[name].natural_parameters + count)
+
+
 def detached(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Values of sites, detached from the graph of gradients."""
     return {name: value.detach() for name, value in values.items()}

@@ -102,7 +102,6 @@ def log_evidence_bound(guide: Any, annotators: PairAnnotators, alone: Batch, bat
     batch
         All answers, with their items, in double precision.
     """
-    assert batch.label is not None  # there are answers
     by_features = guide.infer(alone).assignments
     q = guide.infer(batch).assignments
     odds = (
@@ -111,4 +110,4 @@ def log_evidence_bound(guide: Any, annotators: PairAnnotators, alone: Batch, bat
     statistics = {name: guide.posteriors[name].mean() for name in annotators.priors()}
     same = same_cluster(q, owned_together(guide), batch)
     likelihood = annotators.answer(same, statistics, batch.worker)
-    return float((q * odds).sum() + likelihood.log_prob(batch.label.double()).sum())
+    return float((q * odds).sum() + likelihood.log_prob(batch.needed_label.double()).sum())

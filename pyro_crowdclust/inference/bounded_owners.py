@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from pyro_crowdclust.partitions.joining import join_best
 
 # log p(c_k) of names that no component can have; its exponential is 0.
 _IMPOSSIBLE = -1000.0
@@ -39,53 +40,34 @@ def within_bound(
     >>> within_bound(gain, torch.eye(3), torch.eye(3), 2)[1].argmax(1)
     tensor([0, 0, 2])
     """
-    gains, eta = (part.double().numpy(force=True).copy() for part in (gain, prior))
-    np.fill_diagonal(gains, 0)
-    before = owners.argmax(1).numpy(force=True)
-    cluster = _joined(gains, eta, before, max_clusters)
-    names = np.unique(cluster)
-    possible = np.append(names, _least_tied(gains, eta, cluster)[: max_clusters - len(names)])
+    gains, eta = (part.double().cpu() for part in (gain, prior))
+    gains = gains.clone().fill_diagonal_(0)
+
+    def joint_gains(member: Float[Tensor, "component cluster"], names: Tensor) -> Tensor:
+        # What eta0 loses as the components of the second cluster take the name of the first. The
+        # rest is as symmetric as it should be: rounding must not choose the name.
+        by_name, between = member.mT @ eta[:, names], member.mT @ gains @ member
+        return (between + between.mT) / 2 + (by_name.mT - by_name.diagonal())
+
+    before = owners.argmax(1).cpu()
+    cluster = join_best(before, joint_gains, fewest=max_clusters)
+    names = cluster.unique()
+    others = _least_tied(gains, eta, cluster)[: max_clusters - len(names)]
+    possible = torch.cat([names, others]).to(prior.device)
     bounded = torch.full_like(prior, _IMPOSSIBLE)
     bounded[:, possible] = prior[:, possible]
-    if (cluster == before).all():
+    if torch.equal(cluster, before):
         return bounded, owners
-    return bounded, nn.functional.one_hot(torch.from_numpy(cluster), len(eta)).to(owners)
-
-
-def _joined(
-    gains: Float[np.ndarray, "component component"],
-    eta: Float[np.ndarray, "component cluster"],
-    cluster: Int[np.ndarray, " component"],
-    max_clusters: int,
-) -> Int[np.ndarray, " component"]:
-    """Clusters of the components, of which the two that lose least are joined while too many.
-
-    Two lose ``sum_{k in one, l in other} G_kl``, and what eta0 loses as one of them takes the name
-    of the other.
-    """
-    names, group = np.unique(cluster, return_inverse=True)
-    while len(names) > max_clusters:
-        member = np.eye(len(names))[group]
-        by_name = member.T @ eta[:, names]
-        renamed = by_name - by_name.diagonal()[:, None]
-        joint = member.T @ gains @ member + np.maximum(renamed, renamed.T)
-        np.fill_diagonal(joint, -np.inf)
-        one, other = np.unravel_index(joint.argmax(), joint.shape)
-        if renamed[one, other] <= renamed[other, one]:
-            one, other = other, one
-        names, group = np.unique(
-            np.where(group == one, names[other], names[group]), return_inverse=True
-        )
-    return names[group]
+    return bounded, nn.functional.one_hot(cluster, len(eta)).to(owners)
 
 
 def _least_tied(
-    gains: Float[np.ndarray, "component component"],
-    eta: Float[np.ndarray, "component cluster"],
-    cluster: Int[np.ndarray, " component"],
-) -> Int[np.ndarray, " other"]:
+    gains: Float[Tensor, "component component"],
+    eta: Float[Tensor, "component cluster"],
+    cluster: Int[Tensor, " component"],
+) -> Int[Tensor, " other"]:
     """Components after which no cluster is named, those first that lose least outside of theirs."""
     tie = (gains * (cluster == cluster[:, None])).sum(1)
-    tie += np.take_along_axis(eta, cluster[:, None], 1)[:, 0] - eta.diagonal()
-    order = tie.argsort(kind="stable")
-    return order[~np.isin(order, cluster)]
+    tie += eta.gather(1, cluster[:, None])[:, 0] - eta.diagonal()
+    order = tie.argsort(stable=True)
+    return order[~torch.isin(order, cluster)]

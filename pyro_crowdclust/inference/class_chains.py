@@ -86,8 +86,7 @@ class ClassChains:
         rng: np.random.Generator,
         prior_steps: int = 1,
     ) -> None:
-        assert data.class_labels is not None  # since its annotators are of class labels
-        self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
+        self.labels: LabelMatrix = data.needed_class_labels.of_items(torch.arange(data.num_items))
         # Draws are on the processor, wherever the fit is.
         annotators: Any = copy.deepcopy(model.annotators).cpu()
         for part in annotators.modules():

@@ -179,8 +179,7 @@ class ConsistencyTerm:
 
     def views(self, batch: Batch) -> Float[Tensor, "item ..."]:
         """A view of every item of a batch."""
-        assert batch.features is not None  # there are no views of items without features
-        features = batch.features.detach()
+        features = batch.needed_features.detach()
         normal = batch.noise(features.new_empty(features.shape[0], self.view.num_random))
         return self.view(features, 2 * torch.special.ndtr(normal) - 1)
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.pair_owners import best_owners
 from pyro_crowdclust.annotators.sites import sites_in
+from pyro_crowdclust.distributions.priors import set_to_counts
 from pyro_crowdclust.inference.bounded_owners import within_bound
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.protocols import OwnersEvidence
@@ -194,8 +195,7 @@ def move_owners(
     posterior.set_natural_parameters(best)
     supervision = guide.model.supervision
     counts = supervision.expected_counts(assignments @ best.softmax(-1), batch.known)
-    for name, of_site in supervision.priors().items():
-        guide.posteriors[name].set_natural_parameters(of_site.natural_parameters + counts[name])
+    set_to_counts(guide.posteriors, supervision.priors(), counts)
 
 
 def _is_partition(

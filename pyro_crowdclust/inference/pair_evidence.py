@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.informative import informative_workers
+from pyro_crowdclust.distributions.priors import set_to_counts
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.partitions.protocols import LearnedWorkers
 
@@ -124,9 +125,7 @@ class PairEvidence:
 
     def move_workers(self, looks: Float[Tensor, "pair look"], rates: Mapping[str, Tensor]) -> None:
         """Set the workers' posteriors, given the looks of the pairs and their present ``rates``."""
-        for name, count in self.counts(looks, rates).items():
-            prior = self.model.priors()[name].natural_parameters
-            self.posteriors[name].set_natural_parameters(prior + count)
+        set_to_counts(self.posteriors, self.model.priors(), self.counts(looks, rates))
 
 
 class FirstWorkers(PairEvidence):

@@ -19,7 +19,7 @@ from pyro_crowdclust.families import (
     summary_of_moments,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
-from pyro_crowdclust.minibatches.making import answered_batch, item_batches
+from pyro_crowdclust.minibatches.making import item_batches, needed_batch
 
 _CHAINS, _UNUSED_DRAWS, _DRAWS = 4, 100, 150
 # Draws of more placements times components take long, and so many determine most clusters.
@@ -78,8 +78,7 @@ def _chains_of(
     guide: Any, annotators: SortedPages, data: CrowdData, accuracy: Float[np.ndarray, " worker"]
 ) -> PageChains:
     """Chains that start at the fit, over the clusters that have items with answers."""
-    answered = answered_batch(data)
-    assert answered is not None  # as there are placements
+    answered = needed_batch(data)
     (alone,) = item_batches(data, len(answered.items), answered.items)
     device = next(guide.parameters()).device
     log_clusters, clusters = (

@@ -12,6 +12,7 @@ from pyro_crowdclust.annotators.informative import first_rates
 from pyro_crowdclust.annotators.suited import expected_counts
 from pyro_crowdclust.annotators.two_coin import TRUSTED
 from pyro_crowdclust.distributions.pairs import agreement, components_together
+from pyro_crowdclust.distributions.priors import set_to_counts
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.protocols import SupportsSites, SupportsWithTrust
@@ -54,16 +55,13 @@ def refit_workers(guide: Any, annotators: Any, batch: Batch) -> None:
     if batch.pages is not None:
         _refit_sorters(guide, annotators, batch, batch.pages)
         return
-    label = batch.label
-    assert label is not None  # there are answers
-    together = owned_together(guide)
+    label, together = batch.needed_label, owned_together(guide)
     for name, rates in first_rates(annotators, batch.worker, label, TRUSTED).items():
         guide.posteriors[name].set_natural_parameters(rates)
     for _ in range(_ROUNDS):
         same = same_cluster(guide.infer(batch).assignments, together, batch)
         counts = expected_counts(annotators, same, batch.worker, label.double())
-        for name, prior in annotators.priors().items():
-            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
+        set_to_counts(guide.posteriors, annotators.priors(), counts)
 
 
 def _refit_sorters(guide: Any, annotators: Any, batch: Batch, pages: BatchPages) -> None:
@@ -77,8 +75,7 @@ def _refit_sorters(guide: Any, annotators: Any, batch: Batch, pages: BatchPages)
         z = guide.infer(batch).assignments.double()
         clusters = z if owners is None else z @ owners
         counts = annotators.expected_counts(guide.rate_statistics(), clusters, pages)
-        for name, prior in priors.items():
-            guide.posteriors[name].set_natural_parameters(prior.natural_parameters + counts[name])
+        set_to_counts(guide.posteriors, priors, counts)
 
 
 def owned_together(guide: Any) -> Float[Tensor, "component component"] | None:

@@ -39,8 +39,7 @@ def log_chance(
     >>> log_chance(data, data.answers).exp().tolist()
     [0.7333333333333334, 0.7333333333333334, 0.52]
     """
-    answers = data.answers
-    assert answers is not None  # as some are not held out
+    answers = data.needed_answers
     outcomes = data.outcomes
     kept, place = (outcomes.places(one.label) for one in (answers, held_out))
     size = data.num_workers, outcomes.num_outcomes

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.known_labels import Links, Neighbors
 from pyro_crowdclust.data.pair_answers import Answers
-from pyro_crowdclust.errors import check_whole
+from pyro_crowdclust.errors import check_whole, needed
 from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.item_order import Others
 from pyro_crowdclust.minibatches.pages import BatchPages
@@ -55,6 +55,11 @@ def answered_batch(data: CrowdData) -> Batch | None:
     weight = constant_weights(len(items) + len(others), 1.0)
     selection = Selection.of(data, items, others, weight, every_answer(data))
     return with_supervision(data, _make_batch(data, selection))
+
+
+def needed_batch(data: CrowdData) -> Batch:
+    """``answered_batch`` of data with answers; a ``ValueError`` without any."""
+    return needed(answered_batch(data), "answers", "pairs or placements")
 
 
 def item_batches(

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.partitions.joining import join_best
+
 
 def groups_by_overlap(
     assignments: Float[Tensor, "item component"], threshold: float = 0.2
@@ -30,17 +32,14 @@ def groups_by_overlap(
     --------
     >>> q = torch.tensor([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
     >>> groups_by_overlap(q)
-    tensor([1, 1, 2])
+    tensor([0, 0, 2])
     """
-    q = assignments.double().clone()
-    group = torch.arange(q.shape[1])
-    while True:
-        given = nn.functional.one_hot(q.argmax(1), q.shape[1]).double()
-        overlap = (q.mT @ given) / q.sum(0).clamp_min(1e-9).unsqueeze(1)
-        overlap.fill_diagonal_(0)
-        first, second = divmod(int(overlap.argmax()), len(overlap))
-        if overlap[first, second] < threshold:
-            return group
-        q[:, second] += q[:, first]
-        q[:, first] = 0
-        group[group == first] = second
+    q = assignments.double()
+
+    def overlaps(member: Float[Tensor, "component group"], _: Tensor) -> Tensor:
+        of_groups = q @ member
+        given = nn.functional.one_hot(of_groups.argmax(1), member.shape[1]).double()
+        overlap = given.mT @ of_groups / of_groups.sum(0).clamp_min(1e-9)
+        return overlap.masked_fill(overlap < threshold, -torch.inf)
+
+    return join_best(torch.arange(q.shape[1]), overlaps)

@@ -130,8 +130,7 @@ def average_classes(
         If there are no class labels, or no item has answers of two workers.
     """
     check_has_class_labels(data)
-    labels = data.class_labels
-    assert labels is not None  # as was just checked
+    labels = data.needed_class_labels
     matrix = labels.of_items(torch.arange(data.num_items))
     if not matrix.can_be_left_out.any():
         raise ValueError(

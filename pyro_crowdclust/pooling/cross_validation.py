@@ -31,8 +31,7 @@ def cross_validated(
     seed
         Seed of the division into tenths (``folds_of``).
     """
-    every = data.class_labels
-    assert every is not None  # as the callers have checked
+    every = data.needed_class_labels
     labels = every.of_items(torch.arange(data.num_items))
     folds = folds_of(labels, seed)
     left_out = labels.can_be_left_out.numpy()

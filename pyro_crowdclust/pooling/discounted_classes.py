@@ -40,8 +40,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.soft_counts import log_shares_of, states_given
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
-from pyro_crowdclust.pooling.labels_together import LabelsTogether, log_shares_of
+from pyro_crowdclust.pooling.labels_together import LabelsTogether
 from pyro_crowdclust.protocols import SupportsTrait, SupportsTrustedWorkers
 from pyro_crowdclust.results.fitted import Fitted, check_fit
 from pyro_crowdclust.results.item_posterior import infer_by_features
@@ -168,7 +169,7 @@ def weight_of_copies(
     unexplained = [answers.unexplained(*answers.classes(probabilities, alone), alone)]
     if trait is not None:
         log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
-        points = answers.states(log_shares, np.log(rows.clip(SMALLEST_PROBABILITY)))
+        points = states_given(answers.matrix, log_shares, np.log(rows.clip(SMALLEST_PROBABILITY)))
         unexplained.append(answers.unexplained(points, rows, alone, rows))
     return max(0.0, math.tanh(min(unexplained) - discounted.unexplained))
 
@@ -204,7 +205,8 @@ def gain_by_features(
         worker_weights: Float[np.ndarray, " worker"],
     ) -> Float[np.ndarray, " asked"]:
         log_shares = log_shares_of(q)
-        named = answers.states(log_shares, worker_weights[:, None, None] * np.log(rows))
+        log_rows = worker_weights[:, None, None] * np.log(rows)
+        named = states_given(answers.matrix, log_shares, log_rows)
         ratios = (by_features / np.exp(log_shares) * named).sum(1)[asked]
         return np.log(ratios.clip(SMALLEST_PROBABILITY))
 

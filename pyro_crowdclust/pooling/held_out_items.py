@@ -81,8 +81,7 @@ def held_out_parts(data: CrowdData, folds: int, seed: int) -> list[tuple[CrowdDa
         As for ``held_out_log_probability``.
     """
     check_has_class_labels(data)
-    labels = data.class_labels
-    assert labels is not None  # as was just checked
+    labels = data.needed_class_labels
     items = labels.labelled_items
     if not 2 <= folds <= len(items):
         raise ValueError(

@@ -12,11 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.special import softmax
 
 from pyro_crowdclust.annotators.confusion import diagonal_concentration
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.soft_counts import (
+    classes_at_rate,
+    log_shares_of,
+    rate_of_all,
+    soft_counts,
+    states_given,
+)
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
 
 # Pseudo-answers of a row of a confusion matrix, as in ``ConfusionMatrices``.
@@ -34,11 +40,6 @@ _MAX_PAIRS = 2_000_000
 _AT_ONCE = 2**18
 # Iterations that update q and the rows in turn.
 _STEPS = 20
-
-
-def log_shares_of(q: Float[np.ndarray, "item class"]) -> Float[np.ndarray, " class"]:
-    """log theta, as if each class had one more item."""
-    return np.asarray(np.log((q.sum(0) + 1) / (len(q) + q.shape[1])))
 
 
 class _Together(NamedTuple):
@@ -68,15 +69,14 @@ class LabelsTogether:
     def __init__(
         self, data: CrowdData, by_features: Float[np.ndarray, "item class"] | None = None
     ) -> None:
-        assert data.class_labels is not None  # as the callers have seen
         self.data = data
         self.log_prior = None if by_features is None else np.log(by_features.clip(1e-12))
-        self.labels: LabelMatrix = data.class_labels.of_items(torch.arange(data.num_items))
+        self.labels: LabelMatrix = data.needed_class_labels.of_items(torch.arange(data.num_items))
         self.item, self.worker, self.label = (
             part.numpy() for part in (self.labels.item, self.labels.worker, self.labels.label)
         )
         self.matrix: Any = self.labels.matrix
-        self.shape = data.num_workers, data.num_classes, data.num_classes
+        self.num_workers = data.num_workers
         self.prior = diagonal_concentration(data.num_classes, _RIGHT, _WRONG).numpy()
 
     @cached_property
@@ -112,9 +112,9 @@ class LabelsTogether:
         answers = answers[:, self.varies[self.worker[answers]].all(0)]
         low, high = np.sort(self.worker[answers], axis=0)
         named, pair, common = np.unique(
-            low * self.shape[0] + high, return_inverse=True, return_counts=True
+            low * self.num_workers + high, return_inverse=True, return_counts=True
         )
-        workers = np.stack(np.divmod(named, self.shape[0]))
+        workers = np.stack(np.divmod(named, self.num_workers))
         return _Together(answers, pair, workers, common)
 
     def majority(self) -> Float[np.ndarray, "item class"]:
@@ -122,18 +122,16 @@ class LabelsTogether:
         votes = self.labels.votes().numpy()
         q = votes / votes.sum(1, keepdims=True).clip(1)
         for _ in range(_STEPS):
-            right = ((q * votes).sum() + _RIGHT) / (votes.sum() + _RIGHT + _WRONG)
             # Below chance, the class with the fewest votes would be the likeliest.
-            right = max(right, 1.01 / votes.shape[1])
-            evidence = votes * np.log(right * (votes.shape[1] - 1) / (1 - right))
-            q = softmax(evidence if self.log_prior is None else evidence + self.log_prior, axis=1)
+            rate = max(rate_of_all(votes, q, _RIGHT, _WRONG), 1.01 / votes.shape[1])
+            q = classes_at_rate(votes, 0.0 if self.log_prior is None else self.log_prior, rate)
         return q
 
     @cached_property
     def varies(self) -> Bool[np.ndarray, " worker"]:
         """Whether each worker gives more than one label."""
         worker = np.unique(np.stack([self.worker, self.label]), axis=1)[0]
-        return np.bincount(worker, minlength=self.shape[0]) > 1
+        return np.bincount(worker, minlength=self.num_workers) > 1
 
     def num_who_vary(self) -> int:
         """Number of workers who give more than one label."""
@@ -150,7 +148,7 @@ class LabelsTogether:
         A row's prior has the weight ``prior``, and the shares of all workers together if it is
         ``around_all``.
         """
-        counts = (self.matrix.T @ q).reshape(self.shape).swapaxes(1, 2)
+        counts = soft_counts(self.matrix, q)
         expected = self.prior + counts.sum(0) if around_all else self.prior
         counts = counts + prior * expected / expected.sum(-1, keepdims=True)
         return counts / counts.sum(-1, keepdims=True)
@@ -167,18 +165,10 @@ class LabelsTogether:
             log_shares = self.log_prior
             if log_shares is None:
                 log_shares = log_shares_of(q)
-            q = self.states(log_shares, worker_weights[:, None, None] * np.log(rows))
+            log_rows = worker_weights[:, None, None] * np.log(rows)
+            q = states_given(self.matrix, log_shares, log_rows)
             rows = self.rows(q, around_all=around_all)
         return q, rows
-
-    def states(
-        self,
-        log_shares: Float[np.ndarray, "*item state"],
-        log_rows: Float[np.ndarray, "worker state label"],
-    ) -> Float[np.ndarray, "item state"]:
-        """q of the items' states, such as their classes."""
-        of_answer = log_rows.swapaxes(1, 2).reshape(-1, log_shares.shape[-1])
-        return softmax(log_shares + self.matrix @ of_answer, axis=1)
 
     def _agreement(
         self,
@@ -260,7 +250,7 @@ class LabelsTogether:
         q
             Where the classes of independent workers, whose rows vary around those of all, begin.
         """
-        alone = np.ones(self.shape[0])
+        alone = np.ones(self.num_workers)
         q, rows = self.classes(q, alone, around_all=True)
         expected = self.rows(q, _EXPECTED, around_all=True)
         beyond = self._agreement(q, rows, alone, expected, by_item=True)[0]

@@ -69,8 +69,7 @@ def agreement_of(data: CrowdData) -> Agreement:
     >>> agreement_of(CrowdData(None, labels=labels))[:3]
     (4, 2, 2.0)
     """
-    labels = data.class_labels
-    assert labels is not None  # as callers have seen
+    labels = data.needed_class_labels
     labels = labels.at(labels.is_first)
     item, worker, label = (part.numpy() for part in (labels.item, labels.worker, labels.label))
     ones, size = np.ones(len(item)), (data.num_workers, data.num_classes)
@@ -116,8 +115,7 @@ def warn_of_contradictions(trusted: Sequence[int], data: CrowdData, first_label:
     first_label
         Only items that have a label from this row on are looked at: those of an update.
     """
-    labels = data.class_labels
-    assert labels is not None  # as callers have seen
+    labels = data.needed_class_labels
     table = pd.DataFrame({"item": labels.item, "worker": labels.worker, "label": labels.label})
     later = table["item"][first_label:]
     table = table[table["worker"].isin(trusted) & table["item"].isin(later)]

@@ -129,8 +129,7 @@ def pages_table(
     data: CrowdData,
 ) -> pd.DataFrame:
     """``Fitted.pages``, from E[t] of the workers' sites and q(z) of all items."""
-    placements = data.placements
-    assert placements is not None  # as the caller has checked
+    placements = data.needed_placements
     pages = BatchPages.of(
         placements, torch.arange(placements.num_pages), torch.arange(data.num_items)
     )
@@ -153,8 +152,7 @@ def pages_table(
 
 def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.DataFrame:
     """``Fitted.pages`` for draws of a partition: means over the draws."""
-    placements = data.placements
-    assert placements is not None  # as the caller has checked
+    placements = data.needed_placements
     paged = PagedItems(data.num_items, placements)
     faults = torch.stack([paged.faults(some).sum(0) for some in draws.split(_DRAWS)]).sum(0)
     misplaced, lumped = (faults / len(draws)).unbind(1)
@@ -167,8 +165,7 @@ def drawn_pages_table(draws: Int[Tensor, "draw item"], data: CrowdData) -> pd.Da
 
 def _known_of_pages(data: CrowdData) -> dict[str, Any]:
     """The worker of every page, and its numbers of items and groups."""
-    placements = data.placements
-    assert placements is not None
+    placements = data.needed_placements
     return {
         "worker": data.worker_ids[placements.worker.numpy()],
         "items": placements.page_sizes.numpy(),
@@ -224,8 +221,7 @@ def class_workers_table(
     """
     rates = confusion["mean"].to_numpy().reshape(-1, data.num_classes, data.num_classes)
     accuracy = np.einsum("wkk,k->w", rates, probabilities.to_numpy().mean(0))
-    labels = data.class_labels
-    assert labels is not None  # as the model is of labels
+    labels = data.needed_class_labels
     number = torch.bincount(labels.worker, minlength=labels.num_workers).numpy()
     index = data.worker_ids.rename("worker")
     return pd.DataFrame({"accuracy": accuracy, "labels": number}, index=index)

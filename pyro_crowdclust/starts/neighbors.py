@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pyro_crowdclust.minibatches.devices import on_device
 from pyro_crowdclust.networks.evaluation import evaluating
 from pyro_crowdclust.networks.views import View
+from pyro_crowdclust.partitions.joining import join_best
 from pyro_crowdclust.starts.descent import random_views
 
 # Logarithms of smaller probabilities depend on the numerical precision, not on the items.
@@ -130,23 +131,17 @@ def join_by_neighbors(
     >>> join_by_neighbors(neighbors, torch.tensor([0.3, 0.3, 0.4]), chance_pairs=10.0)
     tensor([0, 0, 2])
     """
-    joint, sizes = neighbors.double().clone(), sizes.double().clone()
-    label = torch.arange(len(sizes))
-    while True:
+    neighbors, sizes = neighbors.double(), sizes.double()
+
+    def gains(member: Float[Tensor, "cluster group"], _: Tensor) -> Tensor:
+        joint, size = member.mT @ neighbors @ member, sizes @ member
         # Rounding must not move a share out of [0, 1].
         together = (joint.trace() + joint + joint.mT).clamp(0, 1)
-        by_chance = (sizes @ sizes + 2 * torch.outer(sizes, sizes)).clamp(0, 1)
+        by_chance = (size @ size + 2 * torch.outer(size, size)).clamp(0, 1)
         value = _information(together, by_chance, chance_pairs)
-        alive = label == torch.arange(len(label))
-        candidates = torch.outer(alive, alive).triu(1)
-        value = value.masked_fill(~candidates, -torch.inf)
-        first, second = divmod(int(value.argmax()), len(label))
-        if not value[first, second] > neighbor_information(joint, sizes, chance_pairs):
-            return label
-        label[label == second] = first
-        for table in (joint, joint.mT, sizes):
-            table[first] += table[second]
-            table[second] = 0.0
+        return value - neighbor_information(joint, size, chance_pairs)
+
+    return join_best(torch.arange(len(sizes)), gains, least=0.0)
 
 
 @dataclass(frozen=True)

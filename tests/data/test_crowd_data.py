@@ -202,3 +202,32 @@ def test_repr():
         == "CrowdData(1 item, features float32 [2, 3], no answers)"
     )
     assert repr(CrowdData(None, item_ids=IDS)) == "CrowdData(4 items, no features, no answers)"
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "missing"),
+    [
+        ("pairs", "needed_answers", "no answers about pairs, .*: pass pairs to CrowdData"),
+        ("placements", "needed_placements", "no sorted pages, .*: pass placements"),
+        ("known", "needed_known", "no known labels, .*: pass known"),
+        ("labels", "needed_class_labels", "no class labels, .*: pass labels"),
+    ],
+)
+def test_what_is_needed_is_there_or_an_error_names_it(of, name, missing):
+    tables = {
+        "pairs": {"left": [0], "right": [1], "worker": ["a"], "label": [1]},
+        "placements": {"page": [0, 0], "item": [0, 1], "worker": ["a"] * 2, "group": [0, 1]},
+        "known": [0, None],
+        "labels": {"item": [0, 1], "worker": ["a"] * 2, "label": ["x", "y"]},
+    }
+    data = CrowdData(np.eye(2), **{of: tables[of]})
+    assert getattr(data, name) is getattr(data, name.removeprefix("needed_"))
+    with pytest.raises(ValueError, match=missing):
+        getattr(CrowdData(np.eye(2)), name)
+
+
+def test_answers_without_pages_say_that_pages_are_needed():
+    pairs = {"left": [0], "right": [1], "worker": ["a"], "label": [1]}
+    assert CrowdData(np.eye(2), pairs | {"page": [7]}).answers.needed_page.tolist() == [0]
+    with pytest.raises(ValueError, match="no pages of answers, .*: pass pairs with"):
+        _ = CrowdData(np.eye(2), pairs).answers.needed_page

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_crowdclust.distributions import ConjugatePrior
+from pyro_crowdclust.distributions import ConjugatePosterior, ConjugatePrior
+from pyro_crowdclust.distributions.priors import set_to_counts
 from pyro_crowdclust.families import Beta
 
 from ..oracles import random_natural
@@ -22,6 +23,18 @@ def test_a_prior_that_was_changed_has_the_density_of_the_new_one():
     with pytest.raises(ValueError, match="outside the domain"):
         prior.set_natural_parameters(-2 * torch.ones(2))
     torch.testing.assert_close(prior.distribution().log_prob(value), found)
+
+
+def test_given_counts_the_posterior_of_a_share_is_the_conjugate_one():
+    family = Beta()
+    priors = {name: ConjugatePrior(family, torch.tensor([1.0, 0.5]), 3) for name in "ab"}
+    posteriors = {name: ConjugatePosterior(prior) for name, prior in priors.items()}
+    counts = torch.tensor([[0.0, 2.0], [1.5, 0.0], [3.0, 4.0]])
+    set_to_counts(posteriors, priors, {"a": counts})
+    found = posteriors["a"].standard()
+    torch.testing.assert_close(found.successes, 2.0 + counts[:, 0].double())
+    torch.testing.assert_close(found.failures, 1.5 + counts[:, 1].double())
+    assert torch.equal(posteriors["b"].natural_parameters, priors["b"].natural_parameters)
 
 
 @pytest.mark.parametrize("plate", [None, 3])

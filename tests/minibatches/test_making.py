@@ -9,6 +9,7 @@ from pyro_crowdclust.minibatches import (
     full_batch,
     item_batches,
 )
+from pyro_crowdclust.minibatches.making import needed_batch
 
 from .batches import answers_in, answers_of, check_batch, crowd, random_pairs, seeded
 
@@ -35,6 +36,10 @@ def test_full_batch_without_answers_or_features():
 def test_answered_batch():
     data = crowd(9, random_pairs(5, 12, seed=15))
     batch = answered_batch(data)
+    assert answers_in(needed_batch(data)) == answers_in(batch)
+    assert answered_batch(crowd(3, None)) is None
+    with pytest.raises(ValueError, match="no answers, .*: pass pairs or placements"):
+        needed_batch(crowd(3, None))
     check_batch(batch, data)
     assert batch.items.tolist() == data.annotated_items.tolist()
     assert answers_in(batch) == answers_of(data)

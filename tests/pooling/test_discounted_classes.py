@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from pyro_crowdclust import CrowdData, fit, load
 from pyro_crowdclust.annotators import ConfusionMatrices
+from pyro_crowdclust.data.soft_counts import states_given
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface import average_annotator_models, cluster, infer_classes, infer_trait
 from pyro_crowdclust.interface.class_labels import averaging
@@ -56,7 +57,7 @@ def majority(data: CrowdData, truth: np.ndarray) -> float:
 
 def unexplained_alone(answers: LabelsTogether, probabilities: np.ndarray) -> float:
     """D of classes near these, where every worker is a voice of its own."""
-    alone = np.ones(answers.shape[0])
+    alone = np.ones(answers.num_workers)
     return answers.unexplained(*answers.classes(probabilities, alone), alone)
 
 
@@ -187,7 +188,7 @@ def test_workers_who_err_about_the_same_hard_items_are_no_copies():
     answers = LabelsTogether(data)
     log_shares, rows = trait.model.annotators.at_points(trait.guide.posteriors)
     np.testing.assert_allclose(rows.sum(-1), 1)
-    points = answers.states(log_shares, np.log(rows))
+    points = states_given(answers.matrix, log_shares, np.log(rows))
     values = {name: posterior.mean() for name, posterior in trait.guide.posteriors.items()}
     classes = points @ trait.model.annotators.sides(values).numpy()
     np.testing.assert_allclose(classes, trait.probabilities, atol=0.05)

@@ -143,8 +143,7 @@ def about_new_kinds(result: Fitted) -> list[str]:
     """Advice where large clusters have hardly any known label: there may be kinds without one."""
     if not known_labels_alone(result.data):
         return []
-    assert result.data.known is not None  # as these are known labels
-    known, number = result.data.known.numpy(), result.data.num_known_classes
+    known, number = result.data.needed_known.numpy(), result.data.num_known_classes
     sizes = np.bincount(result.assignments)
     labels = np.zeros((len(sizes), number), int)
     np.add.at(labels, (result.assignments[known >= 0], known[known >= 0]), 1)
@@ -163,8 +162,7 @@ def about_new_kinds(result: Fitted) -> list[str]:
 
 def _without_others(result: Fitted) -> list[int]:
     """Codes of classes that no item without a label gets, though some should, by their labels."""
-    known = result.data.known
-    assert known is not None  # as the caller has seen
+    known = result.data.needed_known
     labelled = known.numpy() >= 0
     classes, counts = np.unique(known.numpy()[labelled], return_counts=True)
     others = known_or_likeliest(result)[~labelled]

@@ -66,8 +66,7 @@ class PagesAlone:
 
     @property
     def _placements(self) -> Placements:
-        assert self.data.placements is not None  # as the caller has checked
-        return self.data.placements
+        return self.data.needed_placements
 
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0

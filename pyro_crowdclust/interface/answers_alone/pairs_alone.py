@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import annotators_of_looks
 from pyro_crowdclust.annotators.halved_grades import halves_of_grades
-from pyro_crowdclust.data import Answers, Outcomes
+from pyro_crowdclust.data import Outcomes
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.guides.partition import affordable_chains
 from pyro_crowdclust.interface.answers_alone.records import (
@@ -90,18 +90,18 @@ class PairsAlone:
 
     @property
     def look_alike(self) -> bool:
-        if self._answers.page is not None:
+        if self.data.needed_answers.page is not None:
             return False
         return closes_triangles(self._pairs) or lists_candidates(self.data)
 
     @property
     def tested(self) -> bool:
-        on_pages = self._answers.page is not None
+        on_pages = self.data.needed_answers.page is not None
         return share_tested(self._pairs, by_thirds=not on_pages) >= _TESTED
 
     @property
     def _pairs(self) -> AskedPairs:
-        return AskedPairs.of(self._answers.items, self.data.num_items)
+        return AskedPairs.of(self.data.needed_answers.items, self.data.num_items)
 
     @property
     def variant(self) -> str:
@@ -149,16 +149,6 @@ class PairsAlone:
         guide = PartitionGuide(model, self.data.num_items, num_chains=chains)
         return recipe_of_draws(model, guide, self.data)
 
-    @property
-    def _answers(self) -> Answers:
-        assert self.data.answers is not None  # as the caller has checked
-        return self.data.answers
-
-    @property
-    def _page(self) -> Int[Tensor, " answer"]:
-        assert self._answers.page is not None  # as there are sorted pages
-        return self._answers.page
-
     def parts(
         self, share: float, max_parts: int, generator: torch.Generator, begin: int = 0
     ) -> list[Bool[Tensor, " unit"]]:
@@ -168,14 +158,14 @@ class PairsAlone:
         number = len(self.data.page_ids)
         fewest = max(_MIN_PAIRS * number // self.data.num_pairs, _MIN_PAGES)
         pages = random_parts(number, fewest, share, max_parts, generator, begin)
-        return [out[self._page] for out in pages]
+        return [out[self.data.needed_answers.needed_page] for out in pages]
 
     def without(self, out: Bool[Tensor, " unit"]) -> PairsAlone:
-        kept = self.data.with_answers(self._answers.at(~out))
+        kept = self.data.with_answers(self.data.needed_answers.at(~out))
         return replace(self, data=kept)
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
-        held, guide = self._answers.at(out), result.guide
+        held, guide = self.data.needed_answers.at(out), result.guide
         found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
         return self._by_unit(found, out)
 
@@ -183,7 +173,7 @@ class PairsAlone:
         number = len(self.data.grade_ids)
         if number < _MIN_GRADES:
             return None
-        held, half = self._answers.at(out), halves_of_grades(number)
+        held, half = self.data.needed_answers.at(out), halves_of_grades(number)
         outcomes = Outcomes(number, number + 1)
         own = half[outcomes.places(held.label)]
         found = torch.full((held.num_pairs, len(half)), -torch.inf, dtype=torch.float64)
@@ -212,7 +202,7 @@ class PairsAlone:
 
         It should be ``sum_L p(L) (log p(L) - log p_0(L))``, however hard the questions are.
         """
-        answers, known = self._answers, result.data.num_items
+        answers, known = self.data.needed_answers, result.data.num_items
         # Rows of the fit are first; which of them count may have changed (``repeated_pairs``).
         is_new = self.data.counted_rows >= result.data.num_all_pairs
         seen = self.without(is_new)
@@ -245,12 +235,12 @@ class PairsAlone:
         Also ``strangers``, whom a chain of pairs connects, or only items that were compared.
         """
         likeness = None if self.data.likeness is None else self.data.likeness.items
-        known = AskedPairs.of(self._answers.items, self.data.num_items, likeness)
+        known = AskedPairs.of(self.data.needed_answers.items, self.data.num_items, likeness)
         left, right = known.part[items].unbind(1)
         return left == right if strangers else known.places(items)[1]
 
     def _log_chance(self, out: Bool[Tensor, " unit"], strength: float) -> Float[Tensor, " held"]:
-        return log_chance(self.without(out).data, self._answers.at(out), strength)
+        return log_chance(self.without(out).data, self.data.needed_answers.at(out), strength)
 
     def _by_unit(
         self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]
@@ -258,5 +248,6 @@ class PairsAlone:
         """``log p`` of each held-out answer, or, if pages are sorted, its mean on each page."""
         if not self.data.is_sorted:
             return log_p
-        _, page, size = self._page[out].unique(return_inverse=True, return_counts=True)
+        page = self.data.needed_answers.needed_page[out]
+        _, page, size = page.unique(return_inverse=True, return_counts=True)
         return log_p.new_zeros(len(size)).index_add(0, page, log_p) / size

@@ -225,8 +225,7 @@ def most_agreeing(
         )
         if not found and len(np.unique(result.assignments)) == 1:
             return tried[0]
-        assert result.data.answers is not None  # about pairs
-        found.append(_agreeing(result.data.answers, torch.tensor(result.assignments)))
+        found.append(_agreeing(result.data.needed_answers, torch.tensor(result.assignments)))
     best = max(range(len(found)), key=lambda place: float(found[place].mean()))
     return tried[best if is_clearly_better(found[best], found[0], CLEAR) else 0]
 

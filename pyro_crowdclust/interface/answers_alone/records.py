@@ -117,10 +117,9 @@ def with_likeness(data: CrowdData, *, near: bool = False) -> CrowdData:
     near
         Whether pairs of nearest neighbours are added that nobody was asked about.
     """
-    assert data.answers is not None  # as the caller has checked
     rows = _rows(data)
     neighbors = nearest_neighbors(rows, _NEAREST) if near else None
-    pairs = AskedPairs.of(data.answers.items, data.num_items, neighbors)
+    pairs = AskedPairs.of(data.needed_answers.items, data.num_items, neighbors)
     likeness = Likeness(pairs.left, pairs.right, _likeness(rows, pairs.items))
     return data.with_parts(likeness=likeness, likeness_names=_NUMBERS)
 

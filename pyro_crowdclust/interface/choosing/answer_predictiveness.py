@@ -67,9 +67,7 @@ def _have_same_answers(one: CrowdData, other: CrowdData) -> bool:
     """Whether two data have as many items, and the same answers about pairs of them."""
     if one.num_items != other.num_items:
         return False
-    first, second = one.answers, other.answers
-    assert first is not None  # as partitions are drawn from answers
-    assert second is not None  # for the same reason
+    first, second = one.needed_answers, other.needed_answers
     parts = "left", "right", "worker", "label"
     return all(torch.equal(getattr(first, part), getattr(second, part)) for part in parts)
 
@@ -212,8 +210,7 @@ def _by_partition(one: PairSplit, prior: str, seed: int) -> Float[np.ndarray, " 
 
 def _asked_about(one: PairSplit) -> tuple[CrowdData, Int[Tensor, "pair 2"]]:
     """The data of all items with answers, and positions of the items of held-out answers there."""
-    kept = one.data.answers
-    assert kept is not None  # as some are not held out
+    kept = one.data.needed_answers
     items, place = torch.cat([kept.left, kept.right, *one.ends]).unique(return_inverse=True)
     return some_items(one.data, items), place[2 * kept.num_pairs :].reshape(2, -1).mT
 

@@ -37,7 +37,8 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_its_weight,
     with_rates,
 )
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -134,9 +135,7 @@ def is_explained_worse(result: Fitted, drawn: Fitted) -> bool:
     """
     if evidence_per_answer(result) >= _MIN_RATIO * evidence_per_answer(drawn):
         return False
-    answers, asked = result.data.answers, drawn.data.answers
-    assert answers is not None  # as there are draws of them
-    assert asked is not None  # for the same reason
+    answers, asked = result.data.needed_answers, drawn.data.needed_answers
     found = torch.as_tensor(result.assignments[answers.items.unique().numpy()])
     return not explains(found, drawn.guide.partition_draws(), result.model.annotators, asked)
 
@@ -157,8 +156,7 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
-    answered = answered_batch(data)
-    assert answered is not None
+    answered = needed_batch(data)
     (alone,) = item_batches(data, len(answered.items), answered.items)
     batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
     best = max(reads, key=lambda one: log_evidence_bound(one.guide, one.model.annotators, *batches))

@@ -231,8 +231,7 @@ def _share_of_new_kinds(fitted: Fitted) -> float:
     With a share s of the items, L labels of random items all miss them with probability
     (1 - s)^L.
     """
-    assert fitted.data.known is not None  # as labels are held out
-    is_labelled = fitted.data.known.numpy() >= 0
+    is_labelled = fitted.data.needed_known.numpy() >= 0
     share = float((~np.isin(fitted.assignments, fitted.assignments[is_labelled])).mean())
     return share if (1 - share) ** int(is_labelled.sum()) < _BY_CHANCE else 0.0
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_crowdclust import Fitted
+from pyro_crowdclust.partitions.joining import join_best
 
 
 def joined_partition(larger: Fitted, num_components: int) -> Float[Tensor, "item component"]:
@@ -31,19 +31,20 @@ def joined_partition(larger: Fitted, num_components: int) -> Float[Tensor, "item
     posterior = larger.guide.posteriors["components"]
     eta = posterior.natural_parameters.detach()
     eta0 = larger.model.priors()["components"].natural_parameters.expand_as(eta)[:1]
-    q, statistics = larger.component_probabilities.double(), eta - eta0
+    every, statistics = larger.component_probabilities.double(), eta - eta0
     log_z = posterior.family.log_normalizer
-    while (number := q.shape[1]) > num_components:
-        first, second = np.triu_indices(number, 1)
-        own = log_z(eta0 + statistics) - log_z(eta0) + _of_items(q)
-        together = log_z(eta0 + statistics[first] + statistics[second]) - log_z(eta0)
+
+    def changes(member: Float[Tensor, "component union"], _: Tensor) -> Tensor:
+        q, t = every @ member, member.mT @ statistics
+        first, second = torch.triu_indices(len(t), len(t), 1)
+        own = log_z(eta0 + t) - log_z(eta0) + _of_items(q)
+        together = log_z(eta0 + t[first] + t[second]) - log_z(eta0)
         together += _of_items(q[:, first] + q[:, second])
-        best = int((together - own[first] - own[second]).argmax())
-        union = torch.eye(number, dtype=q.dtype)
-        union[second[best], first[best]] = 1.0
-        union = union[:, np.arange(number) != second[best]]
-        q, statistics = q @ union, union.mT @ statistics
-    return q
+        found = own.new_full((len(t), len(t)), -torch.inf)
+        return found.index_put((first, second), together - own[first] - own[second])
+
+    union = join_best(torch.arange(len(eta)), changes, fewest=num_components)
+    return every @ nn.functional.one_hot(union.unique(return_inverse=True)[1]).double()
 
 
 def _of_items(q: Float[Tensor, "item union"]) -> Float[Tensor, " union"]:

@@ -45,8 +45,7 @@ def groups_by_class(result: Fitted) -> Int[Tensor, " component"]:
     a kind without any label may overlap with the class, and have a label or two of it. Others stay
     alone, as new kinds.
     """
-    known = result.data.known
-    assert known is not None  # as the caller has seen
+    known = result.data.needed_known
     q = result.component_probabilities
     shares = torch.from_numpy(component_classes(result))
     labels = q[known >= 0].sum(0)

@@ -23,6 +23,7 @@ from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
 from pyro_crowdclust.minibatches import answered_batch
+from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import UpdateStep, read_at, step_of, with_own_parts, with_step
@@ -226,8 +227,7 @@ def with_answers_added(result: Fitted, data: CrowdData, feature_weight: float = 
     feature_weight
         Power tau of the features' evidence about an item, ``(pi_z p(x | z))^tau``, besides answers.
     """
-    answered = answered_batch(data)
-    assert answered is not None  # as there are answers
+    answered = needed_batch(data)
     sorts = data.placements is not None
     annotators = SortedPages(data.num_workers) if sorts else annotators_for(data)
     number = result.model.num_clusters
@@ -261,9 +261,7 @@ def with_components_joined(result: Fitted, data: CrowdData, feature_weight: floa
         As for ``with_answers_added``.
     """
     read = with_answers_added(result, data)
-    answered = answered_batch(data)
-    assert answered is not None  # as there are answers
-    batch = answered.to(result.device, torch.float64)
+    batch = needed_batch(data).to(result.device, torch.float64)
     for _ in range(_JOINS):
         move_owners(read.guide, batch)
         refit_workers(read.guide, read.model.annotators, batch)

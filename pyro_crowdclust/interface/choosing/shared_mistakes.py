@@ -71,8 +71,7 @@ class SharedMistakes:
 
     def sentence(self, data: CrowdData) -> str:
         """What was found, in words."""
-        answers = data.answers
-        assert answers is not None  # as they have mistakes
+        answers = data.needed_answers
         one, other = (show(data.worker_ids[code]) for code in self.workers)
         number = int(np.isin(answers.worker.numpy(), self.workers).sum())
         return (
@@ -118,8 +117,7 @@ def find_shared_mistakes(data: CrowdData, seed: int = 0) -> SharedMistakes | Non
     """
     if not _can_be_tested(data):
         return None
-    assert data.answers is not None  # as they can be tested
-    pairs = _seen_pairs(data.answers)
+    pairs = _seen_pairs(data.needed_answers)
     couples = _couples(pairs.worker)
     if not couples:
         return None

@@ -107,8 +107,7 @@ class UnseenAnswers:
     """
 
     def __init__(self, data: CrowdData, candidates: Sequence[Fitted], seed: int) -> None:
-        answers = data.answers
-        assert answers is not None  # as the caller has seen
+        answers = data.needed_answers
         self.data, self.items = data, answers.items.unique()
         self.left, self.right = (
             torch.searchsorted(self.items, one).numpy() for one in (answers.left, answers.right)
@@ -168,8 +167,7 @@ class UnseenAnswers:
 
     def log_evidence_of(self, result: Fitted) -> float:
         """``log p(L | s)``, with the probabilities of a result that knows the answers as s."""
-        answers = self.data.answers
-        assert answers is not None  # as the caller has seen
+        answers = self.data.needed_answers
         same = result.same_cluster_by_position(answers.left.numpy(), answers.right.numpy())
         return float(self.log_evidence(same[None])[0])
 

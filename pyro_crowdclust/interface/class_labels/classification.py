@@ -222,9 +222,8 @@ def items_to_try(data: CrowdData, seed: int) -> CrowdData:
     """At most ``MAX_ITEMS`` random items, those with labels first."""
     if data.num_items <= MAX_ITEMS:
         return data
-    assert data.class_labels is not None  # as classify was given
     rng = np.random.default_rng(seed)
-    labelled = rng.permutation(data.class_labels.labelled_items.numpy())
+    labelled = rng.permutation(data.needed_class_labels.labelled_items.numpy())
     others = rng.permutation(np.setdiff1d(np.arange(data.num_items), labelled))
     kept = np.concatenate([labelled, others])[:MAX_ITEMS]
     return some_items(data, torch.from_numpy(np.sort(kept)))

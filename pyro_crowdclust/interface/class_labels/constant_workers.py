@@ -68,7 +68,6 @@ def say_nothing(data: CrowdData) -> Bool[Tensor, " worker"]:
 
 
 def _counts(data: CrowdData) -> Float[Tensor, "worker label"]:
-    labels = data.class_labels
-    assert labels is not None  # as the callers have seen
+    labels = data.needed_class_labels
     counts = torch.zeros(data.num_workers, data.num_classes, dtype=torch.float64)
     return counts.index_put((labels.worker, labels.label), labels.weights, accumulate=True)

@@ -44,8 +44,7 @@ def share_of_votes(data: CrowdData) -> float:
 
     Workers who always say the same would add a vote for it to every item.
     """
-    labels = data.class_labels
-    assert labels is not None  # as the callers have seen
+    labels = data.needed_class_labels
     labels = labels.at(~say_nothing(data)[labels.worker])
     votes = labels.of_items(labels.labelled_items).votes()
     # One more item of each class, so that the share is never 0 or 1 (Laplace).

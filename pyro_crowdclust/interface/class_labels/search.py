@@ -156,8 +156,7 @@ def parts_of_seen_classes(
     parts = held_out_parts(data, folds, seed)
     kept = []
     for seen, held in parts:
-        assert seen.class_labels is not None  # as the other parts have labels
-        is_unknown = ~torch.isin(held.label, seen.class_labels.label)
+        is_unknown = ~torch.isin(held.label, seen.needed_class_labels.label)
         kept.append((seen, held.at(~torch.isin(held.item, held.item[is_unknown]))))
     return kept if any(len(held) for _, held in kept) else parts
 

@@ -21,7 +21,6 @@ def shows_workers(data: CrowdData) -> bool:
 
 def _labels_stand_alone(data: CrowdData) -> bool:
     """Whether fewer than one labelled item in ten has a second label."""
-    labels = data.class_labels
-    assert labels is not None  # as the caller has checked
+    labels = data.needed_class_labels
     number = len(labels.labelled_items)
     return labels.size - number < _MIN_SECOND * number

@@ -46,8 +46,7 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     # tenth of the items.
     strength = max(10.0, data.num_items / 10)
     # Less than the number of workers if each of them has seen a part of the items only.
-    assert data.class_labels is not None  # as the callers have seen
-    labels_per_item = min(data.num_workers, data.class_labels.size / data.num_items)
+    labels_per_item = min(data.num_workers, data.needed_class_labels.size / data.num_items)
     return LatentTrait(
         ItemTrait(data.num_workers, share, strength, labels_per_item=labels_per_item)
     )
@@ -151,6 +150,5 @@ class AverageWithTrait(AverageStep):
 
 def _labelled_items(data: CrowdData) -> CrowdData:
     """The items with labels: others say nothing about the trait, and slow its fit down."""
-    assert data.class_labels is not None  # as the callers have seen
-    items = data.class_labels.labelled_items
+    items = data.needed_class_labels.labelled_items
     return data if len(items) == data.num_items else some_items(data, items)

@@ -20,6 +20,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.data import CrowdData
+from pyro_crowdclust.data.soft_counts import classes_at_rate, log_shares_of, rate_of_all
 from pyro_crowdclust.interface.class_labels.workers import RIGHT, WRONG
 from pyro_crowdclust.results import with_own_parts
 
@@ -40,16 +41,12 @@ def at_one_rate(fitted: Fitted) -> Fitted:
 
 
 def _classes_at_one_rate(data: CrowdData) -> Float[np.ndarray, "item class"]:
-    labels, num_classes = data.class_labels, data.num_classes
-    assert labels is not None  # as the callers have checked
+    labels, num_classes = data.needed_class_labels, data.num_classes
     counts = labels.of_items(torch.arange(data.num_items)).votes().numpy()
     is_labelled = counts.sum(1) > 0
-    rate, shares = RIGHT / (RIGHT + WRONG), np.full(num_classes, 1 / num_classes)
+    rate, log_shares = RIGHT / (RIGHT + WRONG), np.zeros(num_classes)
     for _ in range(_STEPS):
-        logits = np.log(shares) + counts * np.log(rate * (num_classes - 1) / (1 - rate))
-        q = np.exp(logits - logits.max(1, keepdims=True))
-        q /= q.sum(1, keepdims=True)
-        rate = (RIGHT + (q * counts).sum()) / (RIGHT + WRONG + counts.sum())
-        shares = 1 + q[is_labelled].sum(0)
-        shares /= shares.sum()
+        q = classes_at_rate(counts, log_shares, rate)
+        rate = rate_of_all(counts, q, RIGHT, WRONG)
+        log_shares = log_shares_of(q[is_labelled])
     return q

@@ -132,8 +132,7 @@ def _least_kept(fitted: Fitted) -> float:
 
     Classes with fewer than five votes, or a twentieth of them, do not count.
     """
-    labels = fitted.data.class_labels
-    assert labels is not None  # as the callers have checked
+    labels = fitted.data.needed_class_labels
     items = labels.labelled_items
     of_items = labels.of_items(items).votes()
     votes = (of_items / of_items.sum(1, keepdim=True)).sum(0).numpy()

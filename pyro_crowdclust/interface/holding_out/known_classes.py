@@ -43,8 +43,7 @@ class KnownSplit:
     @property
     def chance(self) -> float:
         """Mean log-probability by the shares of the classes that are not held out."""
-        known = self.data.known
-        assert known is not None  # as some are not held out
+        known = self.data.needed_known
         counts = torch.bincount(known[known >= 0], minlength=self.data.num_known_classes) + 1.0
         return float((counts / counts.sum())[self.classes].log().mean())
 
@@ -86,6 +85,5 @@ def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> lis
 
 
 def _without(data: CrowdData, items: Int[Tensor, " held"]) -> KnownSplit:
-    assert data.known is not None  # as the callers have seen
-    kept = data.known.index_fill(0, items, -1)
-    return KnownSplit(data.with_parts(known=kept), items, data.known[items])
+    kept = data.needed_known.index_fill(0, items, -1)
+    return KnownSplit(data.with_parts(known=kept), items, data.needed_known[items])

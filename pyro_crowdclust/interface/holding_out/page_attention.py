@@ -43,9 +43,8 @@ def page_probabilities(
     attention
         Mean of the attention a_m of every worker.
     """
-    assert known.page is not None  # lapses are of pages
-    assert other.page is not None
-    pages, workers = torch.cat([known.page, other.page]), torch.cat([known.worker, other.worker])
+    pages = torch.cat([known.needed_page, other.needed_page])
+    workers = torch.cat([known.worker, other.worker])
     _, worker, place = Sessions.of(pages, workers)
     of_known, of_other = place.split([known.num_pairs, other.num_pairs])
     said, asked = outcomes.places(known.label), outcomes.places(other.label)

@@ -61,8 +61,8 @@ class PlacementSplit:
         With n_g of the n other items of the page in group g of G, ``(n_g + 1) / (n + G)``; or
         ``1 / G`` of all, as of people who guess, if that is likelier.
         """
-        held, counts = self.held_out, self._kept.group_sizes.double() + 1
-        total = self._kept.page_sizes + held.num_groups
+        held, counts = self.held_out, self.data.needed_placements.group_sizes.double() + 1
+        total = self.data.needed_placements.page_sizes + held.num_groups
         by_size = (counts[held.page, held.group] / total[held.page]).log()
         even = -held.num_groups[held.page].double().log()
         return max(by_size, even, key=lambda one: float(one.mean())).numpy()
@@ -74,12 +74,6 @@ class PlacementSplit:
         Placements of an item, and those on a page, are dependent, like answers that share an item.
         """
         return torch.stack([self.held_out.item, self.data.num_items + self.held_out.page])
-
-    @property
-    def _kept(self) -> Placements:
-        kept = self.data.placements
-        assert kept is not None  # as some are not held out
-        return kept
 
     def log_probability(
         self, result: Fitted, workers: WorkerSummary | None = None
@@ -147,7 +141,7 @@ class PlacementSplit:
         These are the number of the held-out placement, the two items, and whether they lie in one
         group.
         """
-        held, kept = self.held_out, self._kept
+        held, kept = self.held_out, self.data.needed_placements
         item, page, group = (
             torch.cat(both)
             for both in ((held.item, kept.item), (held.page, kept.page), (held.group, kept.group))
@@ -166,7 +160,7 @@ class PlacementSplit:
         workers: WorkerSummary | None,
         of_placed: Callable[[Tensor], Float[Tensor, "placement cluster"]],
     ) -> Float[np.ndarray, " placement"]:
-        kept, held = self._kept, self.held_out
+        kept, held = self.data.needed_placements, self.held_out
         every = torch.arange(kept.num_pages), torch.arange(result.data.num_items)
         assignments = torch.from_numpy(np.array(result.probabilities))
         rates, annotators = result.guide.rate_statistics(), result.model.annotators
@@ -199,8 +193,7 @@ def placement_split(
     items that are on any page, a share r of the held-out placements is of the second kind: items
     that also have placements in the fit, which are as frequent there as among all items.
     """
-    placements = data.placements
-    assert placements is not None  # as the caller has seen
+    placements = data.needed_placements
     on_page = torch.bincount(placements.item, minlength=data.num_items) > 0
     share_on_page = float(on_page.double().mean())
     of_items = share * (1 - share_on_page)
@@ -219,8 +212,7 @@ def placement_parts(data: CrowdData, generator: torch.Generator) -> list[Placeme
 
     None of fewer than 20 placements, and none without others that stay.
     """
-    placements = data.placements
-    assert placements is not None  # as the caller has seen
+    placements = data.needed_placements
     if len(placements) < _MIN_PLACEMENTS:
         return []
     part = folds(torch.arange(data.num_items), _PARTS, generator)[placements.item]

@@ -62,8 +62,7 @@ class PairSplit:
     @cached_property
     def of_others(self) -> Bool[np.ndarray, " pair"]:
         """Which held-out answers are about an item without answers in the fit."""
-        kept = self.data.answers
-        assert kept is not None  # as some are not held out
+        kept = self.data.needed_answers
         has_answers = torch.zeros(self.data.num_items, dtype=torch.bool)
         has_answers[kept.left] = has_answers[kept.right] = True
         return ~has_answers[self.ends].all(0).numpy()
@@ -125,8 +124,7 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Pai
     least half of the items have answers, say a share r, then a share r of the held-out answers is
     about pairs of items that have other answers in the fit.
     """
-    answers = data.answers
-    assert answers is not None  # as the caller has seen
+    answers = data.needed_answers
     return _without(data, answers, *_pairs_out(data, answers, share, generator))
 
 
