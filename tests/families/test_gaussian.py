@@ -74,14 +74,3 @@ def test_second_moments_are_the_expectations():
     same(moments.second, expected)
     statistics = torch.cat([moments.expected_statistics(), torch.ones(2, 4, 2)], -1)
     same(family.observation_statistics(moments.flat()), statistics)
-
-
-def test_second_moments_have_the_right_gradient():
-    mean, root = torch.randn(2, 3, 2, requires_grad=True), torch.randn(2, 3, 2, 2)
-
-    def second(mean: Tensor, root: Tensor) -> Tensor:
-        return Moments.with_root(mean, root).second
-
-    arguments = mean, root.requires_grad_()
-    assert torch.autograd.gradcheck(second, arguments)
-    assert torch.autograd.gradgradcheck(second, arguments)
