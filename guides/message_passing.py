@@ -150,7 +150,7 @@ class MessagePassingGuide(MixtureGuide):
             family = Categorical(self.model.num_clusters)
             z = pyro.sample("z", ConjugateAtMean(family, local.logits))
             if local.latent is not None:
-                pyro.sample("x", GaussianAtMean(local.latent, local.log_determinant))
+                pyro.sample("x", GaussianAtMean(local.latent))
         if sites := sites_in(self.model.annotators, batch, values.others.get("owners")):
             sites.sample_guide(z, values.rates, batch)
 

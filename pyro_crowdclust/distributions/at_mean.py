@@ -105,17 +105,11 @@ class GaussianAtMean(StatisticValued):
     ----------
     moments
         ``Moments`` whose root is upper triangular (or diagonal) with a positive diagonal.
-    log_determinant
-        log|R| of the root, if already known.
     """
 
-    def __init__(
-        self, moments: Moments, log_determinant: Float[Tensor, "*batch"] | None = None
-    ) -> None:
+    def __init__(self, moments: Moments) -> None:
         self.moments = moments
-        if log_determinant is None:
-            log_determinant = moments.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-        self._log_determinant = log_determinant
+        self._log_determinant = moments.root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         self._value = moments.flat()
         super().__init__(self._value.shape[:-1], self._value.shape[-1:])
 

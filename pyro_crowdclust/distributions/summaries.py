@@ -22,13 +22,10 @@ class LocalPosterior:
         Unnormalized log q(z), shape ``[item, K]``.
     latent
         Moments of q(x); None where the features are the latents.
-    log_determinant
-        log|R| of their roots, if known.
     """
 
     logits: Float[Tensor, "item cluster"]
     latent: Moments | None
-    log_determinant: Float[Tensor, " item"] | None = None
 
     @property
     def assignments(self) -> Float[Tensor, "item cluster"]:

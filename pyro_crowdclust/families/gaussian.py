@@ -220,26 +220,6 @@ def second_moment(
     return torch.addcmul(covariance, mean.unsqueeze(-1), mean.unsqueeze(-2))
 
 
-class _SecondMoment(torch.autograd.Function):
-    """``M = m m^T + R R^T``, with an analytic gradient.
-
-    With G the gradient of M and S = G + G^T,
-
-        dM = dm m^T + m dm^T + dR R^T + R dR^T   =>   grad m = S m,  grad R = S R.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, mean: Tensor, root: Tensor) -> Tensor:
-        ctx.save_for_backward(mean, root)
-        return second_moment(mean, root @ root.mT)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        mean, root = ctx.saved_tensors
-        symmetric = gradient + gradient.mT
-        return (symmetric @ mean.unsqueeze(-1)).squeeze(-1), symmetric @ root
-
-
 class Moments(NamedTuple):
     """A Gaussian: mean m, second moment M = m m^T + R R^T, and upper triangular root R.
 
@@ -253,7 +233,7 @@ class Moments(NamedTuple):
     @staticmethod
     def with_root(mean: Float[Tensor, "*batch dim"], root: Tensor) -> Moments:
         """The moments of ``m + R e`` with standard normal e."""
-        return Moments(mean, _SecondMoment.apply(mean, root), root)
+        return Moments(mean, second_moment(mean, root @ root.mT), root)
 
     @staticmethod
     def point(value: Float[Tensor, "*batch dim"]) -> Moments:

@@ -13,7 +13,6 @@ from pyro_crowdclust.distributions.summaries import LocalPosterior
 from pyro_crowdclust.families import Moments, NormalInverseWishart, softmax_without_denormals
 from pyro_crowdclust.families.gaussian import second_moment
 from pyro_crowdclust.families.potential import GaussianPotential
-from pyro_crowdclust.inference.last_round import last_round
 from pyro_crowdclust.protocols import Coupling
 
 
@@ -133,38 +132,30 @@ class LocalConditionals:
     ) -> tuple[LocalPosterior, LocalPosterior]:
         """Eq. 12, then eq. 14: of the paired items without messages, and of all items.
 
-        ``alone`` and ``assignments`` are q(z) of the round before.
+        ``alone`` and ``assignments`` are q(z) of the round before. All rows are updated together,
+        since small matrices take their time by the number of operations.
         """
-        of_items = self.log_weights.dim() > 1
-        if of_items or self._globals_learn or messages.requires_grad:
-            return self._last_round_by_autograd(alone, assignments, messages)
-        rounds = last_round(
-            self.family.local,
-            self.log_weights,
-            self.components,
-            self.potential,
-            alone,
-            assignments,
-            messages,
-        )
+        count = len(messages)
+        both = self._first_and_all(count)
+        latent = both.latent(torch.cat([alone, assignments]))
+        logits = both.logits(latent)
         return (
-            LocalPosterior(rounds.alone_logits, rounds.alone),
-            LocalPosterior(rounds.logits, rounds.latent, rounds.log_determinant),
+            LocalPosterior(logits[:count], Moments(*(part[:count] for part in latent))),
+            LocalPosterior(
+                _with_messages(logits[count:], messages),
+                Moments(*(part[count:] for part in latent)),
+            ),
         )
 
-    @property
-    def _globals_learn(self) -> bool:
-        return self.components.requires_grad or self.log_weights.requires_grad
-
-    def _last_round_by_autograd(
-        self, alone: Tensor, assignments: Tensor, messages: Tensor
-    ) -> tuple[LocalPosterior, LocalPosterior]:
-        paired = self.first(messages.shape[0])
-        without_messages, latent = paired.latent(alone), self.latent(assignments)
-        return (
-            LocalPosterior(paired.logits(without_messages), without_messages),
-            LocalPosterior(_with_messages(self.logits(latent), messages), latent),
-        )
+    def _first_and_all(self, count: int) -> LocalConditionals:
+        """The same updates for the first ``count`` items, and then for all."""
+        first = self.first(count)
+        parts = zip(first.potential, self.potential, strict=True)
+        potential = GaussianPotential(*(torch.cat(pair) for pair in parts))
+        log_weights = self.log_weights
+        if log_weights.dim() > 1:
+            log_weights = torch.cat([first.log_weights, log_weights])
+        return replace(self, potential=potential, log_weights=log_weights)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,6 @@ def sweep_hard(
     hard: Int[Tensor, " item"],
     pairs: AskedPairs,
     log_answers: Float[Tensor, "pair kind"],
-    generator: torch.Generator | None = None,
 ) -> Int[Tensor, " item"]:
     """Draw whether every asked item is hard, given all others, in random order.
 
@@ -91,8 +90,6 @@ def sweep_hard(
     log_answers
         ``log p(answers)`` for every pair if none, one or two of its items are hard, given whether
         they are in one cluster.
-    generator
-        Random generator; default torch's own.
     """
     from pyro_crowdclust.partitions.gibbs import visit_hard_items
 
@@ -100,8 +97,8 @@ def sweep_hard(
     first, others, pair = (part.numpy() for part in pairs.edges)
     # Evidence of pairs that an item is hard, if the other item is clear and if it is hard.
     gain = log_answers.diff(dim=1).numpy()[pair]
-    uniform = torch.rand(pairs.num_items, generator=generator, dtype=torch.float64)
-    order = torch.randperm(pairs.num_items, generator=generator).numpy()
+    uniform = torch.rand(pairs.num_items, dtype=torch.float64)
+    order = torch.randperm(pairs.num_items).numpy()
     order = order[np.diff(first)[order] > 0]
     chance = torch.logit(uniform).numpy()
     visit_hard_items(order, h, (first, others), gain, chance, (_HARD, _CLEAR))

@@ -40,7 +40,6 @@ def sweep(
     pairs: AskedPairs,
     weights: Float[Tensor, " pair"],
     prior: PartitionPrior,
-    generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, " item"], Choices]:
     """Draw the cluster of every asked item given all other items, in random order.
 
@@ -52,15 +51,13 @@ def sweep(
         The pairs that were compared, and the evidence of their answers for "same", in nats.
     prior
         Prior of the partition.
-    generator
-        Random generator; default torch's own.
 
     Returns
     -------
     labels, choices
         New labels, numbered without gaps, and what the items could choose.
     """
-    of_chains, choices = sweep_chains(labels[None], pairs, weights[None], prior, generator)
+    of_chains, choices = sweep_chains(labels[None], pairs, weights[None], prior)
     return of_chains[0], choices
 
 
@@ -69,13 +66,12 @@ def sweep_chains(
     pairs: AskedPairs,
     weights: Float[Tensor, "chain pair"],
     prior: PartitionPrior,
-    generator: torch.Generator | None = None,
 ) -> tuple[Int[Tensor, "chain item"], Choices]:
     """A sweep in every chain.
 
     Parameters
     ----------
-    labels, pairs, weights, prior, generator
+    labels, pairs, weights, prior
         As in ``sweep``, with labels and weights for every chain.
 
     Returns
@@ -95,7 +91,7 @@ def sweep_chains(
         compared = Comparisons(first, others, evidence[number])
         return visit_items(compared, offers, begin, chain, weights)
 
-    drawn = visited(labels, pairs, prior, visit, generator)
+    drawn = visited(labels, pairs, prior, visit)
     return drawn, Choices(*offered[:, : visits[0].sum()], *visits)
 
 
@@ -104,7 +100,6 @@ def visited(
     connections: AskedPairs,
     prior: PartitionPrior,
     visit: Callable[..., int],
-    generator: torch.Generator | None = None,
 ) -> Int[Tensor, "chain item"]:
     """Draw the cluster of every connected item given all other items, in every chain.
 
@@ -120,8 +115,6 @@ def visited(
         A function that goes through the items of a chain, given the number of the chain, the place
         to begin at, the chain and the weights of the prior: ``visit_items`` or another one, with
         the evidence bound to it.
-    generator
-        Random generator; default torch's own.
 
     Returns
     -------
@@ -135,8 +128,8 @@ def visited(
     join = np.exp(log_join)
     join[0] = 0.0
     of_sizes = log_join, join, prior.closure, prior.joins_strangers
-    chance = torch.rand(num_chains, 2, num_items, generator=generator, dtype=torch.float64).numpy()
-    order = torch.rand(num_chains, len(asked), generator=generator).argsort(1).numpy()
+    chance = torch.rand(num_chains, 2, num_items, dtype=torch.float64).numpy()
+    order = torch.rand(num_chains, len(asked)).argsort(1).numpy()
     # Split clusters, so that each lies in one connected part.
     number = np.arange(num_chains)[:, None]
     z = renumbered(number, part * (int(labels.max()) + 1) + labels.numpy())

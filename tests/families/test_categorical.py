@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 from pyro_crowdclust.families import Categorical, softmax_without_denormals
@@ -47,3 +48,12 @@ def test_softmax_without_denormals():
     slope = torch.randn(2, 3)
     gradients = [torch.autograd.grad((slope * q).sum(), logits)[0] for q in (ours, exact)]
     same(*gradients)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0])
+def test_softmax_without_denormals_has_the_right_gradient(scale):
+    logits = (scale * torch.randn(3, 5)).requires_grad_()
+    softmax = Categorical(5).expected_statistics
+    same(softmax(logits), logits.softmax(-1))
+    assert torch.autograd.gradcheck(softmax, logits)
+    assert torch.autograd.gradgradcheck(softmax, logits)

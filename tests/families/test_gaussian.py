@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.families import Gaussian, IndependentMoments, Moments
+from pyro_crowdclust.families import (
+    Gaussian,
+    IndependentMoments,
+    Moments,
+    NormalInverseWishart,
+)
 
 from ..comparisons import same
 from ..oracles import random_natural, random_standard
@@ -58,3 +63,14 @@ def test_gaussian_moments_name_an_indefinite_precision():
     eta = family.pack(torch.zeros(2), torch.eye(2))
     with pytest.raises(ValueError, match="precision of a Gaussian latent is not positive definite"):
         family.moments(eta)
+
+
+def test_second_moments_are_the_expectations():
+    family = NormalInverseWishart(3)
+    mean, root = torch.randn(2, 4, 3), torch.randn(2, 4, 3, 3)
+    moments = Moments.with_root(mean, root)
+    expected = torch.einsum("bni,bnj->bnij", mean, mean)
+    expected = expected + torch.einsum("bnik,bnjk->bnij", root, root)
+    same(moments.second, expected)
+    statistics = torch.cat([moments.expected_statistics(), torch.ones(2, 4, 2)], -1)
+    same(family.observation_statistics(moments.flat()), statistics)

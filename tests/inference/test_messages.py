@@ -362,6 +362,24 @@ def test_the_best_neighbour_of_the_fixed_point_is_the_fixed_point():
         assert expected_bound(other, unary, rates) < best
 
 
+@pytest.mark.parametrize("paired", [0, PAIRED])
+@pytest.mark.parametrize("labels_tell", [False, True])
+def test_the_last_round_updates_x_and_then_z_of_both_sets_of_items(paired, labels_tell):
+    conditionals = random_conditionals()
+    if labels_tell:
+        conditionals = replace(conditionals, log_weights=torch.randn(N, K))
+    alone, q = torch.randn(paired, K).softmax(-1), torch.randn(N, K).softmax(-1)
+    messages = torch.randn(paired, K)
+    without, joined = conditionals.last_round(alone, q, messages)
+    first = conditionals.first(paired)
+    same(without.latent.flat(), first.latent(alone).flat())
+    same(without.logits, first.logits(first.latent(alone)))
+    same(joined.latent.flat(), conditionals.latent(q).flat())
+    expected = conditionals.logits(conditionals.latent(q))
+    expected[:paired] += messages
+    same(joined.logits, expected)
+
+
 @pytest.mark.parametrize("damping", [0.0, 0.3])
 def test_only_the_last_round_is_differentiable(damping):
     """Earlier rounds reach the answer through the assignments, which are held fixed."""
@@ -404,18 +422,6 @@ def test_damping_lets_one_of_two_items_win_that_were_called_different():
 def test_solver_refuses_no_rounds_and_no_motion(wrong):
     with pytest.raises(ValueError, match="at least one exchange and damping"):
         LocalSolver(**wrong)
-
-
-def test_weights_of_each_item_are_weights_of_all_where_they_are_the_same():
-    conditionals, coupling = random_conditionals(), random_coupling()
-    of_items = replace(conditionals, log_weights=conditionals.log_weights.repeat(N, 1))
-    for ours, theirs in zip(
-        LocalSolver().solve(of_items, coupling),
-        LocalSolver().solve(conditionals, coupling),
-        strict=True,
-    ):
-        same(ours.logits, theirs.logits)
-        same(ours.latent.flat(), theirs.latent.flat())
 
 
 def amortized_conditionals() -> FixedConditionals:
