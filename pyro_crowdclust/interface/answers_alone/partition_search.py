@@ -33,13 +33,13 @@ from pyro_crowdclust.interface.answers_alone.records import (
 )
 from pyro_crowdclust.interface.answers_alone.shared import EPOCHS
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.interface.searches import best_so_far
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.results import Chosen, FurtherTraining
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.option_checks import check_values
-from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
@@ -123,10 +123,7 @@ class AnswersAlone:
         try:
             return self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
-            if not tried:
-                raise interrupted_too_early() from None
-            chosen = max(tried, key=lambda trial: trial.held_out)
-            why = f"best of {len(tried)} priors when the search was interrupted"
+            chosen, why = best_so_far(tried, lambda trial: trial.held_out, "priors")
             _warn_of_untried(self.data, tried, chosen)
             return PriorComparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
 

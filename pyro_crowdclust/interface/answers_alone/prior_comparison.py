@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pandas as pd
-
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agrees_as_well
 from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.results import Chosen
 
 _GUESSES = (
@@ -42,11 +41,10 @@ class PriorComparison(NamedTuple):
 
     def outcome(self) -> tuple[Recipe, Chosen]:
         """The recipe of the chosen prior for all data, and how it was chosen."""
-        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
-        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         chosen = self.chosen.answers
         answers = (chosen if self.is_clear else chosen.for_guesses()).about(self.data)
         recipe = answers.recipe(answers.priors[self.chosen.prior]())
+        table = table_of(self.tried, self.chosen)
         return recipe, Chosen(table, self.reason, self.chance, self.is_clear)
 
     def kept(self) -> KeptPrior | None:

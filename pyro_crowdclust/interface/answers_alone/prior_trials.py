@@ -69,6 +69,12 @@ class PriorTrial(NamedTuple):
         return len(self.sizes)
 
     @property
+    def row(self) -> dict[str, Any]:
+        """Its row in the table of the choice."""
+        scores = {"held_out": self.held_out, "clusters": self.clusters}
+        return {"prior": self.name, **scores, "seconds": self.seconds}
+
+    @property
     def is_informative(self) -> bool:
         """Whether clusters join items, among them some that people called the same."""
         return _is_informative(self.sizes, self.share_joined)

@@ -55,9 +55,10 @@ from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
 )
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import seeds_of
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen, UpdateStep, step_of, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED

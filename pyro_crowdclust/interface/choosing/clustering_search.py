@@ -23,8 +23,8 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of
+from pyro_crowdclust.interface.searches import best_so_far
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
-from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # All held-out answers.
 _ALL = slice(None)
@@ -58,12 +58,12 @@ class Search:
             return decide()
         except KeyboardInterrupt:
             without = self._without_answers_so_far()
-            trials = self.tried(without)
-            if not trials:
-                raise interrupted_too_early() from None
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
-            best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
-            why = f"best of {len(trials)} candidates when the search was interrupted"
+            best, why = best_so_far(
+                self.tried(without),
+                lambda trial: (trial.by_weight is not None, trial.score),
+                "candidates",
+            )
             return Decision(best, why, without=without, interrupted=True)
 
     def _without_answers_so_far(self) -> WithoutAnswers | None:

@@ -31,8 +31,8 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
-from pyro_crowdclust.interface.choosing.trials import table_of
 from pyro_crowdclust.interface.recipe import takes_all
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED

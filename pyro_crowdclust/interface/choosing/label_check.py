@@ -33,8 +33,9 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit, known_folds
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen
