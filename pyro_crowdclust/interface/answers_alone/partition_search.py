@@ -17,20 +17,13 @@ from pyro_crowdclust.interface.answers_alone.kinds import (
     kind_of_answers,
 )
 from pyro_crowdclust.interface.answers_alone.prior_comparison import PriorComparison
-from pyro_crowdclust.interface.answers_alone.prior_trials import (
-    CLEAR,
+from pyro_crowdclust.interface.answers_alone.prior_ranking import (
     Attempt,
-    PriorTrial,
-    by_halves,
+    best_predicting,
+    informative,
     most_agreeing,
-    simplest,
-    trial_of,
-    varied,
 )
-from pyro_crowdclust.interface.answers_alone.records import (
-    lists_candidates,
-    takes_likeness_of_features,
-)
+from pyro_crowdclust.interface.answers_alone.prior_trials import CLEAR, PriorTrial, trial_of
 from pyro_crowdclust.interface.answers_alone.shared import EPOCHS
 from pyro_crowdclust.interface.recipe import Recipe, seeds_of
 from pyro_crowdclust.interface.searches import best_so_far
@@ -45,10 +38,6 @@ from pyro_crowdclust.training.option_checks import check_values
 TRIAL_EPOCHS = 60
 _MAX_PARTS = 5
 _OF_RECORDS = "many small clusters"
-# A prior with more clusters may agree with this much fewer answers. With random pairs, clusters
-# that are too many contradict .05 of the answers or more, records .02 at most. Pairs that look
-# similar favour many clusters, unless more answers contradict these.
-_MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
 _UNCLEAR = "no prior predicts held-out answers clearly better than the shares of the labels do"
 _ON_FEW_PAGES = (
     "items are on fewer than two pages on average, which does not show whether sorters looked: "
@@ -144,11 +133,11 @@ class AnswersAlone:
 
         _try_all(answers, attempt)
         tried.sort(key=lambda trial: [*answers.priors].index(trial.prior))
-        likeliest = max(_informative(tried), key=lambda trial: trial.held_out)
+        likeliest = max(informative(tried), key=lambda trial: trial.held_out)
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            chosen, why = _best_predicting(answers, tried, likeliest, attempt)
+            chosen, why = best_predicting(answers, tried, likeliest, attempt)
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
@@ -263,37 +252,6 @@ def _try_all(answers: KindOfAnswers, attempt: Attempt) -> None:
         attempt(prior, answers)
 
 
-def _informative(tried: list[PriorTrial]) -> list[PriorTrial]:
-    """The trials that join items; all, if there are none.
-
-    If likeness does not depend on the cluster, it may predict answers though no items are joined:
-    such a prior finds no clusters.
-    """
-    return [trial for trial in tried if trial.is_informative] or tried
-
-
-def _best_predicting(
-    answers: KindOfAnswers,
-    tried: list[PriorTrial],
-    likeliest: PriorTrial,
-    attempt: Attempt,
-) -> tuple[PriorTrial, str]:
-    """The best trial, and why, where held-out answers are predicted clearly better than by chance.
-
-    Variants are tried under the chosen prior only.
-    """
-    max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
-    are_chosen = lists_candidates(answers.data)
-    simple = simplest(_informative(tried), likeliest, max_loss, are_chosen)
-    reason = _reason(simple, likeliest, tried)
-    chosen, as_halves = by_halves(simple, attempt)
-    # Hard items include the model without them, so that they need no clear advantage, except where
-    # features measure similarity.
-    errors = 1.0 if takes_likeness_of_features(answers.data) else 0.0
-    chosen, likelier_if = varied(chosen, attempt, errors)
-    return chosen, reason + as_halves + likelier_if
-
-
 def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTrial) -> None:
     """Warn of the priors that Ctrl-C left untried."""
     priors = kind_of_answers(data).priors
@@ -306,25 +264,6 @@ def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTria
             UserWarning,
             stacklevel=6,
         )
-
-
-def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) -> str:
-    """Why it was chosen, where held-out answers are predicted clearly better than by chance."""
-    reason = f"held-out answers are likeliest under {chosen.prior}"
-    if chosen is not likeliest:
-        simpler = (
-            "and the former has no more clusters"
-            if chosen.effective <= likeliest.effective
-            else "and the former joins far fewer pairs that nobody was asked about"
-        )
-        reason = (
-            f"held-out answers are about as likely under {chosen.prior} as under "
-            f"{likeliest.prior}, {simpler}"
-        )
-    uninformative = [trial.prior for trial in tried if not trial.is_informative]
-    if 0 < len(uninformative) < len(tried):
-        reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
-    return reason
 
 
 @dataclass(frozen=True)
