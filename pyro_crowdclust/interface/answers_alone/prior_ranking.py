@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.interface.answers_alone.kinds import KindOfAnswers, SupportsHalves
-from pyro_crowdclust.interface.answers_alone.prior_trials import CLEAR, PriorTrial, agreement_of
+from pyro_crowdclust.interface.answers_alone.prior_trials import CLEAR, PriorTrial, agreeing_with
 from pyro_crowdclust.interface.answers_alone.records import (
     lists_candidates,
     takes_likeness_of_features,
@@ -222,6 +222,6 @@ def most_agreeing(
         if not found and len(np.unique(result.assignments)) == 1:
             return tried[0]
         assert result.data.answers is not None  # about pairs
-        found.append(agreement_of(result.data.answers, torch.tensor(result.assignments)))
+        found.append(agreeing_with(result.data.answers, torch.tensor(result.assignments)))
     best = max(range(len(found)), key=lambda place: float(found[place].mean()))
     return tried[best if is_clearly_better(found[best], found[0], CLEAR) else 0]

@@ -111,7 +111,7 @@ def trial_of(
     return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found, halves)
 
 
-def agreement_of(
+def agreeing_with(
     answers: Answers, labels: Int[Tensor, " item"]
 ) -> Float[Tensor, " answer_of_who_can_tell"]:
     """Agreement of each answer with the clusters, ``1 - |L_p - [z_i = z_j]|``."""
@@ -143,7 +143,7 @@ def agreement_and_joins(result: Fitted) -> tuple[float, int, float, float]:
     asked, joined = int(together.sum()), pairs.num_within(labels) - int(together.sum())
     num_unasked = math.comb(pairs.num_items, 2) - pairs.num_pairs
     lift = (asked / pairs.num_pairs) * num_unasked / joined if joined else math.inf
-    return float(agreement_of(answers, labels).mean()), joined, float(share_joined), lift
+    return float(agreeing_with(answers, labels).mean()), joined, float(share_joined), lift
 
 
 def clusters_hold(result: Fitted, agreement: float, is_informative: bool) -> bool:
