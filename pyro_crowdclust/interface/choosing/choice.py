@@ -43,7 +43,7 @@ from pyro_crowdclust.interface.choosing.other_numbers import (
     about_other_numbers,
     doubt_by_other_numbers,
 )
-from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
+from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -71,10 +71,10 @@ _NOT_KEPT = "device", "initialize"
 
 
 @dataclass(frozen=True)
-class Choice(Plan):
+class Choice(SearchSpace):
     """The candidates for some data, of which ``fit`` chooses one; they can be changed before.
 
-    Its fields are those of a ``Plan``.
+    Its fields are those of a ``SearchSpace``.
     """
 
     @warnings_once()
@@ -187,7 +187,7 @@ def _chosen_by(search: Search, decision: Decision) -> Chosen:
         reason += f"; {num_near_copies} near-copies of items were left out"
     table = table_of(search.tried(decision.without), decision.trial)
     chance = search.chance_of(decision)
-    return Chosen(table, reason, chance, most_components=search.plan.max_clusters)
+    return Chosen(table, reason, chance, most_components=search.space.max_clusters)
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:

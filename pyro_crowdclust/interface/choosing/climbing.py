@@ -45,7 +45,7 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
     A single start may end in a poor optimum: then luck would decide on the form, and on how many
     components are needed. So fits with fewer components start at the larger ones, too.
     """
-    size, in_order = candidates.plan.first_size, candidates.ranking.in_order
+    size, in_order = candidates.space.first_size, candidates.ranking.in_order
     for trial in in_order(first)[:_FORMS_AGAIN]:
         candidates.try_again(trial.form, size)
     again = [trial for trial in candidates.trials if trial.num_components == size]
@@ -57,12 +57,12 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
 
 def first_trials(candidates: Candidates) -> list[Trial]:
     """Every form with its first numbers of components; heavy tails for the best kind without."""
-    plan = candidates.plan
-    forms = [form for form in plan.forms if form.of_features or candidates.splits]
+    space = candidates.space
+    forms = [form for form in space.forms if form.of_features or candidates.splits]
 
     def try_all(forms: Iterable[Form]) -> list[Trial]:
         return [
-            candidates.try_out(form, size) for form in forms for size in plan.first_sizes_of(form)
+            candidates.try_out(form, size) for form in forms for size in space.first_sizes_of(form)
         ]
 
     tried = try_all(form for form in forms if form.heavier_than is None)
@@ -87,7 +87,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
     that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single starts
     go up and down where there are many columns. What was tried is not tried again.
     """
-    sizes = list(candidates.plan.sizes_of(trial.form))
+    sizes = list(candidates.space.sizes_of(trial.form))
     place, best, losses = sizes.index(trial.num_components), trial, 0
     stride = 2 if candidates.splits else 1
     while to_end or losses < (1 if candidates.splits else 2):
@@ -115,7 +115,7 @@ def try_fewer(candidates: Candidates, form: Form, to_end: bool) -> None:
     """
     tried = _by_number(candidates, form)
     larger = max(tried)
-    for size in sorted((size for size in candidates.plan.sizes if size < larger), reverse=True):
+    for size in sorted((size for size in candidates.space.sizes if size < larger), reverse=True):
         candidates.try_joined(form, size, larger)
         larger, tried = size, _by_number(candidates, form)
         best = max(tried.values(), key=lambda trial: trial.elbo)
