@@ -43,7 +43,6 @@ from pyro_crowdclust.interface.choosing.other_numbers import (
     about_other_numbers,
     doubt_by_other_numbers,
 )
-from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -51,6 +50,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
+from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,

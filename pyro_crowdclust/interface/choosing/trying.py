@@ -25,9 +25,9 @@ from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.merging import joined_partition
-from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
+from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     without_near_copies,
