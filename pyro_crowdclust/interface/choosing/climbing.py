@@ -10,6 +10,7 @@ from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.trials import (
+    EQUAL_ERRORS,
     Trial,
     elbo_error,
     worth_another_split,
@@ -18,6 +19,8 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
+# Fewer components are not tried further once an ELBO is lower by so many standard errors.
+_CLEAR_LOSS = 2.0
 # Without supervision, the first fits of so many forms start again from a larger one.
 _FORMS_AGAIN = 4
 
@@ -103,7 +106,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
             best, losses = found, 0
             continue
         loss, error = best.elbo - found.elbo, elbo_error(best, found)
-        if direction < 0 and loss > 2 * error > 0 and not to_end:
+        if direction < 0 and loss > _CLEAR_LOSS * error > 0 and not to_end:
             return
         losses = 0 if direction < 0 and loss <= error else losses + 1
 
@@ -120,7 +123,7 @@ def try_fewer(candidates: Candidates, form: Form, to_end: bool) -> None:
         larger, tried = size, _by_number(candidates, form)
         best = max(tried.values(), key=lambda trial: trial.elbo)
         loss, error = best.elbo - tried[size].elbo, elbo_error(best, tried[size])
-        if loss > 2 * error > 0 and not to_end:
+        if loss > _CLEAR_LOSS * error > 0 and not to_end:
             return
 
 
@@ -141,7 +144,7 @@ def best_by_answers(candidates: Candidates) -> Decision:
             found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
             both, seconds = AtWeights.of_all(found), trial.seconds + again.seconds
             candidates.exchange(trial, replace(trial, by_weight=both, seconds=seconds))
-    rivals = ranking.rivals(candidates.trials, errors=1.0)
+    rivals = ranking.rivals(candidates.trials, errors=EQUAL_ERRORS)
     first = max(rivals, key=lambda trial: trial.score)
     same_sort = [one for one in rivals if one.form.of_features == first.form.of_features]
     best = ranking.largest_elbo(same_sort) if first.form.of_features else first

@@ -15,6 +15,9 @@ from pyro_crowdclust.pooling.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, count as equal.
 MIN_GAIN = 0.005
+# A trial is a rival of the best if it is less than the first number of standard errors below it. At
+# the end, and between two ELBOs, it is as good as the best within the second.
+RIVAL_ERRORS, EQUAL_ERRORS = 2.0, 1.0
 # Of candidates that held-out answers do not distinguish, this many are tried on another split.
 MAX_RIVALS = 4
 
@@ -121,7 +124,7 @@ def of_form(one: Trial, trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.form == one.form]
 
 
-def is_within_error(larger: Trial, other: Trial, errors: float = 1.0) -> bool:
+def is_within_error(larger: Trial, other: Trial, errors: float = EQUAL_ERRORS) -> bool:
     """Whether two ELBOs differ by no more than so many standard errors."""
     return larger.elbo - other.elbo <= errors * elbo_error(larger, other)
 
