@@ -31,8 +31,8 @@ from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlon
 from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
-from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.missing_codes import warn_about_codes
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 from pyro_crowdclust.interface.choosing.changes import changes_of, with_changes
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely

@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Float
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
+from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.suited_forms import regressions_for
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.reasons import (
