@@ -25,10 +25,10 @@ from pyro_crowdclust.interface.answers_alone.prior_ranking import (
 )
 from pyro_crowdclust.interface.answers_alone.prior_trials import CLEAR, PriorTrial, trial_of
 from pyro_crowdclust.interface.answers_alone.shared import EPOCHS
-from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.interface.recipe import seeds_of
 from pyro_crowdclust.interface.searches import best_so_far
 from pyro_crowdclust.pooling.comparison import is_clearly_better
-from pyro_crowdclust.results import Chosen, FurtherTraining
+from pyro_crowdclust.results import FurtherTraining
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
@@ -65,23 +65,6 @@ class AnswersAlone:
 
     data: CrowdData
     share: float = 0.1
-
-    def run(self, *, seed: int = 0, epochs: int = EPOCHS) -> tuple[Recipe, Chosen]:
-        """Compare the priors; returns the recipe of the best for all data, and how it was chosen.
-
-        Parameters
-        ----------
-        seed
-            Seed of the splits and of the fits.
-        epochs
-            Number of sweeps of the final fit; fits that are compared have no more.
-
-        Raises
-        ------
-        ValueError
-            If every answer is "can't tell".
-        """
-        return self._comparison(seed, epochs).outcome()
 
     def _comparison(self, seed: int, epochs: int) -> PriorComparison:
         """Compare the priors, until Ctrl-C.
