@@ -287,14 +287,16 @@ class SearchTraining(FurtherTraining):
         """Search and fit with these options, updated by ``changes``."""
         return AnswersAlone(data, self.share).fit(**self._options(changes))
 
-    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
-        """The fit to these data under the prior that was chosen; None if another may be better."""
-        options = {"seed": result.seed} | self._options(changes)
+    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted:
+        """The fit to these data under the prior that was chosen, or else after another search."""
+        changes = {"seed": result.seed} | changes
+        options = self._options(changes)
         # A checkpoint belongs to the fit after a search.
-        if self.kept is None or options.get("checkpoint") is not None:
-            return None
-        fitted = self.kept.fit(result, data, **options)
-        return None if fitted is None else replace(fitted, chosen=result.chosen, train_on=self)
+        if self.kept is not None and options.get("checkpoint") is None:
+            fitted = self.kept.fit(result, data, **options)
+            if fitted is not None:
+                return replace(fitted, chosen=result.chosen, train_on=self)
+        return self(None, None, data, **changes)
 
     def _options(self, changes: dict[str, Any]) -> dict[str, Any]:
         options = {"num_starts": self.num_starts} | self.options | changes
