@@ -91,16 +91,16 @@ class AnswersAlone:
                 'every answer is "can\'t tell", so that nothing is known about any pair: pass '
                 "answers with labels, or features"
             )
-        tried: list[PriorTrial] = []
+        trials: list[PriorTrial] = []
         try:
-            return self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
+            return self._compare(trials, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
-            chosen, why = best_so_far(tried, lambda trial: trial.held_out, "priors")
-            _warn_of_untried(self.data, tried, chosen)
-            return PriorComparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
+            chosen, why = best_so_far(trials, lambda trial: trial.held_out, "priors")
+            _warn_of_untried(self.data, trials, chosen)
+            return PriorComparison(self.data, trials, chosen, why, is_clear=True, interrupted=True)
 
-    def _compare(self, tried: list[PriorTrial], seed: int, epochs: int) -> PriorComparison:
-        """Compare the priors; trials are appended to ``tried``."""
+    def _compare(self, trials: list[PriorTrial], seed: int, epochs: int) -> PriorComparison:
+        """Compare the priors; trials are appended to ``trials``."""
         answers = kind_of_answers(items_with_answers(self.data))
         parts = answers.parts(self.share, _MAX_PARTS, generator_of(seed))
         options = {"seed": seed, "epochs": epochs, "progress": False}
@@ -108,27 +108,27 @@ class AnswersAlone:
         def attempt(prior: str, answers: KindOfAnswers) -> PriorTrial:
             trial = trial_of(answers, parts, prior, options)
             # After Ctrl-C, an incomplete trial counts only if it is the first.
-            if trial.is_whole or not tried:
-                tried.append(trial)
+            if trial.is_whole or not trials:
+                trials.append(trial)
             if not trial.is_whole:
                 raise KeyboardInterrupt
             return trial
 
         _try_all(answers, attempt)
-        tried.sort(key=lambda trial: [*answers.priors].index(trial.prior))
-        likeliest = max(informative(tried), key=lambda trial: trial.held_out)
+        trials.sort(key=lambda trial: [*answers.priors].index(trial.prior))
+        likeliest = max(informative(trials), key=lambda trial: trial.held_out)
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            chosen, why = best_predicting(answers, tried, likeliest, attempt)
+            chosen, why = best_predicting(answers, trials, likeliest, attempt)
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
-            chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
+            chosen = trials[0] if answers.tested else most_agreeing(answers, trials, options)
             why = _UNCLEAR
         return PriorComparison(
             self.data,
-            tried,
+            trials,
             chosen,
             why,
             is_clear=is_clear,
@@ -235,10 +235,10 @@ def _try_all(answers: KindOfAnswers, attempt: Attempt) -> None:
         attempt(prior, answers)
 
 
-def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTrial) -> None:
+def _warn_of_untried(data: CrowdData, trials: list[PriorTrial], chosen: PriorTrial) -> None:
     """Warn of the priors that Ctrl-C left untried."""
     priors = kind_of_answers(data).priors
-    missed = [prior for prior in priors if prior not in {trial.prior for trial in tried}]
+    missed = [prior for prior in priors if prior not in {trial.prior for trial in trials}]
     if missed:
         warnings.warn(
             f"the search was interrupted before these priors were tried: {listed(missed)}. One of "

@@ -32,18 +32,18 @@ _CHOSEN_PAIRS = 2.0
 Attempt = Callable[[str, KindOfAnswers], PriorTrial]
 
 
-def informative(tried: list[PriorTrial]) -> list[PriorTrial]:
+def informative(trials: list[PriorTrial]) -> list[PriorTrial]:
     """The trials that join items; all, if there are none.
 
     If likeness does not depend on the cluster, it may predict answers though no items are joined:
     such a prior finds no clusters.
     """
-    return [trial for trial in tried if trial.is_informative] or tried
+    return [trial for trial in trials if trial.is_informative] or trials
 
 
 def best_predicting(
     answers: KindOfAnswers,
-    tried: list[PriorTrial],
+    trials: list[PriorTrial],
     likeliest: PriorTrial,
     attempt: Attempt,
 ) -> tuple[PriorTrial, str]:
@@ -53,8 +53,8 @@ def best_predicting(
     """
     max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
     are_chosen = lists_candidates(answers.data)
-    simple = simplest(informative(tried), likeliest, max_loss, are_chosen)
-    reason = _reason(simple, likeliest, tried)
+    simple = simplest(informative(trials), likeliest, max_loss, are_chosen)
+    reason = _reason(simple, likeliest, trials)
     chosen, as_halves = by_halves(simple, attempt)
     # Hard items include the model without them, so that they need no clear advantage, except where
     # features measure similarity.
@@ -63,7 +63,7 @@ def best_predicting(
     return chosen, reason + as_halves + likelier_if
 
 
-def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) -> str:
+def _reason(chosen: PriorTrial, likeliest: PriorTrial, trials: list[PriorTrial]) -> str:
     """Why it was chosen, where held-out answers are predicted clearly better than by chance."""
     reason = f"held-out answers are likeliest under {chosen.prior}"
     if chosen is not likeliest:
@@ -76,14 +76,14 @@ def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) 
             f"held-out answers are about as likely under {chosen.prior} as under "
             f"{likeliest.prior}, {simpler}"
         )
-    uninformative = [trial.prior for trial in tried if not trial.is_informative]
-    if 0 < len(uninformative) < len(tried):
+    uninformative = [trial.prior for trial in trials if not trial.is_informative]
+    if 0 < len(uninformative) < len(trials):
         reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
     return reason
 
 
 def simplest(
-    tried: list[PriorTrial], likeliest: PriorTrial, max_loss: float, are_chosen: bool = False
+    trials: list[PriorTrial], likeliest: PriorTrial, max_loss: float, are_chosen: bool = False
 ) -> PriorTrial:
     """The trial with the fewest clusters among those that are not worse than the likeliest.
 
@@ -97,7 +97,7 @@ def simplest(
     """
     best = likeliest.log_probabilities
     as_good = [
-        trial for trial in tried if not is_clearly_better(best, trial.log_probabilities, CLEAR)
+        trial for trial in trials if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
     are_any = not are_chosen and fewest.lift < _CHOSEN_PAIRS
@@ -188,7 +188,7 @@ def by_halves(chosen: PriorTrial, attempt: Attempt) -> tuple[PriorTrial, str]:
 
 
 def most_agreeing(
-    answers: KindOfAnswers, tried: list[PriorTrial], options: dict[str, Any]
+    answers: KindOfAnswers, trials: list[PriorTrial], options: dict[str, Any]
 ) -> PriorTrial:
     """The trial whose clusters agree best with the answers, where no answer tells about another.
 
@@ -204,7 +204,7 @@ def most_agreeing(
     ----------
     answers
         All answers, about pairs.
-    tried
+    trials
         The trials.
     options
         Options of the fits.
@@ -215,13 +215,13 @@ def most_agreeing(
         On Ctrl-C in one of the fits.
     """
     found: list[Float[Tensor, " answer"]] = []
-    for trial in tried:
+    for trial in trials:
         result = uninterrupted(
             answers.for_trials().recipe(answers.priors[trial.prior]()).fit(**options)
         )
         if not found and len(np.unique(result.assignments)) == 1:
-            return tried[0]
+            return trials[0]
         assert result.data.answers is not None  # about pairs
         found.append(agreeing_with(result.data.answers, torch.tensor(result.assignments)))
     best = max(range(len(found)), key=lambda place: float(found[place].mean()))
-    return tried[best if is_clearly_better(found[best], found[0], CLEAR) else 0]
+    return trials[best if is_clearly_better(found[best], found[0], CLEAR) else 0]
