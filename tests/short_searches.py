@@ -9,7 +9,8 @@ import pytest
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.candidates.forms import Form, forms_for
+from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 from pyro_crowdclust.interface.recipe import seeds_of
 from pyro_crowdclust.training import Stopping
 

@@ -62,7 +62,7 @@ def test_answers_part_one_cluster_also_where_its_candidate_had_two(monkeypatch):
     cloud, answers, halves = halves_of_a_cloud(number=300)
 
     def without_answers(search: Search) -> Decision | None:
-        if search.plan.by_features is None:
+        if search.space.by_features is None:
             return None
         without = search.without_answers
         return Decision(without.best, "nothing is heard", without=without)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 from pyro_crowdclust.interface.choosing.rereading import grouped
 from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
 

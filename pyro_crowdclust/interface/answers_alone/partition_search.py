@@ -16,38 +16,27 @@ from pyro_crowdclust.interface.answers_alone.kinds import (
     kind_of_answers,
 )
 from pyro_crowdclust.interface.answers_alone.prior_comparison import PriorComparison
-from pyro_crowdclust.interface.answers_alone.prior_trials import (
-    CLEAR,
+from pyro_crowdclust.interface.answers_alone.prior_ranking import (
     Attempt,
-    PriorTrial,
-    by_halves,
+    best_predicting,
+    informative,
     most_agreeing,
-    simplest,
-    trial_of,
-    varied,
 )
-from pyro_crowdclust.interface.answers_alone.records import (
-    lists_candidates,
-    takes_likeness_of_features,
-)
+from pyro_crowdclust.interface.answers_alone.prior_trials import CLEAR, PriorTrial, trial_of
 from pyro_crowdclust.interface.answers_alone.shared import EPOCHS
-from pyro_crowdclust.interface.recipe import Recipe, seeds_of
+from pyro_crowdclust.interface.recipe import seeds_of
+from pyro_crowdclust.interface.searches import best_so_far
 from pyro_crowdclust.pooling.comparison import is_clearly_better
-from pyro_crowdclust.results import Chosen, FurtherTraining
+from pyro_crowdclust.results import FurtherTraining
 from pyro_crowdclust.results.chosen import INTERRUPTED
 from pyro_crowdclust.training import is_interrupted
 from pyro_crowdclust.training.isolation import generator_of
 from pyro_crowdclust.training.option_checks import check_values
-from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # Largest number of sweeps of fits that are only compared.
 TRIAL_EPOCHS = 60
 _MAX_PARTS = 5
 _OF_RECORDS = "many small clusters"
-# A prior with more clusters may agree with this much fewer answers. With random pairs, clusters
-# that are too many contradict .05 of the answers or more, records .02 at most. Pairs that look
-# similar favour many clusters, unless more answers contradict these.
-_MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
 _UNCLEAR = "no prior predicts held-out answers clearly better than the shares of the labels do"
 _ON_FEW_PAGES = (
     "items are on fewer than two pages on average, which does not show whether sorters looked: "
@@ -76,23 +65,6 @@ class AnswersAlone:
     data: CrowdData
     share: float = 0.1
 
-    def run(self, *, seed: int = 0, epochs: int = EPOCHS) -> tuple[Recipe, Chosen]:
-        """Compare the priors; returns the recipe of the best for all data, and how it was chosen.
-
-        Parameters
-        ----------
-        seed
-            Seed of the splits and of the fits.
-        epochs
-            Number of sweeps of the final fit; fits that are compared have no more.
-
-        Raises
-        ------
-        ValueError
-            If every answer is "can't tell".
-        """
-        return self._comparison(seed, epochs).outcome()
-
     def _comparison(self, seed: int, epochs: int) -> PriorComparison:
         """Compare the priors, until Ctrl-C.
 
@@ -118,19 +90,16 @@ class AnswersAlone:
                 'every answer is "can\'t tell", so that nothing is known about any pair: pass '
                 "answers with labels, or features"
             )
-        tried: list[PriorTrial] = []
+        trials: list[PriorTrial] = []
         try:
-            return self._compare(tried, seed, min(epochs, TRIAL_EPOCHS))
+            return self._compare(trials, seed, min(epochs, TRIAL_EPOCHS))
         except KeyboardInterrupt:
-            if not tried:
-                raise interrupted_too_early() from None
-            chosen = max(tried, key=lambda trial: trial.held_out)
-            why = f"best of {len(tried)} priors when the search was interrupted"
-            _warn_of_untried(self.data, tried, chosen)
-            return PriorComparison(self.data, tried, chosen, why, is_clear=True, interrupted=True)
+            chosen, why = best_so_far(trials, lambda trial: trial.held_out, "priors")
+            _warn_of_untried(self.data, trials, chosen)
+            return PriorComparison(self.data, trials, chosen, why, is_clear=True, interrupted=True)
 
-    def _compare(self, tried: list[PriorTrial], seed: int, epochs: int) -> PriorComparison:
-        """Compare the priors; trials are appended to ``tried``."""
+    def _compare(self, trials: list[PriorTrial], seed: int, epochs: int) -> PriorComparison:
+        """Compare the priors; trials are appended to ``trials``."""
         answers = kind_of_answers(items_with_answers(self.data))
         parts = answers.parts(self.share, _MAX_PARTS, generator_of(seed))
         options = {"seed": seed, "epochs": epochs, "progress": False}
@@ -138,27 +107,27 @@ class AnswersAlone:
         def attempt(prior: str, answers: KindOfAnswers) -> PriorTrial:
             trial = trial_of(answers, parts, prior, options)
             # After Ctrl-C, an incomplete trial counts only if it is the first.
-            if trial.is_whole or not tried:
-                tried.append(trial)
+            if trial.is_whole or not trials:
+                trials.append(trial)
             if not trial.is_whole:
                 raise KeyboardInterrupt
             return trial
 
         _try_all(answers, attempt)
-        tried.sort(key=lambda trial: [*answers.priors].index(trial.prior))
-        likeliest = max(_informative(tried), key=lambda trial: trial.held_out)
+        trials.sort(key=lambda trial: [*answers.priors].index(trial.prior))
+        likeliest = max(informative(trials), key=lambda trial: trial.held_out)
         chance = answers.by_chance(parts)
         is_clear = is_clearly_better(likeliest.log_probabilities, chance, CLEAR)
         if is_clear:
-            chosen, why = _best_predicting(answers, tried, likeliest, attempt)
+            chosen, why = best_predicting(answers, trials, likeliest, attempt)
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
-            chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
+            chosen = trials[0] if answers.tested else most_agreeing(answers, trials, options)
             why = _UNCLEAR
         return PriorComparison(
             self.data,
-            tried,
+            trials,
             chosen,
             why,
             is_clear=is_clear,
@@ -265,66 +234,16 @@ def _try_all(answers: KindOfAnswers, attempt: Attempt) -> None:
         attempt(prior, answers)
 
 
-def _informative(tried: list[PriorTrial]) -> list[PriorTrial]:
-    """The trials that join items; all, if there are none.
-
-    If likeness does not depend on the cluster, it may predict answers though no items are joined:
-    such a prior finds no clusters.
-    """
-    return [trial for trial in tried if trial.is_informative] or tried
-
-
-def _best_predicting(
-    answers: KindOfAnswers,
-    tried: list[PriorTrial],
-    likeliest: PriorTrial,
-    attempt: Attempt,
-) -> tuple[PriorTrial, str]:
-    """The best trial, and why, where held-out answers are predicted clearly better than by chance.
-
-    Variants are tried under the chosen prior only.
-    """
-    max_loss = _MAX_LOSS_SIMILAR if answers.look_alike else _MAX_LOSS
-    are_chosen = lists_candidates(answers.data)
-    simple = simplest(_informative(tried), likeliest, max_loss, are_chosen)
-    reason = _reason(simple, likeliest, tried)
-    chosen, as_halves = by_halves(simple, attempt)
-    # Hard items include the model without them, so that they need no clear advantage, except where
-    # features measure similarity.
-    errors = 1.0 if takes_likeness_of_features(answers.data) else 0.0
-    chosen, likelier_if = varied(chosen, attempt, errors)
-    return chosen, reason + as_halves + likelier_if
-
-
-def _warn_of_untried(data: CrowdData, tried: list[PriorTrial], chosen: PriorTrial) -> None:
+def _warn_of_untried(data: CrowdData, trials: list[PriorTrial], chosen: PriorTrial) -> None:
     """Warn of the priors that Ctrl-C left untried."""
     priors = kind_of_answers(data).priors
-    missed = [prior for prior in priors if prior not in {trial.prior for trial in tried}]
+    missed = [prior for prior in priors if prior not in {trial.prior for trial in trials}]
     if missed:
         warn(
             f"the search was interrupted before these priors were tried: {listed(missed)}. One of "
             f"them may find much better clusters than {show(chosen.prior)}, which is used: fit "
             "again, to the end"
         )
-
-
-def _reason(chosen: PriorTrial, likeliest: PriorTrial, tried: list[PriorTrial]) -> str:
-    """Why it was chosen, where held-out answers are predicted clearly better than by chance."""
-    reason = f"held-out answers are likeliest under {chosen.prior}"
-    if chosen is not likeliest:
-        simpler = (
-            "and the former has no more clusters"
-            if chosen.effective <= likeliest.effective
-            else "and the former joins far fewer pairs that nobody was asked about"
-        )
-        reason = (
-            f"held-out answers are about as likely under {chosen.prior} as under "
-            f"{likeliest.prior}, {simpler}"
-        )
-    uninformative = [trial.prior for trial in tried if not trial.is_informative]
-    if 0 < len(uninformative) < len(tried):
-        reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
-    return reason
 
 
 @dataclass(frozen=True)
@@ -365,14 +284,16 @@ class SearchTraining(FurtherTraining):
         """Search and fit with these options, updated by ``changes``."""
         return AnswersAlone(data, self.share).fit(**self._options(changes))
 
-    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted | None:
-        """The fit to these data under the prior that was chosen; None if another may be better."""
-        options = {"seed": result.seed} | self._options(changes)
+    def own_update(self, result: Fitted, data: CrowdData, **changes: Any) -> Fitted:
+        """The fit to these data under the prior that was chosen, or else after another search."""
+        changes = {"seed": result.seed} | changes
+        options = self._options(changes)
         # A checkpoint belongs to the fit after a search.
-        if self.kept is None or options.get("checkpoint") is not None:
-            return None
-        fitted = self.kept.fit(result, data, **options)
-        return None if fitted is None else replace(fitted, chosen=result.chosen, train_on=self)
+        if self.kept is not None and options.get("checkpoint") is None:
+            fitted = self.kept.fit(result, data, **options)
+            if fitted is not None:
+                return replace(fitted, chosen=result.chosen, train_on=self)
+        return self(None, None, data, **changes)
 
     def _options(self, changes: dict[str, Any]) -> dict[str, Any]:
         options = {"num_starts": self.num_starts} | self.options | changes

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import pandas as pd
-
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agrees_as_well
 from pyro_crowdclust.interface.recipe import Recipe
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.results import Chosen
 
 _GUESSES = (
@@ -32,7 +31,7 @@ class PriorComparison(NamedTuple):
     """The priors that were tried, and the chosen one; other fields as in ``Chosen``."""
 
     data: CrowdData
-    tried: list[PriorTrial]
+    trials: list[PriorTrial]
     chosen: PriorTrial
     why: str
     is_clear: bool
@@ -42,11 +41,10 @@ class PriorComparison(NamedTuple):
 
     def outcome(self) -> tuple[Recipe, Chosen]:
         """The recipe of the chosen prior for all data, and how it was chosen."""
-        rows = [(t.name, t.held_out, t.clusters, t.seconds, t is self.chosen) for t in self.tried]
-        table = pd.DataFrame(rows, columns=["prior", "held_out", "clusters", "seconds", "chosen"])
         chosen = self.chosen.answers
         answers = (chosen if self.is_clear else chosen.for_guesses()).about(self.data)
         recipe = answers.recipe(answers.priors[self.chosen.prior]())
+        table = table_of(self.trials, self.chosen)
         return recipe, Chosen(table, self.reason, self.chance, self.is_clear)
 
     def kept(self) -> KeptPrior | None:
@@ -61,7 +59,7 @@ class PriorComparison(NamedTuple):
         if self.is_clear:
             return self.why
         # Only for its agreement with the answers is another prior than the first taken then.
-        is_guess = self.is_tested or self.chosen is self.tried[0]
+        is_guess = self.is_tested or self.chosen is self.trials[0]
         of_many = (_GUESSES if is_guess else _UNTESTED).format(prior=self.chosen.prior)
         return f"{self.why}; {of_many if self.chosen.clusters > 1 else _ONE_CLUSTER}"
 
@@ -76,7 +74,7 @@ class PriorComparison(NamedTuple):
             return
         others = [
             trial
-            for trial in self.tried
+            for trial in self.trials
             if trial.is_informative
             and trial.counts_halves == self.chosen.counts_halves
             and agrees_as_well(trial.agreement, self.chosen.agreement)
@@ -101,4 +99,4 @@ class PriorComparison(NamedTuple):
             f"'{other.name}', which agrees with as many, does not predict further held-out "
             "answers clearly better than the shares of the labels do"
         )
-        return self._replace(chosen=self.tried[0], why=why, is_clear=False, is_tested=True)
+        return self._replace(chosen=self.trials[0], why=why, is_clear=False, is_tested=True)

@@ -1,4 +1,4 @@
-"""What a user has changed about a plan, in plain values that files can hold."""
+"""What a user has changed about a search space, in plain values that files can hold."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pyro_crowdclust.interface.choosing.plan import Plan
+from pyro_crowdclust.interface.choosing.search_space import SearchSpace
 
-AnyPlan = TypeVar("AnyPlan", bound=Plan)
+AnySpace = TypeVar("AnySpace", bound=SearchSpace)
 
 
-def changes_of(plan: Plan) -> dict[str, Any]:
-    """What differs from the plan as it was made for its data; forms are given by their names.
+def changes_of(space: SearchSpace) -> dict[str, Any]:
+    """What differs from the space as it was made for its data; forms are given by their names.
 
-    Changes of a plan without answers, as far as there is none beside it, are those of the plan that
-    is made beside one with answers later.
+    Changes of a space without answers, as far as there is none beside it, are those of the space
+    that is made beside one with answers later.
 
     Examples
     --------
@@ -29,43 +29,43 @@ def changes_of(plan: Plan) -> dict[str, Any]:
     >>> changes_of(dataclasses.replace(choice, keeps_near_copies=True))
     {'keeps_near_copies': True, 'by_features': {'keeps_near_copies': True}}
     """
-    made = plan.made
+    made = space.made
     if made is None:
         return {}
     found: dict[str, Any] = {}
-    names = [form.name for form in plan.forms]
+    names = [form.name for form in space.forms]
     if names != [form.name for form in made.forms]:
         found["forms"] = names
-    of_sizes = {"sizes": [*map(int, plan.sizes)], "first_size": int(plan.first_size)}
+    of_sizes = {"sizes": [*map(int, space.sizes)], "first_size": int(space.first_size)}
     if of_sizes != {"sizes": [*made.sizes], "first_size": made.first_size}:
         found |= of_sizes
     for name in ("may_be_records", "keeps_near_copies"):
-        if getattr(plan, name) != getattr(made, name):
-            found[name] = getattr(plan, name)
+        if getattr(space, name) != getattr(made, name):
+            found[name] = getattr(space, name)
     beside: dict[str, Any] | None = dict(found)
     if made.by_features is not None:
-        beside = None if plan.by_features is None else changes_of(plan.by_features)
+        beside = None if space.by_features is None else changes_of(space.by_features)
     return found if beside == {} else found | {"by_features": beside}
 
 
-def with_changes(plan: AnyPlan, changes: Mapping[str, Any]) -> AnyPlan:
-    """A plan for other data with the same changes.
+def with_changes(space: AnySpace, changes: Mapping[str, Any]) -> AnySpace:
+    """A search space for other data with the same changes.
 
-    Forms that the plan does not have are left out; if it has none of them, all of its own stay.
+    Forms that the space does not have are left out; if it has none of them, all of its own stay.
 
     Parameters
     ----------
-    plan
+    space
         As it was made for the other data.
     changes
         As ``changes_of`` returns them.
     """
     own = dict(changes)
-    named = {form.name: form for form in plan.forms}
+    named = {form.name: form for form in space.forms}
     forms = [named[name] for name in own.pop("forms", ()) if name in named]
     if forms:
         own["forms"] = forms
     beside = own.pop("by_features", {})
-    if plan.by_features is not None:
-        own["by_features"] = None if beside is None else with_changes(plan.by_features, beside)
-    return replace(plan, **own)
+    if space.by_features is not None:
+        own["by_features"] = None if beside is None else with_changes(space.by_features, beside)
+    return replace(space, **own)

@@ -30,8 +30,8 @@ from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlon
 from pyro_crowdclust.interface.answers_alone.records import may_be_records
 from pyro_crowdclust.interface.candidates.coordinates import sample_of
 from pyro_crowdclust.interface.candidates.deviating import about_deviating
-from pyro_crowdclust.interface.candidates.forms import forms_for
 from pyro_crowdclust.interface.candidates.missing_codes import warn_about_codes
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 from pyro_crowdclust.interface.choosing.changes import changes_of, with_changes
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.complete_fits import fit_completely
@@ -42,7 +42,6 @@ from pyro_crowdclust.interface.choosing.other_numbers import (
     about_other_numbers,
     doubt_by_other_numbers,
 )
-from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -50,13 +49,15 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
+from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.shared_mistakes import (
     SharedMistakes,
     find_shared_mistakes,
 )
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.option_checks import check_no_checkpoint
 from pyro_crowdclust.interface.recipe import seeds_of
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.protocols import Model
 from pyro_crowdclust.results import Chosen, UpdateStep, step_of, with_step
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -69,10 +70,10 @@ _NOT_KEPT = "device", "initialize"
 
 
 @dataclass(frozen=True)
-class Choice(Plan):
+class Choice(SearchSpace):
     """The candidates for some data, of which ``fit`` chooses one; they can be changed before.
 
-    Its fields are those of a ``Plan``.
+    Its fields are those of a ``SearchSpace``.
     """
 
     @warnings_once()
@@ -185,7 +186,7 @@ def _chosen_by(search: Search, decision: Decision) -> Chosen:
         reason += f"; {num_near_copies} near-copies of items were left out"
     table = table_of(search.tried(decision.without), decision.trial)
     chance = search.chance_of(decision)
-    return Chosen(table, reason, chance, most_components=search.plan.max_clusters)
+    return Chosen(table, reason, chance, most_components=search.space.max_clusters)
 
 
 def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:

@@ -10,6 +10,7 @@ from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.trials import (
+    EQUAL_ERRORS,
     Trial,
     elbo_error,
     worth_another_split,
@@ -18,6 +19,8 @@ from pyro_crowdclust.interface.choosing.trying import Candidates
 
 # Number of forms that are tried with other numbers of components.
 _BEST_FORMS = 2
+# Fewer components are not tried further once an ELBO is lower by so many standard errors.
+_CLEAR_LOSS = 2.0
 # Without supervision, the first fits of so many forms start again from a larger one.
 _FORMS_AGAIN = 4
 
@@ -45,7 +48,7 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
     A single start may end in a poor optimum: then luck would decide on the form, and on how many
     components are needed. So fits with fewer components start at the larger ones, too.
     """
-    size, in_order = candidates.plan.first_size, candidates.ranking.in_order
+    size, in_order = candidates.space.first_size, candidates.ranking.in_order
     for trial in in_order(first)[:_FORMS_AGAIN]:
         candidates.try_again(trial.form, size)
     again = [trial for trial in candidates.trials if trial.num_components == size]
@@ -57,12 +60,12 @@ def best_of_features(candidates: Candidates, first: Sequence[Trial]) -> Decision
 
 def first_trials(candidates: Candidates) -> list[Trial]:
     """Every form with its first numbers of components; heavy tails for the best kind without."""
-    plan = candidates.plan
-    forms = [form for form in plan.forms if form.of_features or candidates.splits]
+    space = candidates.space
+    forms = [form for form in space.forms if form.of_features or candidates.splits]
 
     def try_all(forms: Iterable[Form]) -> list[Trial]:
         return [
-            candidates.try_out(form, size) for form in forms for size in plan.first_sizes_of(form)
+            candidates.try_out(form, size) for form in forms for size in space.first_sizes_of(form)
         ]
 
     tried = try_all(form for form in forms if form.heavier_than is None)
@@ -87,7 +90,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
     that are clearly worse end it at once. ``to_end`` tries all numbers, as ELBOs of single starts
     go up and down where there are many columns. What was tried is not tried again.
     """
-    sizes = list(candidates.plan.sizes_of(trial.form))
+    sizes = list(candidates.space.sizes_of(trial.form))
     place, best, losses = sizes.index(trial.num_components), trial, 0
     stride = 2 if candidates.splits else 1
     while to_end or losses < (1 if candidates.splits else 2):
@@ -103,7 +106,7 @@ def climb(candidates: Candidates, trial: Trial, direction: int, to_end: bool = F
             best, losses = found, 0
             continue
         loss, error = best.elbo - found.elbo, elbo_error(best, found)
-        if direction < 0 and loss > 2 * error > 0 and not to_end:
+        if direction < 0 and loss > _CLEAR_LOSS * error > 0 and not to_end:
             return
         losses = 0 if direction < 0 and loss <= error else losses + 1
 
@@ -115,12 +118,12 @@ def try_fewer(candidates: Candidates, form: Form, to_end: bool) -> None:
     """
     tried = _by_number(candidates, form)
     larger = max(tried)
-    for size in sorted((size for size in candidates.plan.sizes if size < larger), reverse=True):
+    for size in sorted((size for size in candidates.space.sizes if size < larger), reverse=True):
         candidates.try_joined(form, size, larger)
         larger, tried = size, _by_number(candidates, form)
         best = max(tried.values(), key=lambda trial: trial.elbo)
         loss, error = best.elbo - tried[size].elbo, elbo_error(best, tried[size])
-        if loss > 2 * error > 0 and not to_end:
+        if loss > _CLEAR_LOSS * error > 0 and not to_end:
             return
 
 
@@ -141,7 +144,7 @@ def best_by_answers(candidates: Candidates) -> Decision:
             found = [one.by_weight for one in (trial, again) if one.by_weight is not None]
             both, seconds = AtWeights.of_all(found), trial.seconds + again.seconds
             candidates.exchange(trial, replace(trial, by_weight=both, seconds=seconds))
-    rivals = ranking.rivals(candidates.trials, errors=1.0)
+    rivals = ranking.rivals(candidates.trials, errors=EQUAL_ERRORS)
     first = max(rivals, key=lambda trial: trial.score)
     same_sort = [one for one in rivals if one.form.of_features == first.form.of_features]
     best = ranking.largest_elbo(same_sort) if first.form.of_features else first

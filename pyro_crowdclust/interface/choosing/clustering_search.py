@@ -17,25 +17,25 @@ from pyro_crowdclust.interface.choosing.fixed_components import (
     scores_at_fixed_components,
 )
 from pyro_crowdclust.interface.choosing.overlaps import with_overlaps_joined
-from pyro_crowdclust.interface.choosing.plan import Plan
+from pyro_crowdclust.interface.choosing.search_space import SearchSpace
 from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.choosing.trying import Candidates
 from pyro_crowdclust.interface.choosing.unseen_answers import UnseenAnswers
 from pyro_crowdclust.interface.holding_out.pages import PlacementSplit
 from pyro_crowdclust.interface.holding_out.pairs import PairSplit, ends_of
+from pyro_crowdclust.interface.searches import best_so_far
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
-from pyro_crowdclust.training.stopping import interrupted_too_early
 
 # All held-out answers.
 _ALL = slice(None)
 
 
 class Search:
-    """What is known about the candidates of a plan; each part is found when it is first asked.
+    """What is known about the candidates of a space; each part is found when it is first asked.
 
     Parameters
     ----------
-    plan
+    space
         The data, and what to try.
     seed
         Seed of starts, items and splits.
@@ -48,9 +48,9 @@ class Search:
         The candidates, and what was tried of them.
     """
 
-    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
-        self.plan, self.seed, self.progress = plan, seed, progress
-        self.candidates = Candidates(plan, seed, progress)
+    def __init__(self, space: SearchSpace, seed: int, progress: bool) -> None:
+        self.space, self.seed, self.progress = space, seed, progress
+        self.candidates = Candidates(space, seed, progress)
 
     def unless_interrupted(self, decide: Callable[[], Decision]) -> Decision:
         """A decision; on Ctrl-C, the best candidate so far, if there is any."""
@@ -58,12 +58,12 @@ class Search:
             return decide()
         except KeyboardInterrupt:
             without = self._without_answers_so_far()
-            trials = self.tried(without)
-            if not trials:
-                raise interrupted_too_early() from None
             # Trials without answers have an ELBO only, which does not compare with held-out scores.
-            best = max(trials, key=lambda trial: (trial.by_weight is not None, trial.score))
-            why = f"best of {len(trials)} candidates when the search was interrupted"
+            best, why = best_so_far(
+                self.tried(without),
+                lambda trial: (trial.by_weight is not None, trial.score),
+                "candidates",
+            )
             return Decision(best, why, without=without, interrupted=True)
 
     def _without_answers_so_far(self) -> WithoutAnswers | None:
@@ -161,7 +161,7 @@ class Search:
         if found.interrupted:
             raise KeyboardInterrupt
         fits = self._of_features.candidates.fits
-        unseen = UnseenAnswers.of(self.plan.data, fits, self.seed)
+        unseen = UnseenAnswers.of(self.space.data, fits, self.seed)
         if unseen is None:
             return None
         place = unseen.better_than(found.trials.index(found.best))
@@ -179,9 +179,9 @@ class Search:
     @cached_property
     def _of_features(self) -> Search:
         """A search without answers."""
-        plan = self.plan.by_features
-        assert plan is not None  # as the callers have seen
-        return Search(plan, self.seed, self.progress)
+        space = self.space.by_features
+        assert space is not None  # as the callers have seen
+        return Search(space, self.seed, self.progress)
 
     def tried(self, without: WithoutAnswers | None) -> list[Trial]:
         """All trials, those without answers last."""

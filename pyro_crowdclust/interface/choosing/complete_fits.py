@@ -110,7 +110,7 @@ def fit_completely(
         Seeds of the starts, and options of the fits.
     """
     best = decision.trial
-    source = search.plan.of(best.uses_answers)
+    source = search.space.of(best.uses_answers)
     data = source.distinct
     if decision.interrupted:
         fitted = recipe.fit(seed=seeds[0], **options)
@@ -128,7 +128,7 @@ def fit_completely(
     with WaitingInterrupt():  # so that Ctrl-C does not lose the fit
         result = read = as_chosen(best, fitted, source.data)
         if not best.uses_answers:
-            result, chosen = _with_answers_read(search.plan.data, decision, read, chosen)
+            result, chosen = _with_answers_read(search.space.data, decision, read, chosen)
     result = replace(result, chosen=chosen)
     return CompleteFit(search, decision, recipe, seeds, options, fitted, read, result)
 

@@ -31,8 +31,8 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
-from pyro_crowdclust.interface.choosing.trials import table_of
 from pyro_crowdclust.interface.recipe import takes_all
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results import Chosen
 from pyro_crowdclust.results.chosen import INTERRUPTED
@@ -58,7 +58,7 @@ def from_candidate(found: CompleteFit) -> CompleteFit:
     The candidate had several when it predicted held-out answers.
     """
     search, best = found.search, found.best
-    data, candidates = search.plan.data, search.candidates
+    data, candidates = search.space.data, search.candidates
     is_scored = data.answers is not None and best.by_weight is not None
     expects_several = is_scored and best.clusters > 1
     if not (found.has_one_cluster and expects_several and found.may_start_elsewhere):
@@ -100,23 +100,23 @@ def explained_by_draws(found: CompleteFit) -> CompleteFit:
 
 def _started_at_draws(found: CompleteFit) -> CompleteFit | None:
     """The best fit from starts at drawn partitions; None if the ELBO of none is larger."""
-    plan, best = found.search.plan, found.best
+    space, best = found.search.space, found.best
     # In minibatches, as of very many items, these fits would take longer than all others.
-    if not (found.may_start_elsewhere and takes_all(plan.data, found.unread.model)):
+    if not (found.may_start_elsewhere and takes_all(space.data, found.unread.model)):
         return None
     instead = better_from_draws(
         found.unread,
         best.form,
-        plan.distinct,
-        max_components=max(plan.sizes),
-        max_clusters=plan.max_clusters,
+        space.distinct,
+        max_components=max(space.sizes),
+        max_clusters=space.max_clusters,
         **found.options,
     )
     if instead is None:
         return None
     number = instead.component_probabilities.shape[1]
     why = FROM_DRAWS.format(count(number, "component"))
-    read = as_chosen(best, instead, plan.data)
+    read = as_chosen(best, instead, space.data)
     chosen = with_reason(found.fitted.chosen, why)
     return replace(found, unread=instead, read_as_chosen=read, fitted=replace(read, chosen=chosen))
 
@@ -127,7 +127,7 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     With the rates of workers integrated out, clusters that people do not see explain answers no
     better than chance, however well they are explained by blaming the workers.
     """
-    search, source = found.search, found.search.plan.by_features
+    search, source = found.search, found.search.space.by_features
     # With readings of unseen answers, the fit is one of the features alone already.
     if not found.is_doubtful or found.decision.unseen is not None or source is None:
         return found

@@ -54,7 +54,7 @@ def decide(search: Search) -> Decision:
 
 def too_few_answers(search: Search) -> Decision | None:
     """Without answers, if these are too few to hold some out."""
-    if search.plan.by_features is None or search.candidates.splits:
+    if search.space.by_features is None or search.candidates.splits:
         return None
     without, why = search.joined, "there are too few answers to hold some out"
     # Placements that are too few for every candidate may be enough for the best.
@@ -64,7 +64,7 @@ def too_few_answers(search: Search) -> Decision | None:
 
 def as_records(search: Search) -> Decision | None:
     """A partition into clusters of any number and size, if it predicts answers best."""
-    if not search.plan.may_be_records:
+    if not search.space.may_be_records:
         return None
     candidates = search.candidates
     fit_best = partial(candidates.brief_fit_of, search.best.trial)
@@ -74,8 +74,8 @@ def as_records(search: Search) -> Decision | None:
 
 
 def nothing_else(search: Search) -> Decision | None:
-    """The best candidate, if there is no plan without answers."""
-    return search.best if search.plan.by_features is None else None
+    """The best candidate, if there is no search space without answers."""
+    return search.best if search.space.by_features is None else None
 
 
 def answers_about_the_same(search: Search) -> Decision | None:

@@ -24,7 +24,8 @@ import torch
 from jaxtyping import Float
 
 from pyro_crowdclust import CrowdData, Fitted
-from pyro_crowdclust.interface.candidates.forms import Form, regressions_for
+from pyro_crowdclust.interface.candidates.forms import Form
+from pyro_crowdclust.interface.candidates.suited_forms import regressions_for
 from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.reasons import (
@@ -33,8 +34,9 @@ from pyro_crowdclust.interface.choosing.reasons import (
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
-from pyro_crowdclust.interface.choosing.trials import Trial, table_of
+from pyro_crowdclust.interface.choosing.trials import Trial
 from pyro_crowdclust.interface.holding_out.known_classes import KnownSplit, known_folds
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE, is_clearly_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Chosen

@@ -11,6 +11,7 @@ from jaxtyping import Int
 from pyro_crowdclust.interface.choosing.decisions import Decision
 from pyro_crowdclust.interface.choosing.trials import (
     MIN_GAIN,
+    RIVAL_ERRORS,
     Trial,
     fewest_components,
     is_within_error,
@@ -57,7 +58,7 @@ class Ranking:
         largest = max(trials, key=lambda trial: trial.elbo)
         return fewest_components(largest, trials, self.is_no_evidence)
 
-    def rivals(self, trials: Sequence[Trial], errors: float = 2.0) -> list[Trial]:
+    def rivals(self, trials: Sequence[Trial], errors: float = RIVAL_ERRORS) -> list[Trial]:
         """Trials that are worse than the best by less than this many standard errors.
 
         Only those count that were tried on as many splits as the best.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pyro_crowdclust.interface.candidates.forms import Form
 from pyro_crowdclust.interface.candidates.weights import weights_for
@@ -15,6 +15,9 @@ from pyro_crowdclust.pooling.comparison import error_of_mean
 
 # Predictions of held-out answers that differ by less than this, in nats an answer, count as equal.
 MIN_GAIN = 0.005
+# A trial is a rival of the best if it is less than the first number of standard errors below it. At
+# the end, and between two ELBOs, it is as good as the best within the second.
+RIVAL_ERRORS, EQUAL_ERRORS = 2.0, 1.0
 # Of candidates that held-out answers do not distinguish, this many are tried on another split.
 MAX_RIVALS = 4
 
@@ -80,26 +83,21 @@ class Trial:
         """What the search maximizes: the score of held-out answers, or the ELBO without any."""
         return self.elbo if self.by_weight is None else float(self.log_probabilities.mean())
 
-
-def table_of(trials: Sequence[Trial], best: Trial) -> pd.DataFrame:
-    """A table of the trials, with a column that marks the chosen one."""
-    return pd.DataFrame(
-        {
-            "features": [trial.form.features for trial in trials],
-            "kind": [trial.form.kind for trial in trials],
-            "components": [trial.num_components for trial in trials],
-            "elbo": [trial.elbo for trial in trials],
-            "held_out": [np.nan if trial.by_weight is None else trial.score for trial in trials],
-            "splits": [
-                0 if trial.by_weight is None else trial.by_weight.num_splits for trial in trials
-            ],
-            "feature_weight": [trial.feature_weight for trial in trials],
-            "clusters": [trial.clusters for trial in trials],
-            "seconds": [trial.seconds for trial in trials],
-            "uses_answers": [trial.uses_answers or trial.joins for trial in trials],
-            "chosen": [trial is best for trial in trials],
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row in the table of the choice."""
+        return {
+            "features": self.form.features,
+            "kind": self.form.kind,
+            "components": self.num_components,
+            "elbo": self.elbo,
+            "held_out": np.nan if self.by_weight is None else self.score,
+            "splits": 0 if self.by_weight is None else self.by_weight.num_splits,
+            "feature_weight": self.feature_weight,
+            "clusters": self.clusters,
+            "seconds": self.seconds,
+            "uses_answers": self.uses_answers or self.joins,
         }
-    )
 
 
 def elbo_error(one: Trial, other: Trial) -> float:
@@ -126,7 +124,7 @@ def of_form(one: Trial, trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.form == one.form]
 
 
-def is_within_error(larger: Trial, other: Trial, errors: float = 1.0) -> bool:
+def is_within_error(larger: Trial, other: Trial, errors: float = EQUAL_ERRORS) -> bool:
     """Whether two ELBOs differ by no more than so many standard errors."""
     return larger.elbo - other.elbo <= errors * elbo_error(larger, other)
 

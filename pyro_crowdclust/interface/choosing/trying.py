@@ -24,9 +24,9 @@ from pyro_crowdclust.interface.candidates.weights import weights_for
 from pyro_crowdclust.interface.choosing.answer_predictiveness import Draws
 from pyro_crowdclust.interface.choosing.at_weights import AtWeights
 from pyro_crowdclust.interface.choosing.merging import joined_partition
-from pyro_crowdclust.interface.choosing.plan import SIZES, Plan
 from pyro_crowdclust.interface.choosing.ranking import Ranking
 from pyro_crowdclust.interface.choosing.rereading import with_feature_weight
+from pyro_crowdclust.interface.choosing.search_space import SIZES, SearchSpace
 from pyro_crowdclust.interface.choosing.subsets import (
     connected_items,
     without_near_copies,
@@ -53,11 +53,11 @@ _STEPS_UP = 2
 
 
 class Candidates:
-    """The candidates of a plan, which are tried one after the other on a part of its data.
+    """The candidates of a search space, which are tried one after the other on a part of its data.
 
     Parameters
     ----------
-    plan
+    space
         The data, and what to try.
     seed
         Seed of starts, items and splits.
@@ -76,21 +76,21 @@ class Candidates:
         The fits of the trials, if nothing is held out.
     """
 
-    def __init__(self, plan: Plan, seed: int, progress: bool) -> None:
-        self.plan, self.seed = plan, seed
+    def __init__(self, space: SearchSpace, seed: int, progress: bool) -> None:
+        self.space, self.seed = space, seed
         generator = generator_of(seed)
-        data = plan.distinct
+        data = space.distinct
         if data.num_items > MAX_ITEMS:
             data = some_items(data, connected_items(data, MAX_ITEMS, generator))
         num_items = data.num_items
-        if not plan.keeps_near_copies:
-            data = without_near_copies(data, max(MAX_CLUSTERS, plan.num_clusters or 0))
+        if not space.keeps_near_copies:
+            data = without_near_copies(data, max(MAX_CLUSTERS, space.num_clusters or 0))
         self.num_near_copies = num_items - data.num_items
         made = [split(data, _SHARE, generator) for _ in range(NUM_SPLITS)]
         self.data = data
         self.splits: list[HeldOut] = [one for one in made if one is not None]
         self.ranking = Ranking(self.splits, data.num_items)
-        self.draws = Draws(plan.max_clusters, seed)
+        self.draws = Draws(space.max_clusters, seed)
         self.trials: list[Trial] = []
         self.fits: list[Fitted] = []
         self.bar = tqdm(disable=not progress, unit="candidate")
@@ -168,7 +168,7 @@ class Candidates:
         if not sizes:
             return
         size = sizes[:_STEPS_UP][-1]
-        if size in self.plan.sizes:
+        if size in self.space.sizes:
             self.try_out(form, size)
             self.try_joined(form, num_components, size)
         else:  # it cannot be chosen

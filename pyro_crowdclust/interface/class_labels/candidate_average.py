@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import softmax
 
 from pyro_crowdclust import CrowdData, Fitted, fit
@@ -36,8 +35,8 @@ _POWER = 0.5
 _LEAST_WEIGHT = 0.03
 
 
-def weights_of(trials: Sequence[ClassTrial]) -> Float[np.ndarray, " trial"]:
-    """``w_c prop. to exp((n + 1/2) s_c / 2)``, without small weights; their sum is 1.
+def weighted(trials: Sequence[ClassTrial]) -> list[ClassTrial]:
+    """Trials with ``w_c prop. to exp((n + 1/2) s_c / 2)``, without small weights; their sum is 1.
 
     With the score s_c of ``ClassTrial``, in nats an item, of n items. At a power of 1 in place of a
     half these are the weights of Bayes' rule, in which the likelihood is that of held-out labels
@@ -51,12 +50,12 @@ def weights_of(trials: Sequence[ClassTrial]) -> Float[np.ndarray, " trial"]:
     total = np.array([trial.total for trial in trials])
     weights = softmax(_POWER * total)
     weights[weights < _LEAST_WEIGHT] = 0.0
-    return np.asarray(weights / weights.sum())
+    weights /= weights.sum()
+    return [replace(trial, weight=float(one)) for trial, one in zip(trials, weights, strict=True)]
 
 
 def fitted_to_all(
     trials: Sequence[ClassTrial],
-    weights: Float[np.ndarray, " trial"],
     data: CrowdData,
     options: dict[str, Any],
     workers: Workers,
@@ -67,7 +66,7 @@ def fitted_to_all(
 
     Parameters
     ----------
-    trials, weights
+    trials
         Of all candidates.
     data
         All items with features and labels.
@@ -77,8 +76,8 @@ def fitted_to_all(
         Assumptions about the workers.
     """
     members: list[Fitted] = []
-    used = [(trial, weight) for trial, weight in zip(trials, weights, strict=True) if weight]
-    for trial, _ in used:
+    used = [trial for trial in trials if trial.weight]
+    for trial in used:
         attempt = partial(trial.candidate.fit, data, options)
         if trial.candidate.uses_features:
             members.append(read_at(_best_prior(attempt, workers), trial.feature_weight))
@@ -88,7 +87,7 @@ def fitted_to_all(
             break
     if len(members) == 1:
         return members[0]
-    kept = [float(weight) for _, weight in used[: len(members)]]
+    kept = [trial.weight for trial in used[: len(members)]]
     result = _average(members, kept, data, options, workers)
     if is_interrupted(members[-1]):
         result = replace(result, stop_reason=members[-1].stop_reason)

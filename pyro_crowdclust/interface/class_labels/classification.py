@@ -154,10 +154,10 @@ def classify(
     given = Workers(trusted=codes_of_workers(trusted, data))
     warn_of_contradictions(given.trusted, data)
     search = ClassSearch(items_to_try(data, seed), class_candidates(data), options, folds, given)
-    weights, reason = search.run(progress)
+    reason = search.run(progress)
 
     last = options | {"progress": progress}
-    fitted = partial(fitted_to_all, search.trials, weights, data, last)
+    fitted = partial(fitted_to_all, search.trials, data, last)
     result = fitted(given)
     trait = None
     if data.num_classes == 2 and not (given.trusted or is_interrupted(result)):
@@ -175,7 +175,7 @@ def classify(
     if counts := counts_in_words(result):
         reason += f"; {counts}"
     reason += _about_deviating(result, data)
-    result = replace(result, chosen=search.chosen(weights, reason))
+    result = replace(result, chosen=search.chosen(reason))
     return replace(result, stop_reason=INTERRUPTED) if search.interrupted else result
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float
 from tqdm.auto import tqdm
@@ -16,9 +15,10 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.data.class_labels import ClassLabels
 from pyro_crowdclust.errors import count
 from pyro_crowdclust.guides import ClassLabelGuide
-from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
+from pyro_crowdclust.interface.class_labels.candidate_average import weighted
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
 from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.searches import table_of
 from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling.held_out_items import held_out_parts, log_probabilities_by_item
 from pyro_crowdclust.results import Chosen, read_at
@@ -63,8 +63,8 @@ class ClassSearch:
         self.trials: list[ClassTrial] = []
         self.interrupted = False
 
-    def run(self, progress: bool) -> tuple[Float[np.ndarray, " candidate"], str]:
-        """Try all candidates; returns their weights in the fit to all data, and the reason."""
+    def run(self, progress: bool) -> str:
+        """Try all candidates, whose trials get weights in their average; returns the reason."""
         try:
             # The first optimizer imports parts of torch, and later fits fail if that is
             # interrupted.
@@ -76,14 +76,15 @@ class ClassSearch:
             bar = tqdm(self._candidates, disable=not progress, unit="candidate")
             for candidate in bar:
                 bar.set_description(f"{candidate.kind} on {candidate.features}")
-                self.trials.append(self.tried(candidate, starts))
+                self.trials.append(self.try_out(candidate, starts))
         except KeyboardInterrupt:
             if not self.trials:
                 raise interrupted_too_early() from None
             self.interrupted = True
-        return self._weights()
+        self.trials = weighted(self.trials)
+        return self._reason()
 
-    def tried(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
+    def try_out(self, candidate: ClassCandidate, starts: Sequence[WorkersStart]) -> ClassTrial:
         """The scores of a candidate, fitted without each part, from the start for that part."""
         begun = time.perf_counter()
         own, of_others = [], []
@@ -94,14 +95,14 @@ class ClassSearch:
             found = np.stack([log_probabilities_by_item(one, held) for one in read])
             own.append(np.diagonal(found, axis1=1, axis2=2))
             of_others.append(mean_of_others(found))
-        seconds = time.perf_counter() - begun
-        return ClassTrial(candidate, np.concatenate(own, 1), np.concatenate(of_others, 1), seconds)
+        scores = np.concatenate(own, 1), np.concatenate(of_others, 1)
+        number = sum(len(held) for _, held in self._parts)
+        return ClassTrial(candidate, *scores, number, time.perf_counter() - begun)
 
-    def _weights(self) -> tuple[Float[np.ndarray, " candidate"], str]:
-        weights = weights_of(self.trials)
+    def _reason(self) -> str:
         if len(self.trials) == 1:
             reason = "features were not tried"
-        elif weights[0] == 1:
+        elif self.trials[0].weight == 1:
             reason = (
                 "no candidate with features predicts held-out labels better than labels alone do"
             )
@@ -110,26 +111,13 @@ class ClassSearch:
         if self.interrupted:
             tried = count(len(self.trials), "candidate")
             reason += f"; {tried} had been tried when this was interrupted"
-        return weights, reason
+        return reason
 
-    def chosen(self, weights: Float[np.ndarray, " candidate"], reason: str) -> Chosen:
+    def chosen(self, reason: str) -> Chosen:
         """The table of trials, with the reason and the score of the labels alone."""
-        number = sum(len(held) for _, held in self._parts)
-        rows = [
-            {
-                "features": trial.candidate.features,
-                "kind": trial.candidate.kind,
-                "components": self._data.num_classes,
-                "held_out": float(trial.by_item.sum()) / number,
-                "feature_weight": trial.feature_weight,
-                "weight": weight,
-                "seconds": trial.seconds,
-                "chosen": position == weights.argmax(),
-            }
-            for position, (trial, weight) in enumerate(zip(self.trials, weights, strict=True))
-        ]
-        table = pd.DataFrame(rows)
-        return Chosen(table, reason, float(table["held_out"].iloc[0]))
+        table = table_of(self.trials, max(self.trials, key=lambda trial: trial.weight))
+        table.insert(2, "components", self._data.num_classes)
+        return Chosen(table, reason, self.trials[0].held_out)
 
 
 def parts_of_seen_classes(

@@ -54,14 +54,20 @@ class ClassTrial:
         ``feature_weights`` of the candidate.
     of_others
         The mean of this log-probability with the labels of another item of the same part.
+    num_labels
+        Number of held-out labels.
     seconds
         Duration of its fits.
+    weight
+        Its weight in the average of all candidates.
     """
 
     candidate: ClassCandidate
     own: Float[np.ndarray, "weight item"]
     of_others: Float[np.ndarray, "weight item"]
+    num_labels: int
     seconds: float
+    weight: float = 0.0
 
     @property
     def scores(self) -> Float[np.ndarray, " weight"]:
@@ -92,3 +98,20 @@ class ClassTrial:
     def by_item(self) -> Float[np.ndarray, " item"]:
         """Joint log-probability of the labels of each held-out item, at this weight."""
         return np.asarray(self.own[self.scores.argmax()])
+
+    @property
+    def held_out(self) -> float:
+        """Mean log-probability of a held-out label, at this weight."""
+        return float(self.by_item.sum()) / self.num_labels
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row in the table of the choice."""
+        return {
+            "features": self.candidate.features,
+            "kind": self.candidate.kind,
+            "held_out": self.held_out,
+            "feature_weight": self.feature_weight,
+            "weight": self.weight,
+            "seconds": self.seconds,
+        }

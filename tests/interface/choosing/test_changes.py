@@ -58,8 +58,8 @@ def test_changes_of_the_plan_without_answers_are_kept_too():
 def test_changes_from_before_the_first_answers_hold_with_and_without_them():
     changes = {"sizes": (2, 3), "first_size": 3, "keeps_near_copies": True}
     again = with_changes(choice_for(MANY), changes_of(changed(ALONE, **changes)))
-    for plan in (again, again.by_features):
-        assert (plan.sizes, plan.first_size, plan.keeps_near_copies) == ([2, 3], 3, True)
+    for space in (again, again.by_features):
+        assert (space.sizes, space.first_size, space.keeps_near_copies) == ([2, 3], 3, True)
 
 
 def test_where_no_form_suits_the_new_data_all_of_theirs_are_tried():

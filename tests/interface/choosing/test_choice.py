@@ -21,7 +21,7 @@ from pyro_crowdclust.interface import (
 from pyro_crowdclust.interface.choosing import choice as choice_module
 from pyro_crowdclust.interface.choosing import complete_fits, corrections, several_starts, trying
 from pyro_crowdclust.interface.choosing.choice import Choice
-from pyro_crowdclust.interface.choosing.plan import SIZES
+from pyro_crowdclust.interface.choosing.search_space import SIZES
 from pyro_crowdclust.interface.choosing.trying import NUM_SPLITS
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import PoissonComponents
@@ -78,7 +78,7 @@ def test_where_items_are_said_to_be_related_there_are_two_clusters_or_more(said,
     monkeypatch.setattr(choice_module, "SIZES", SIZES)
     choice = choice_for(CrowdData(two_groups(), **said))
     assert choice.sizes[0] == 2
-    # Beside answers there is a plan of the features alone, which relates none.
+    # Beside answers there is a search space of the features alone, which relates none.
     assert (choice.by_features and choice.by_features.sizes[0]) == (1 if "pairs" in said else None)
 
 

@@ -91,7 +91,7 @@ def test_fewest_components_that_do_as_well_are_chosen(monkeypatch):
 
 def test_more_components_must_pay_where_items_count_less(monkeypatch):
     def try_out(self, form, number, split=0):
-        elbo = {2: -1.1, 3: -1.0, 4: -1.2}.get(number, -9.0) - (form != self.plan.forms[0])
+        elbo = {2: -1.1, 3: -1.0, 4: -1.2}.get(number, -9.0) - (form != self.space.forms[0])
         coarsened = {2: -0.5, 3: -0.6}.get(number, -9.0)
         values = np.full(100, elbo)
         found = Trial(form, number, elbo, None, number, 0.0, values, coarsened)
@@ -126,21 +126,21 @@ def test_fewer_components_of_the_best_kind_are_all_tried(monkeypatch):
 def test_forms_that_seem_best_start_again_before_two_are_tried_further(monkeypatch):
     """The third of the first trials had a bad start."""
     candidates = of_features(
-        monkeypatch, lambda form, number: -candidates.plan.forms.index(form) - number / 100
+        monkeypatch, lambda form, number: -candidates.space.forms.index(form) - number / 100
     )
     again = []
 
     def try_again(self, form, number):
-        again.append((self.plan.forms.index(form), number))
-        if form == self.plan.forms[2]:
+        again.append((self.space.forms.index(form), number))
+        if form == self.space.forms[2]:
             place = self.place_of(form, number)
             self.trials[place] = dataclasses.replace(self.trials[place], elbo=9.0)
 
     monkeypatch.setattr(Candidates, "try_again", try_again)
-    assert best_of(candidates).trial.form == candidates.plan.forms[2]
+    assert best_of(candidates).trial.form == candidates.space.forms[2]
     assert again == [(0, 8), (1, 8), (2, 8), (3, 8)]
     tried_further = {one.form for one in candidates.trials if one.num_components == 6}
-    assert tried_further == {candidates.plan.forms[place] for place in (0, 2)}
+    assert tried_further == {candidates.space.forms[place] for place in (0, 2)}
 
 
 def test_more_end_after_two_losses_and_fewer_where_they_are_clearly_worse(monkeypatch):

@@ -73,7 +73,7 @@ def test_answers_are_heard_at_every_weight_also_of_rows_with_gaps():
     features, said = misleading()
     features[np.random.default_rng(0).random(features.shape) < 0.1] = np.nan
     search = Search(small(answered(features, said), 2, forms=1), 0, False)
-    tried = search.candidates.try_out(search.plan.forms[0], 2)
+    tried = search.candidates.try_out(search.space.forms[0], 2)
     assert tried.by_weight is not None
     assert tried.by_weight.log_probabilities.shape == (
         len(WEIGHTS),

@@ -30,7 +30,7 @@ def searched(**found: object) -> SimpleNamespace:
     best = found.pop("of_features", trial())
     without = WithoutAnswers(best, [best], parts=found.pop("parts", ()))
     search = {
-        "plan": SimpleNamespace(by_features="a plan", may_be_records=False),
+        "space": SimpleNamespace(by_features="a search space", may_be_records=False),
         "candidates": SimpleNamespace(splits=["pages"]),
         "best": BEST,
         "predicts_answers": False,
@@ -49,7 +49,7 @@ NO_ANSWERS = SimpleNamespace(by_features=None, may_be_records=False)
     ("found", "reason"),
     [
         ({}, "nothing predicts held-out answers clearly better than chance: clusters are learned"),
-        ({"plan": NO_ANSWERS}, BEST.reason),
+        ({"space": NO_ANSWERS}, BEST.reason),
         ({"predicts_answers": True}, BEST.reason),
         ({"of_features": trial(clusters=1)}, BEST.reason),
         ({"of_features": trial(joins=True)}, "no candidate predicts held-out placements clearly: "),
@@ -86,7 +86,7 @@ def test_a_rival_that_predicts_answers_about_other_items_is_decided_for(
     def tried(number: int, of_others: tuple[float, float]) -> Trial:
         gain = np.where(one.of_others, np.where(first, *of_others), 0.3 + 0.1 * (1 - 2 * first))
         scores = AtWeights((one.by_chance + np.log1p(gain))[None])
-        return Trial(search.plan.forms[0], number, 0.0, scores, number, 0.0)
+        return Trial(search.space.forms[0], number, 0.0, scores, number, 0.0)
 
     best, rival = tried(2, NOTHING), tried(3, of_rival)
     search.candidates.trials += [best, rival]
@@ -110,7 +110,7 @@ def test_ctrl_c_leaves_the_best_so_far_if_there_is_any(monkeypatch):
     search = Search(small(CrowdData(two_groups()), 2, forms=1), 0, False)
     with pytest.raises(KeyboardInterrupt, match="before a first fit was finished"):
         decide(search)
-    tried = search.candidates.try_out(search.plan.forms[0], 2)
+    tried = search.candidates.try_out(search.space.forms[0], 2)
     decision = decide(search)
     assert decision.trial is tried
     assert decision.reason == "best of 1 candidates when the search was interrupted"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pyro_crowdclust import CrowdData, load
-from pyro_crowdclust.interface.candidates.forms import forms_for
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 from pyro_crowdclust.interface.choosing.overlaps import (
     groups_by_class,
     with_classes_joined,

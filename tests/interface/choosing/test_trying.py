@@ -68,7 +68,7 @@ def test_many_clusters_on_many_directions_have_the_epochs_that_they_need():
     features += 0.7 * rng.normal(size=(600, 30)) @ rng.normal(size=(30, 384))
     features += 2 * rng.normal(size=(600, 384))
     candidates = Candidates(choice_for(CrowdData(features)), 0, False)
-    form = next(form for form in candidates.plan.forms if form.features.startswith("40"))
+    form = next(form for form in candidates.space.forms if form.features.startswith("40"))
     cut, found = (
         candidates.fit_of(dataclasses.replace(form, epochs=epochs), 13, candidates.data)
         for epochs in (60, form.epochs)
@@ -94,7 +94,7 @@ def test_rounded_numbers_are_compared_where_they_were_fitted(dim):
     rng = np.random.default_rng(0)
     rounded = (2 * rng.normal(size=(60, 3)) @ rng.normal(size=(3, dim)) + 8).round()
     candidates = Candidates(choice_for(CrowdData(rounded)), 0, False)
-    for form in candidates.plan.forms:
+    for form in candidates.space.forms:
         emission, found = candidates.coordinates_of(form)
         fitted = form.recipe(candidates.data, 2, emission).data
         rows = fitted.all_rows().requires_grad_()

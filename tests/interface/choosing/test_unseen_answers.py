@@ -133,13 +133,13 @@ def test_one_cluster_cannot_be_read():
 
 def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_features(silent):
     """Six clouds in two clusters that people do not see, so that workers seem to guess."""
-    plan = small(CrowdData(FEATURES, said_of(SEEN, 300, 0.85)), 6, forms=1)
+    space = small(CrowdData(FEATURES, said_of(SEEN, 300, 0.85)), 6, forms=1)
     lumped, seen = (
-        with_answers_added(grouped(silent, _clusters_of(silent, kinds)), plan.data)
+        with_answers_added(grouped(silent, _clusters_of(silent, kinds)), space.data)
         for kinds in (CLOUD % 2, SEEN)
     )
     lumped, seen = (replace(one, chosen=Chosen(pd.DataFrame(), "")) for one in (lumped, seen))
-    doubtful = partial(_doubtful, Search(plan, 0, False))
+    doubtful = partial(_doubtful, Search(space, 0, False))
     read = explained_by_features(doubtful(lumped)).fitted
     assert adjusted_rand_score(SEEN, read.assignments) > 0.9
     assert "worse than those of the features alone, by" in read.chosen.reason
@@ -156,9 +156,9 @@ def test_clusters_that_explain_the_answers_worse_make_way_for_those_of_the_featu
 
 def _doubtful(search, fitted):
     """A complete fit whose answers seem to be explained by blaming the workers."""
-    form = search.plan.forms[0]
+    form = search.space.forms[0]
     best = Trial(form, 6, 0.0, AtWeights(np.zeros((1, 1))), 6, 0.0)
-    recipe = form.recipe(search.plan.data, 6)
+    recipe = form.recipe(search.space.data, 6)
     options = {"progress": False}
     decision = Decision(best, "")
     return CompleteFit(search, decision, recipe, range(1), options, *[fitted] * 3, True)

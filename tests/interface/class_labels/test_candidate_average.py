@@ -1,5 +1,7 @@
 """Weights of candidates in their average, and updates of the average."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from pyro_crowdclust import CrowdData, load
 from pyro_crowdclust.interface import Calibrate, TrainMembers, classify
 from pyro_crowdclust.interface.class_labels import classification
-from pyro_crowdclust.interface.class_labels.candidate_average import weights_of
+from pyro_crowdclust.interface.class_labels.candidate_average import weighted
 from pyro_crowdclust.interface.class_labels.candidates import class_candidates
 from pyro_crowdclust.interface.class_labels.trials import ClassCandidate, ClassTrial
 from pyro_crowdclust.models import AveragedPredictions
@@ -17,24 +19,27 @@ from pyro_crowdclust.training.stopping import is_interrupted
 from ...control_c import press_in_start
 
 
-def trial(probabilities: list[float]) -> ClassTrial:
+def trial(probabilities: Sequence[float]) -> ClassTrial:
     """A candidate that predicts the labels of held-out items with these probabilities."""
     own = np.log([probabilities])
-    return ClassTrial(ClassCandidate("columns", "kind", None), own, own, 0.0)
+    return ClassTrial(ClassCandidate("columns", "kind", None), own, own, len(own[0]), 0.0)
+
+
+def weights_of(*likely: Sequence[float]) -> np.ndarray:
+    """Weights of candidates that predict labels with these probabilities."""
+    return np.array([one.weight for one in weighted([trial(row) for row in likely])])
 
 
 def test_weights_are_square_roots_of_the_likelihood_of_held_out_labels():
     likely = np.random.default_rng(0).uniform(0.3, 0.7, size=(3, 12))
     expected = (likely.prod(1) * np.exp(np.log(likely).mean(1) / 2)) ** 0.5
-    np.testing.assert_allclose(
-        weights_of([trial(row) for row in likely]), expected / expected.sum()
-    )
+    np.testing.assert_allclose(weights_of(*likely), expected / expected.sum())
 
 
 def test_many_items_leave_the_best_and_few_leave_all():
-    few = weights_of([trial([0.5] * 4), trial([0.6] * 4), trial([0.55] * 4)])
+    few = weights_of([0.5] * 4, [0.6] * 4, [0.55] * 4)
     assert (few > 0.2).all()
-    many = weights_of([trial([0.5] * 600), trial([0.6] * 600), trial([0.55] * 600)])
+    many = weights_of([0.5] * 600, [0.6] * 600, [0.55] * 600)
     assert many.tolist() == [0, 1, 0]
 
 

@@ -249,7 +249,7 @@ def test_a_trial_of_a_regression_ends_where_a_start_of_its_own_does():
 @pytest.mark.long
 def test_an_interrupted_search_fits_the_best_so_far(iris, monkeypatch):
     features, _, labels, _ = iris
-    press_control_c(monkeypatch, ClassSearch, "tried", 3)
+    press_control_c(monkeypatch, ClassSearch, "try_out", 3)
     result = classify(features, labels, **QUICK)
     assert result.stop_reason.startswith("interrupted by the user while candidates")
     assert len(result.chosen.table) == 2

@@ -12,14 +12,14 @@ def sure(number, *weights, share_right=1.0):
     own = np.where(right, np.log(odds / (1 + odds)), np.log(1 / (1 + odds)))
     of_others = np.full(own.shape, np.log(odds / (1 + odds)) + np.log(1 / (1 + odds))) / 2
     candidate = ClassCandidate("columns", "full Gaussians", None, weights)
-    return ClassTrial(candidate, own, of_others, 0.0)
+    return ClassTrial(candidate, own, of_others, number, 0.0)
 
 
 def test_the_score_counts_half_an_item_more_that_features_mislead_about():
     rng = np.random.default_rng(0)
     own, of_others = rng.normal(size=(2, 3, 7))
     trial = ClassTrial(
-        ClassCandidate("columns", "kind", None, (1.0, 0.5, 0.2)), own, of_others, 0.0
+        ClassCandidate("columns", "kind", None, (1.0, 0.5, 0.2)), own, of_others, 7, 0.0
     )
     expected = [
         (one.sum() + other.mean() / 2) / 7.5 for one, other in zip(own, of_others, strict=True)

@@ -234,5 +234,5 @@ def test_clusters_own_components_of_pages():
     pages = simulate_placements(kinds, [0.95] * 3, pages_per_worker=10, page_size=15, seed=0)
     data = CrowdData(clouds + rng.normal(size=(90, 6)), placements=pages, item_ids=range(90))
     candidates = Candidates(choice_for(data), seed=0, progress=False)
-    form = next(form for form in candidates.plan.forms if form.kind == "diagonal Gaussians")
+    form = next(form for form in candidates.space.forms if form.kind == "diagonal Gaussians")
     assert candidates.try_out(form, 8).clusters < 8

@@ -11,7 +11,8 @@ import torch
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface import choice_for
-from pyro_crowdclust.interface.candidates.forms import REGRESSION, forms_for
+from pyro_crowdclust.interface.candidates.forms import REGRESSION
+from pyro_crowdclust.interface.candidates.suited_forms import forms_for
 
 from ..small_choices import (
     two_rings,

@@ -1,4 +1,4 @@
-"""The plan of a search: the data, the forms of models, and the numbers of components."""
+"""What is searched: the data, the forms of models, and the numbers of components."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SIZES = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40, 50, 64, 80, 100)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a search tries, and on which data: the fields of ``Choice``.
+class SearchSpace:
+    """What a search tries, and on which data.
 
-    All that is ever made is a ``Choice`` (by ``choice_for``), which adds ``fit``. That runs the
-    search, which reads the fields, so that they stand in a file below both.
+    A ``Choice`` is a search space with ``fit``, which runs the search. ``choice_for`` makes it, and
+    a search reads it, so that the fields stand in a file below both.
 
     Attributes
     ----------
@@ -44,11 +44,10 @@ class Plan:
         same, unless there are so few groups that they may be clusters, or only one cluster would be
         left.
     by_features
-        The plan without the answers, which is used if these predict nothing about other items;
-        None if there are no answers, or other supervision.
+        The search space without the answers, which is used if these predict nothing about other
+        items; None if there are no answers, or other supervision.
     made
-        The plan as it was made for the data, before anything was changed; None if it was not made
-        by ``choice_for``.
+        The search space as ``choice_for`` made it, before anything was changed; None if it did not.
     """
 
     data: CrowdData
@@ -58,8 +57,8 @@ class Plan:
     num_clusters: int | None = None
     may_be_records: bool = False
     keeps_near_copies: bool = False
-    by_features: Plan | None = None
-    made: Plan | None = field(default=None, repr=False, compare=False)
+    by_features: SearchSpace | None = None
+    made: SearchSpace | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         names = [form.name for form in self.forms]
@@ -100,11 +99,11 @@ class Plan:
         most = {self.first_size, min(self.first_size, self.max_clusters)}
         return sorted({max(size for size in sizes if size <= max(one, sizes[0])) for one in most})
 
-    def of(self, uses_answers: bool) -> Plan:
-        """The plan of candidates that use the answers, or of those that do not."""
+    def of(self, uses_answers: bool) -> SearchSpace:
+        """The search space of candidates that use the answers, or of those that do not."""
         return self if uses_answers or self.by_features is None else self.by_features
 
     def with_near_copies(self) -> Self:
-        """The same plan, with near-copies of rows kept."""
+        """The same search space, with near-copies of rows kept."""
         by_features = self.by_features and self.by_features.with_near_copies()
         return replace(self, keeps_near_copies=True, by_features=by_features)

@@ -1,4 +1,4 @@
-"""Plans: what bounds components, and what clusters."""
+"""Search spaces: what bounds components, and what clusters."""
 
 from __future__ import annotations
 
