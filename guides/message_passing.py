@@ -291,23 +291,26 @@ class MessagePassingGuide(MixtureGuide):
         ----------
         data
             The features and answers of training. Without the features, which a file does not hold,
-            the deviations are those of ``workers``.
+            the deviations are those of ``workers``. Behind a network, too, as the latents depend
+            on the clusters.
         interval
             Mass of the intervals.
         """
         summary = self.workers(interval)
-        return None if summary is None else widened_by_draws(self, data, summary, interval)
+        if summary is None or self.recognition is not None:
+            return summary
+        return widened_by_draws(self, data, summary, interval)
 
     def mixture_draws(self, batch: Batch, used: Int[Tensor, " used"]) -> MixtureDraws | None:
         """Draws of weights and components given those of all items, where these are conjugate.
 
-        None behind a network, under heavy tails and with gaps; and where features count less than
-        in training, as components then are those of the features at full weight.
+        None under heavy tails and with gaps; and where features count less than in training, as
+        components then are those of the features at full weight.
         """
         model = self.model
         is_linear = model.components.is_linear and not has_gaps(model.emission, batch)
         is_whole = model.feature_weight == model.prior_weight == 1
-        if self.recognition is not None or not is_linear or not is_whole:
+        if not is_linear or not is_whole:
             return None
         observed = observed_latent(model.components, model.emission, batch)
         assert observed is not None  # there are features

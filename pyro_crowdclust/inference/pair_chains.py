@@ -154,13 +154,13 @@ def answer_slopes(
     tensor([[1., 0., 0., 0.],
             [0., 1., 0., 0.]], dtype=torch.float64)
     """
-    # As if each answer had a worker of its own.
     number = len(label)
-    statistics = {
-        name: torch.zeros(number, prior.family.size, dtype=torch.float64, requires_grad=True)
-        for name, prior in annotators.priors().items()
-    }
     with torch.inference_mode(False):  # as slopes are gradients
+        # As if each answer had a worker of its own.
+        statistics = {
+            name: torch.zeros(number, prior.family.size, dtype=torch.float64, requires_grad=True)
+            for name, prior in annotators.priors().items()
+        }
         relation = torch.full((number,), same, dtype=torch.float64)
         answer = annotators.answer(relation, statistics, torch.arange(number))
         log_likelihood = answer.log_prob(label.double().clone()).sum()
