@@ -20,7 +20,7 @@ from pyro_crowdclust.minibatches.batch import Batch
 from pyro_crowdclust.minibatches.making import answered_batch, full_batch, item_batches
 
 # Many chains and few steps, since a step of one chain takes hardly less than one of all.
-_CHAINS, _UNUSED_DRAWS, _DRAWS = 16, 40, 60
+_CHAINS, _UNUSED_DRAWS, _DRAWS = 16, 20, 40
 # Draws of more answers, or features, times components take long, and so many determine clusters.
 _MAX_DRAWN = 50_000
 # A component with fewer expected items has no part in the draws.
