@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyro
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.annotators import sites_in
@@ -44,7 +44,7 @@ from pyro_crowdclust.inference import (
     widened_by_draws,
 )
 from pyro_crowdclust.minibatches import Batch
-from pyro_crowdclust.mixture import observed_latent
+from pyro_crowdclust.mixture import MixtureDraws, observed_latent
 from pyro_crowdclust.networks import AssignmentOutputs, GaussianRecognition, learn_partition
 from pyro_crowdclust.protocols import SupportsSizeCheck
 
@@ -285,18 +285,36 @@ class MessagePassingGuide(MixtureGuide):
         return LocalPosterior(logits, None)
 
     def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
-        """``workers``; for sorted pages with deviations that count how uncertain the clusters are.
+        """``workers``, with deviations that count how uncertain the clusters are.
 
         Parameters
         ----------
         data
             The features and answers of training. Without the features, which a file does not hold,
-            the deviations are those of ``workers``.
+            the deviations are those of ``workers``. Behind a network, too, as the latents depend
+            on the clusters.
         interval
             Mass of the intervals.
         """
         summary = self.workers(interval)
-        return None if summary is None else widened_by_draws(self, data, summary, interval)
+        if summary is None or self.recognition is not None:
+            return summary
+        return widened_by_draws(self, data, summary, interval)
+
+    def mixture_draws(self, batch: Batch, used: Int[Tensor, " used"]) -> MixtureDraws | None:
+        """Draws of weights and components given those of all items, where these are conjugate.
+
+        None under heavy tails and with gaps; and where features count less than in training, as
+        components then are those of the features at full weight.
+        """
+        model = self.model
+        is_linear = model.components.is_linear and not has_gaps(model.emission, batch)
+        is_whole = model.feature_weight == model.prior_weight == 1
+        if not is_linear or not is_whole:
+            return None
+        observed = observed_latent(model.components, model.emission, batch)
+        assert observed is not None  # there are features
+        return MixtureDraws(model.weights, model.components, observed, used)
 
     @property
     def feature_weight(self) -> float:

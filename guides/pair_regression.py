@@ -23,13 +23,23 @@ from torch import Tensor, nn
 
 from pyro_crowdclust.annotators import sample_rates, sites_in
 from pyro_crowdclust.data import Answers, CrowdData
-from pyro_crowdclust.distributions import ConjugateAtMean, FullPlate, sample_sites
+from pyro_crowdclust.distributions import (
+    ConjugateAtMean,
+    FullPlate,
+    WorkerSummary,
+    sample_sites,
+)
 from pyro_crowdclust.families import Categorical
 from pyro_crowdclust.files import described, rebuilt
 from pyro_crowdclust.guides.answer_draws import drawn_groups
 from pyro_crowdclust.guides.conjugate import ConjugateGuide
 from pyro_crowdclust.guides.model_checks import check_model
-from pyro_crowdclust.inference import LocalPosterior, LocalSolver, SumCoupling
+from pyro_crowdclust.inference import (
+    LocalPosterior,
+    LocalSolver,
+    SumCoupling,
+    widened_by_draws,
+)
 from pyro_crowdclust.minibatches import Batch, answered_batch
 from pyro_crowdclust.mixture import MixtureSummary
 from pyro_crowdclust.models import PairRegression
@@ -229,6 +239,22 @@ class PairRegressionGuide(ConjugateGuide):
         others = {name: self.posteriors[name].mean() for name in self.model.supervision.priors()}
         logits = self._with_messages(prior, self.rate_statistics(), others, batch)
         return LocalPosterior(logits, None)
+
+    def workers_given(self, data: CrowdData, interval: float = 0.9) -> WorkerSummary | None:
+        """``workers``, with deviations that count how uncertain the clusters are.
+
+        They are at the coefficients of the fit.
+
+        Parameters
+        ----------
+        data
+            The features and answers of training. Without the features, which a file does not hold,
+            the deviations are those of ``workers``.
+        interval
+            Mass of the intervals.
+        """
+        summary = self.workers(interval)
+        return None if summary is None else widened_by_draws(self, data, summary, interval)
 
     def read_at(self, feature_weight: float) -> PairRegressionGuide:
         """The same posterior, read with another weight of the features."""

@@ -33,6 +33,7 @@ from pyro_crowdclust.inference.messages import (
     SumCoupling,
 )
 from pyro_crowdclust.inference.page_chains import PageChains
+from pyro_crowdclust.inference.pair_chains import PairChains
 from pyro_crowdclust.inference.pair_evidence import FirstWorkers, PairEvidence
 from pyro_crowdclust.inference.replicas import Replicas, run_replicas
 from pyro_crowdclust.inference.rows_around import (
@@ -40,7 +41,7 @@ from pyro_crowdclust.inference.rows_around import (
     rows_around,
     rows_of_drawn_classes,
 )
-from pyro_crowdclust.inference.sorter_draws import widened_by_draws
+from pyro_crowdclust.inference.worker_draws import widened_by_draws
 
 __all__ = [
     "ClassChains",
@@ -59,6 +60,7 @@ __all__ = [
     "LogRatios",
     "LossTerms",
     "PageChains",
+    "PairChains",
     "PairCoupling",
     "PairEvidence",
     "RecognitionTerm",

@@ -13,11 +13,8 @@ from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.families import (
-    SMALLEST_PROBABILITY,
-    PosteriorSummary,
-    summary_of_moments,
-)
+from pyro_crowdclust.families import SMALLEST_PROBABILITY
+from pyro_crowdclust.inference.deviations import deviation_around, widened
 from pyro_crowdclust.inference.page_chains import PageChains
 from pyro_crowdclust.minibatches.making import item_batches, needed_batch
 
@@ -28,32 +25,16 @@ _MAX_DRAWN = 50_000
 _SEEN = 0.5
 
 
-@torch.no_grad()
-def widened_by_draws(
-    guide: Any, data: CrowdData, summary: WorkerSummary, interval: float
+def widened_by_pages(
+    guide: Any,
+    annotators: SortedPages,
+    data: CrowdData,
+    summary: WorkerSummary,
+    interval: float,
 ) -> WorkerSummary:
-    """The summary of the workers, with deviations of the rates from draws of the clusters.
-
-    q(a) is narrow, since it takes q(z) as given. The deviations are those of draws of clusters and
-    rates together at the components of the fit, ``E[(a - E_q[a])^2]``, and never below those of q.
-    Where draws are not possible, or take long, they are those of q: without the features, with
-    labels or links, and with many placements.
-
-    Parameters
-    ----------
-    guide
-        The guide of a mixture.
-    data
-        The placements, those of training.
-    summary
-        Its own summary.
-    interval
-        Mass of the intervals.
-    """
-    annotators, placements = guide.model.annotators, data.placements
-    is_alone = data.features is not None and data.known is None and data.links is None
-    if not isinstance(annotators, SortedPages) or placements is None or not is_alone:
-        return summary
+    """``widened_by_draws`` for sorted pages, at the components of the fit."""
+    placements = data.placements
+    assert placements is not None  # those that the pages have
     if len(placements) * guide.model.num_clusters > _MAX_DRAWN:
         return summary
     chains = _chains_of(guide, annotators, data, summary.rates["accuracy"].mean)
@@ -61,16 +42,15 @@ def widened_by_draws(
     accuracy, habits = (torch.cat([one[name] for one in found]) for name in ("accuracy", "habits"))
     drawn = {name: habits[..., place] for place, name in enumerate(PAGE_STATES)}
     rates = {
-        name: _widened(own, drawn[name], habits.sum(-1), interval)
+        name: widened(own, *_share_moments(drawn[name], habits.sum(-1)), interval)
         for name, own in summary.rates.items()
         if name in PAGE_STATES
     }
     right, total = accuracy[..., 0], accuracy.sum(-1)
-    rates["accuracy"] = _widened(summary.rates["accuracy"], right, total, interval)
+    rates["accuracy"] = widened(summary.rates["accuracy"], *_share_moments(right, total), interval)
     log_odds = (torch.digamma(right) - torch.digamma(total - right)).numpy()
     variance = (torch.polygamma(1, right) + torch.polygamma(1, total - right)).numpy()
-    variance = (variance + (log_odds - summary.weight) ** 2).mean(0)
-    weight_sd = np.maximum(np.sqrt(variance), summary.weight_sd)
+    weight_sd = deviation_around(summary.weight, summary.weight_sd, log_odds, variance)
     return WorkerSummary(summary.rates | rates, summary.weight, weight_sd)
 
 
@@ -99,13 +79,9 @@ def _chains_of(
     return PageChains(annotators, accuracy, *parts, pages, _CHAINS, rng)
 
 
-def _widened(
-    own: PosteriorSummary,
-    right: Float[Tensor, "draw worker"],
-    total: Float[Tensor, "draw worker"],
-    interval: float,
-) -> PosteriorSummary:
-    """A share with the deviation of draws of Betas around its mean, if that is larger."""
+def _share_moments(
+    right: Float[Tensor, "draw worker"], total: Float[Tensor, "draw worker"]
+) -> tuple[Float[np.ndarray, "draw worker"], Float[np.ndarray, "draw worker"]]:
+    """Mean and variance of a share under Betas, or Dirichlets."""
     mean = (right / total).numpy()
-    variance = mean * (1 - mean) / (total.numpy() + 1) + (mean - own.mean) ** 2
-    return summary_of_moments(own.mean, np.maximum(variance.mean(0), own.sd**2), interval)
+    return mean, mean * (1 - mean) / (total.numpy() + 1)

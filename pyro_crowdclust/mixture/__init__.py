@@ -22,6 +22,7 @@ from pyro_crowdclust.mixture.gaussian import DiagonalGaussianComponents, Gaussia
 from pyro_crowdclust.mixture.hurdle import HurdleGaussianComponents
 from pyro_crowdclust.mixture.learned_prior import gain_of_learned_prior, learn_prior
 from pyro_crowdclust.mixture.mixed import MixedComponents
+from pyro_crowdclust.mixture.mixture_draws import MixtureDraws
 from pyro_crowdclust.mixture.ownership import Ownership
 from pyro_crowdclust.mixture.sites import (
     coordinates_of,
@@ -51,6 +52,7 @@ __all__ = [
     "GaussianComponents",
     "HurdleGaussianComponents",
     "MixedComponents",
+    "MixtureDraws",
     "MixtureSummary",
     "MultinomialComponents",
     "Ownership",

@@ -45,11 +45,11 @@ class Weights(nn.Module, ABC):
     prior: ConjugatePrior
 
     @abstractmethod
-    def log_weights(self, statistics: Tensor) -> Float[Tensor, " cluster"]:
+    def log_weights(self, statistics: Tensor) -> Float[Tensor, "*batch cluster"]:
         """log pi (or its expectation) from the site's value, in which it is linear."""
 
     @abstractmethod
-    def count_statistics(self, counts: Float[Tensor, " cluster"]) -> Tensor:
+    def count_statistics(self, counts: Float[Tensor, "*batch cluster"]) -> Tensor:
         """What expected counts add to the natural parameters; transpose of ``log_weights``."""
 
     @abstractmethod
@@ -126,10 +126,14 @@ class DirichletWeights(Weights):
         eta = family.natural(torch.full((num_clusters,), alpha, dtype=torch.float64))
         self.prior = ConjugatePrior(family, eta)
 
-    def log_weights(self, statistics: Float[Tensor, " cluster"]) -> Float[Tensor, " cluster"]:
+    def log_weights(
+        self, statistics: Float[Tensor, "*batch cluster"]
+    ) -> Float[Tensor, "*batch cluster"]:
         return statistics
 
-    def count_statistics(self, counts: Float[Tensor, " cluster"]) -> Float[Tensor, " cluster"]:
+    def count_statistics(
+        self, counts: Float[Tensor, "*batch cluster"]
+    ) -> Float[Tensor, "*batch cluster"]:
         return counts
 
     def counts(self, statistics: Float[Tensor, " cluster"]) -> Float[Tensor, " cluster"]:
@@ -194,14 +198,18 @@ class StickBreakingWeights(Weights):
         eta = family.natural(torch.full_like(later, 1 - discount), later)
         self.prior = ConjugatePrior(family, eta, num_clusters - 1)
 
-    def log_weights(self, statistics: Float[Tensor, "stick 2"]) -> Float[Tensor, " cluster"]:
+    def log_weights(
+        self, statistics: Float[Tensor, "*batch stick 2"]
+    ) -> Float[Tensor, "*batch cluster"]:
         log_stick, log_rest = statistics.unbind(-1)
         pad = nn.functional.pad
-        return pad(log_stick, (0, 1)) + pad(log_rest.cumsum(0), (1, 0))
+        return pad(log_stick, (0, 1)) + pad(log_rest.cumsum(-1), (1, 0))
 
-    def count_statistics(self, counts: Float[Tensor, " cluster"]) -> Float[Tensor, "stick 2"]:
-        beyond = counts[1:].flip(0).cumsum(0).flip(0)
-        return torch.stack([counts[:-1], beyond], -1)
+    def count_statistics(
+        self, counts: Float[Tensor, "*batch cluster"]
+    ) -> Float[Tensor, "*batch stick 2"]:
+        beyond = counts[..., 1:].flip(-1).cumsum(-1).flip(-1)
+        return torch.stack([counts[..., :-1], beyond], -1)
 
     def counts(self, statistics: Float[Tensor, "stick 2"]) -> Float[Tensor, " cluster"]:
         return torch.cat([statistics[:, 0], statistics[-1:, 1]])

@@ -12,9 +12,9 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.emissions import Identity
-from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
-from pyro_crowdclust.models import SemiCrowdsourcedMixture
+from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
+from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, SoftmaxRegression
+from pyro_crowdclust.models import PairRegression, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_placements
 
 TRUTH = np.arange(90) % 3
@@ -45,6 +45,21 @@ def test_intervals_are_wider_where_clusters_are_in_doubt():
         wider.append((workers["accuracy_sd"] / own.rates["accuracy"].sd).mean())
     assert 1 <= wider[0] < 1.2
     assert wider[1] > 1.4
+
+
+@pytest.mark.long
+def test_intervals_of_a_regression_are_wider_too():
+    features = 1.5 * np.eye(3)[TRUTH] + np.random.default_rng(0).normal(size=(90, 3))
+    rates = [0.9, 0.8, 0.7]
+    pages = simulate_placements(TRUTH, rates, pages_per_worker=3, page_size=9, seed=0)
+    data = CrowdData(features, placements=pages, item_ids=range(90))
+    regression = SoftmaxRegression(3, 3, scale=1.0)
+    model = PairRegression(regression, SortedPages(data.num_workers))
+    guide = PairRegressionGuide(model, num_items=90)
+    options = {"batch_size": None, "step_size": 0.5, "epochs": 15, "progress": False}
+    result = fit(model, guide, data, dtype=torch.float64, **options)
+    own = result.guide.workers().rates["accuracy"].sd
+    assert (result.workers["accuracy_sd"] / own).mean() > 1.1
 
 
 def test_intervals_without_features_are_those_of_the_posterior():
