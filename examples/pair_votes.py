@@ -285,8 +285,7 @@ def held_out_loss(
         items = np.union1d(items, table[["left", "right"]])
     data = crowd(kept, item_ids=items, likeness=table)
     changes = {} if epochs is None else {"epochs": epochs}
-    recipe, _ = AnswersAlone(data).run(seed=seed, **changes)
-    result = recipe.fit(seed=seed, progress=False, **changes)
+    result = AnswersAlone(data).fit(seed=seed, progress=False, **changes)
     asked = torch.stack([data.item_positions(held[end]) for end in ("left", "right")], 1)
     worker = torch.from_numpy(data.worker_ids.get_indexer(held["worker"]))
     label = crowd(held).answers.label

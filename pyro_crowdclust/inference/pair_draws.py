@@ -53,7 +53,8 @@ def widened_by_pairs(
     rates, weight, variance = {}, torch.zeros(()), torch.zeros(())
     slopes = _weight_slopes(annotators)
     for (name, prior), slope in zip(annotators.priors().items(), slopes, strict=True):
-        family, natural = prior.family, torch.cat([one[name] for one in found])
+        family: Any = prior.family
+        natural = torch.cat([one[name] for one in found])
         mean, spread = family.share_moments(natural)
         rates[name] = widened(summary.rates[name], mean.numpy(), spread.numpy(), interval)
         weight = weight + (family.expected_statistics(natural) * slope).sum(-1)

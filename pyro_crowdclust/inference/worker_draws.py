@@ -10,6 +10,7 @@ from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.annotators.two_coin import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
+from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.distributions.summaries import WorkerSummary
 from pyro_crowdclust.inference.pair_draws import widened_by_pairs
 from pyro_crowdclust.inference.sorter_draws import widened_by_pages
@@ -23,8 +24,9 @@ def widened_by_draws(
 
     q(a) is narrow, since it takes q(z) as given. The deviations are those of draws of clusters and
     rates together, ``E[(a - E_q[a])^2]``, and never below those of q. Where draws are not possible,
-    or take long, they are those of q: without the features, with labels or links, with other
-    workers than ``SortedPages``, ``TwoCoin`` and ``GradedPairs``, and with many answers.
+    or take long, they are those of q: without the features or with features in a file, with labels
+    or links, with other workers than ``SortedPages``, ``TwoCoin`` and ``GradedPairs``, and with
+    many answers.
 
     Parameters
     ----------
@@ -37,7 +39,8 @@ def widened_by_draws(
     interval
         Mass of the intervals.
     """
-    if data.features is None or data.known is not None or data.links is not None:
+    in_memory = data.features is not None and not isinstance(data.features, StoredFeatures)
+    if not in_memory or data.known is not None or data.links is not None:
         return summary
     annotators = guide.model.annotators
     if data.placements is not None and isinstance(annotators, SortedPages):

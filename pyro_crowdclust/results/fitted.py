@@ -520,6 +520,8 @@ class Fitted:
         Of class labels there are ``accuracy``, the probability that the worker names the class of
         an item, and the number of ``labels``; ``confusion`` has the rest.
         """
+        if self._stored is not None and self._stored.workers is not None:
+            return self._stored.workers
         return workers_of(self)
 
     @CachedCopy

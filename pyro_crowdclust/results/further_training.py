@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.protocols import FittedModel
@@ -31,7 +31,15 @@ class FurtherTraining(ABC):
 
 
 class UpdateStep:
-    """What an update does besides ``fit``: something before it, or with its result."""
+    """What an update does besides ``fit``: something before it, or with its result.
+
+    Attributes
+    ----------
+    rates_workers
+        Whether the result has rates of workers that do not follow from its own clusters.
+    """
+
+    rates_workers: ClassVar[bool] = False
 
     def before(
         self, model: Any, guide: Any, data: CrowdData, changes: Mapping[str, Any]

@@ -6,7 +6,7 @@ read from, or if the data have no such rows.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
@@ -22,6 +22,7 @@ from pyro_crowdclust.protocols import (
 from pyro_crowdclust.results.cluster_numbers import ClusterNumbers
 from pyro_crowdclust.results.component_means import component_means
 from pyro_crowdclust.results.drawn_partition import DrawnPartition
+from pyro_crowdclust.results.further_training import update_steps_of
 from pyro_crowdclust.results.guide_verbs import with_verb
 from pyro_crowdclust.results.inferred_partition import InferredPartition
 from pyro_crowdclust.results.tables import (
@@ -54,7 +55,7 @@ def workers_of(result: FittedModel) -> pd.DataFrame:
     if is_of_labels and isinstance(result.guide, SupportsConfusion):
         return class_workers_table(result.confusion, result.class_probabilities, result.data)
     guide = with_verb(result.guide, SupportsWorkers, "workers")
-    if isinstance(guide, SupportsWorkersGiven):
+    if isinstance(guide, SupportsWorkersGiven) and has_widened_workers(result):
         summary = guide.workers_given(result.data)
     else:
         summary = guide.workers()
@@ -63,6 +64,16 @@ def workers_of(result: FittedModel) -> pd.DataFrame:
             "there are no workers: the model has no annotators, or the data have no answers"
         )
     return workers_table(summary, result.data)
+
+
+def has_widened_workers(result: Any) -> bool:
+    """Whether intervals of the workers count how uncertain the clusters are.
+
+    Rates that do not follow from the clusters of the fit are not uncertain because of these.
+    """
+    if any(step.rates_workers for step in update_steps_of(result.train_on)):
+        return False
+    return isinstance(result.guide, SupportsWorkersGiven) and result.data.has_answers
 
 
 def pages_of(data: CrowdData, partition: DrawnPartition | InferredPartition) -> pd.DataFrame:

@@ -139,10 +139,18 @@ def _checked(content: Any) -> CrowdData:
     check_kind("dtype", content["dtype"], torch.dtype)
     if content.get("train_on") is not None:
         check_kind("train_on", content["train_on"], str)
-    for name, column in check_kind("history", content["history"], dict).items():
-        check_kind(f"history.{name}.dtype", column["dtype"], str)
-        check_kind(f"history.{name}.values", column["values"], list)
+    _check_table("history", content["history"])
+    if content.get("workers") is not None:
+        _check_table("workers", content["workers"], data.num_workers)
     return data
+
+
+def _check_table(table: str, columns: Any, num_rows: int | None = None) -> None:
+    for name, column in check_kind(table, columns, dict).items():
+        check_kind(f"{table}.{name}.dtype", column["dtype"], str)
+        values = check_kind(f"{table}.{name}.values", column["values"], list)
+        if num_rows is not None and len(values) != num_rows:
+            raise ValueError(f"{table}.{name} has {len(values)} rows, and not {num_rows}")
 
 
 def _check_doubt(fields: Any, number: int) -> None:
@@ -189,16 +197,20 @@ def _result(
             doubt=_doubt(content.get("doubt")),
             train_on=options,
         )
-    result.use_stored(_stored_values(content))
+    result.use_stored(_stored_values(content, known))
     return result
 
 
-def _stored_values(content: dict[str, Any]) -> StoredValues:
+def _stored_values(content: dict[str, Any], known: CrowdData) -> StoredValues:
     has_items = content["probabilities"] is not None
+    workers = content.get("workers")  # older files have none
+    if workers is not None:
+        workers = _table(workers).set_index(known.worker_ids.rename("worker"))
     return StoredValues(
         elbo=content["elbo"],
         items=(content["probabilities"], content["latent_means"]) if has_items else None,
         cluster_order=content["cluster_order"],
+        workers=workers,
     )
 
 

@@ -16,6 +16,7 @@ from pyro_crowdclust.files.description import NotDescribable, build, describe
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
+from pyro_crowdclust.results.guide_tables import has_widened_workers
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, can_be_kept, elbo_fields
@@ -69,6 +70,7 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "probabilities": probabilities,
         "cluster_order": None if probabilities is None else result.cluster_order,
         "latent_means": latent_means,
+        "workers": columns_of(result.workers) if has_widened_workers(result) else None,
         "elbo": result.elbo,
         "elbo_objective": elbo_fields(result.elbo_objective),
         "history": columns_of(result.history),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Int
 from torch import Tensor
 
@@ -22,8 +23,11 @@ class StoredValues:
         if there is no q(z).
     cluster_order
         ``Fitted.cluster_order``, if there is a q(z).
+    workers
+        ``Fitted.workers``, if its intervals count how uncertain the clusters are.
     """
 
     elbo: float
     items: tuple[Tensor, Tensor | None] | None
     cluster_order: Int[np.ndarray, " cluster"] | None
+    workers: pd.DataFrame | None

@@ -146,7 +146,7 @@ def test_more_grades_of_somebody_new(result):
 
 def test_saved_and_loaded(result, tmp_path):
     result.save(tmp_path / "result.safetensors")
-    loaded = load(tmp_path / "result.safetensors", data=result.data)
+    loaded = load(tmp_path / "result.safetensors")
     pd.testing.assert_frame_equal(loaded.workers, result.workers)
     assert loaded.data.pairs.equals(result.data.pairs)
 

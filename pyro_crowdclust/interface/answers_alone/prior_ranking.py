@@ -221,6 +221,6 @@ def most_agreeing(
         )
         if not found and len(np.unique(result.assignments)) == 1:
             return trials[0]
-        found.append(agreeing_with(result.data.answers, torch.tensor(result.assignments)))
+        found.append(agreeing_with(result.data.needed_answers, torch.tensor(result.assignments)))
     best = max(range(len(found)), key=lambda place: float(found[place].mean()))
     return trials[best if is_clearly_better(found[best], found[0], CLEAR) else 0]

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -55,6 +56,8 @@ _MAX_ITEMS = 1000
 @dataclass(frozen=True)
 class ExplainAnswers(UpdateStep):
     """Corrects the result by ``with_answers_explained``."""
+
+    rates_workers: ClassVar[bool] = True
 
     def after(self, result: Fitted) -> Fitted:
         """The result, corrected if its clusters do not explain the answers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch
@@ -161,6 +161,8 @@ class RateWorkers(UpdateStep):
     left_out
         The columns of the table of these answers.
     """
+
+    rates_workers: ClassVar[bool] = True
 
     left_out: Mapping[Hashable, Sequence[Any]]
 
