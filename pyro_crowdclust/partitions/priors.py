@@ -84,7 +84,7 @@ class PitmanYor(nn.Module):
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
-        sizes = pairs.sizes(labels)
+        sizes, part = pairs.sizes_by_part(labels)
         start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
 
         def loss(point: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class PitmanYor(nn.Module):
             # Densities of the unconstrained coordinates, whose mode is finite.
             log_prior = discount.log() + 4 * torch.log1p(-discount)
             log_prior = log_prior + 1.1 * concentration.log() - 0.1 * concentration
-            return -_log_pitman_yor(sizes, discount, concentration) - log_prior
+            return -_log_pitman_yor(sizes, part, discount, concentration) - log_prior
 
         for _ in range(5):
             gradient, curvature = jacobian(loss, start), hessian(loss, start)
@@ -111,19 +111,22 @@ class PitmanYor(nn.Module):
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        return _log_pitman_yor(pairs.sizes(labels), self.discount, self.concentration)
+        return _log_pitman_yor(*pairs.sizes_by_part(labels), self.discount, self.concentration)
 
 
-def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
-    """``log p(z)`` of the Pitman-Yor process, for clusters of these sizes."""
-    others = torch.arange(1, len(sizes), dtype=torch.float64)
+def _log_pitman_yor(sizes: Tensor, part: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
+    """``log p(z)`` of a Pitman-Yor process in every part, for clusters of these sizes."""
+    number, num_items = torch.bincount(part), torch.bincount(part, sizes)
+    place = torch.arange(len(sizes)) - (number.cumsum(0) - number)[part]
+    others = place[place > 0].double()
     total = (concentration + discount * others).log().sum()
-    total = total - torch.lgamma(concentration + sizes.sum()) + torch.lgamma(concentration + 1)
+    total = total - torch.lgamma(concentration + num_items).sum()
+    total = total + len(number) * torch.lgamma(concentration + 1)
     return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
 
 
 # Gibbs sweeps ask for the same few numbers thousands of times.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 16)
 def _log_number_weight(num_clusters: int, num_items: int, concentration: float) -> float:
     """``log V_N(T)`` of ``FewClusters``."""
     most = num_items + _MORE
@@ -194,8 +197,12 @@ class FewClusters(nn.Module):
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        sizes, a = pairs.sizes(labels), torch.tensor(self.concentration, dtype=torch.float64)
-        log_weight = _log_number_weight(len(sizes), int(sizes.sum()), self.concentration)
+        sizes, part = pairs.sizes_by_part(labels)
+        a = torch.tensor(self.concentration, dtype=torch.float64)
+        of_parts = torch.stack([torch.bincount(part), torch.bincount(part, sizes).long()], 1)
+        kinds, counts = torch.unique(of_parts, dim=0, return_counts=True)
+        log_weights = [_log_number_weight(*kind, self.concentration) for kind in kinds.tolist()]
+        log_weight = counts.double() @ torch.tensor(log_weights, dtype=torch.float64)
         return log_weight + (torch.lgamma(sizes + a) - torch.lgamma(a)).sum()
 
 
