@@ -3,6 +3,11 @@
 All priors give the odds that an item joins a cluster of a given size rather than being alone, and
 say whether it may join a cluster without any item that it was compared with. Priors with parameters
 learn these from the partitions that the answers lead to.
+
+A part is a set of items that chains of pairs connect. Clusters lie within parts, and every part has
+a partition of its own, ``p(z) = prod_b p(z_b)``; parts share the parameters of the prior. For the
+priors of Gibbs type below, p(z_b) is also what one partition of all items says of the part alone:
+they are consistent under restriction (Pitman 1995).
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ class PitmanYor(nn.Module):
         p(z) = prod_{k=1}^{K-1} (theta + k d) / prod_{i=1}^{N-1} (theta + i)
                prod_k prod_{s=1}^{n_k - 1} (s - d)
 
-    (Pitman 1995, eq. 16.) d = 0 is the Dirichlet process. Discount d and concentration theta are
+    for every part of N items (Pitman 1995, eq. 16). d = 0 is the Dirichlet process. Discount d and concentration theta are
     point estimates, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
 
     Parameters
@@ -147,7 +152,7 @@ class FewClusters(nn.Module):
         V_N(T) = sum_{K >= T} p(K) K! / (K - T)! Gamma(K a) / Gamma(K a + N) ,
         p(K) propto 1 / K (K + 1)
 
-    for a partition into T clusters (Miller and Harrison 2018, eq. 3.2). Given K, this is the
+    for a part of N items in T clusters (Miller and Harrison 2018, eq. 3.2). Given K, this is the
     Pitman-Yor process with discount -a and concentration K a; K is summed out, up to a thousand
     more than there are items.
 
@@ -220,7 +225,8 @@ class ManySmall(nn.Module):
     sizes of a range, which grow like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
 
     With a fixed closure ``asked`` is 0. A closure of None is learned, so that clusters may be
-    large: with s the share of pairs in one cluster that were asked about, and d that of others,
+    large: with s the share of pairs in one cluster that were asked about, and d that of other pairs
+    in one part, the only ones that could be in one cluster,
 
         closure = min(0, log (1 - s) / (1 - d)) ,      asked = -closure (1 - s) / s ,
         s = (A - (N - K) + 1.9) / (P - (N - K) + 2)
@@ -307,8 +313,8 @@ class ManySmall(nn.Module):
         asked = int(pairs.together(labels).sum())
         held_together = num_items - len(pairs.sizes(labels))
         unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)
-        between = num_items * (num_items - 1) / 2 - within
-        # The unasked share of pairs of different clusters, with one pseudo-pair.
+        # The unasked share of pairs of different clusters in one part, with one pseudo-pair.
+        between = pairs.num_within(pairs.part) - within
         others = (between - (pairs.num_pairs - asked) + 1) / (between + 1)
         self.of_unasked.fill_(min(math.log(unasked / others), 0.0))
         self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))

@@ -8,7 +8,8 @@ a_ik the number of its items that i was compared with. Clusters without any item
 with have a weight that depends on their sizes only, so that the sum of these weights is known
 without a loop: ``sum_k exp log_join(n_k)`` less that of the other clusters. If the draw is one of
 them, a second draw chooses which. Items that no chain of pairs connects stay apart, since there can
-be no evidence that they are together. Under priors whose ``joins_strangers`` is false, an item
+be no evidence that they are together: they are in different parts, and ``log_alone`` counts the
+clusters and items of the item's own part only. Under priors whose ``joins_strangers`` is false, an item
 joins only clusters with an item that it was compared with.
 """
 

@@ -22,6 +22,7 @@ from pyro_crowdclust.interface.answers_alone.prior_trials import (
     Attempt,
     PriorTrial,
     by_halves,
+    fallback,
     most_agreeing,
     simplest,
     trial_of,
@@ -155,7 +156,7 @@ class AnswersAlone:
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
-            chosen = tried[0] if answers.tested else most_agreeing(answers, tried, options)
+            chosen = fallback(tried) if answers.tested else most_agreeing(answers, tried, options)
             why = _UNCLEAR
         return PriorComparison(
             self.data,

@@ -9,7 +9,11 @@ import pandas as pd
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
-from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agrees_as_well
+from pyro_crowdclust.interface.answers_alone.prior_trials import (
+    PriorTrial,
+    agrees_as_well,
+    fallback,
+)
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.results import Chosen
 
@@ -101,4 +105,5 @@ class PriorComparison(NamedTuple):
             f"'{other.name}', which agrees with as many, does not predict further held-out "
             "answers clearly better than the shares of the labels do"
         )
-        return self._replace(chosen=self.tried[0], why=why, is_clear=False, is_tested=True)
+        chosen = fallback(self.tried)
+        return self._replace(chosen=chosen, why=why, is_clear=False, is_tested=True)

@@ -283,6 +283,24 @@ def clusters_hold(result: Fitted, agreement: float, is_informative: bool) -> boo
     return joins and agrees_as_well(agreeing, agreement)
 
 
+def fallback(tried: list[PriorTrial]) -> PriorTrial:
+    """The first trial; but if it joins no items, the likeliest of those that do, if clearly so.
+
+    Partitions that join nothing are no cautious guess: they are sure that all pairs differ.
+    """
+    first = tried[0]
+    likelier = [
+        trial
+        for trial in tried
+        if trial.is_informative
+        and trial.answers.variant == first.answers.variant
+        and is_clearly_better(trial.log_probabilities, first.log_probabilities, CLEAR)
+    ]
+    if first.is_informative or not likelier:
+        return first
+    return max(likelier, key=lambda trial: trial.held_out)
+
+
 def agrees_as_well(agreement: float, other: float) -> bool:
     """Whether an agreement with the answers is as good as another, or nearly."""
     return agreement >= other - _MAX_MISSED
