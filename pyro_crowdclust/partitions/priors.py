@@ -44,8 +44,9 @@ class PitmanYor(nn.Module):
         p(z) = prod_{k=1}^{K-1} (theta + k d) / prod_{i=1}^{N-1} (theta + i)
                prod_k prod_{s=1}^{n_k - 1} (s - d)
 
-    for every part of N items (Pitman 1995, eq. 16). d = 0 is the Dirichlet process. Discount d and concentration theta are
-    point estimates, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
+    for every part of N items (Pitman 1995, eq. 16). d = 0 is the Dirichlet process. Discount d and
+    concentration theta are point estimates, learned with ``d ~ Beta(1, 4)`` and
+    ``theta ~ Gamma(1.1, .1)``.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ with have a weight that depends on their sizes only, so that the sum of these we
 without a loop: ``sum_k exp log_join(n_k)`` less that of the other clusters. If the draw is one of
 them, a second draw chooses which. Items that no chain of pairs connects stay apart, since there can
 be no evidence that they are together: they are in different parts, and ``log_alone`` counts the
-clusters and items of the item's own part only. Under priors whose ``joins_strangers`` is false, an item
-joins only clusters with an item that it was compared with.
+clusters and items of the item's own part only. Under priors whose ``joins_strangers`` is false, an
+item joins only clusters with an item that it was compared with.
 """
 
 from __future__ import annotations
