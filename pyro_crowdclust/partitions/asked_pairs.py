@@ -103,6 +103,16 @@ class AskedPairs:
         sizes = torch.bincount(labels[self.items_in_pairs])
         return sizes[sizes > 0].double()
 
+    def sizes_by_part(
+        self, labels: Int[Tensor, " item"]
+    ) -> tuple[Float[Tensor, " cluster"], Int[Tensor, " cluster"]]:
+        """Sizes of the clusters as ``split``, and their parts, which are numbered in order."""
+        items = self.items_in_pairs
+        codes = self.part[items] * (int(labels.max()) + 1) + labels[items]
+        codes, sizes = torch.unique(codes, return_counts=True)
+        part = torch.unique(codes // (int(labels.max()) + 1), return_inverse=True)[1]
+        return sizes.double(), part
+
     def together(self, labels: Int[Tensor, "*draw item"]) -> Bool[Tensor, "*draw pair"]:
         """Whether the two items of every pair are in one cluster."""
         return labels[..., self.left] == labels[..., self.right]

@@ -27,8 +27,8 @@ class ClusterTotals(NamedTuple):
         ``sum_k exp log_join(n_k)`` and number of clusters of every part.
     free
         Numbers of clusters that are not in use.
-    num_free, num_clusters
-        How many numbers are free and how many clusters are in use; arrays with one element.
+    num_free
+        How many numbers are free; an array with one element.
     """
 
     sizes: np.ndarray
@@ -37,7 +37,6 @@ class ClusterTotals(NamedTuple):
     number_of: np.ndarray
     free: np.ndarray
     num_free: np.ndarray
-    num_clusters: np.ndarray
 
 
 class Chain(NamedTuple):
@@ -73,8 +72,9 @@ class PartitionWeights(NamedTuple):
         ``closure`` of the prior.
     joins_strangers
         Whether an item may join a cluster without evidence.
-    log_alone, fewest
-        ``log_alone`` for ``fewest`` other clusters, and for one more each.
+    log_alone, row_of, fewest
+        ``log_alone`` of an item of part p: row ``row_of[p]``, for ``fewest[p]`` other clusters of
+        the part, and for one more each.
     """
 
     log_join: np.ndarray
@@ -82,7 +82,8 @@ class PartitionWeights(NamedTuple):
     closure: float
     joins_strangers: bool
     log_alone: np.ndarray
-    fewest: int
+    row_of: np.ndarray
+    fewest: np.ndarray
 
 
 class Comparisons(NamedTuple):
@@ -197,8 +198,7 @@ def clusters_of(
     first_free = z.max() + 1
     for k in range(first_free, most):
         free[k - first_free] = k
-    num_free, num_clusters = np.array([most - first_free]), np.array([number_of.sum()])
-    return ClusterTotals(sizes, part_of, total, number_of, free, num_free, num_clusters)
+    return ClusterTotals(sizes, part_of, total, number_of, free, np.array([most - first_free]))
 
 
 @compiled
@@ -211,19 +211,17 @@ def _no_evidence(chain: Chain) -> ClusterEvidence:
 @compiled
 def _taken_out(visit: int, chain: Chain, weights: PartitionWeights) -> int:
     """Take the visited item out of its cluster; -1 if ``log_alone`` lacks the cluster number."""
-    clusters = chain.clusters
-    # There may be one fewer without the item.
-    number = clusters.num_clusters[0]
-    if not weights.fewest < number < weights.fewest + len(weights.log_alone):
-        return -1
-    i = chain.order[visit]
+    clusters, i = chain.clusters, chain.order[visit]
     k, p, sizes = chain.z[i], chain.part[i], clusters.sizes
+    # There may be one fewer without the item.
+    beyond = clusters.number_of[p] - weights.fewest[p]
+    if not 0 < beyond < weights.log_alone.shape[1]:
+        return -1
     clusters.total[p] += weights.join[sizes[k] - 1] - weights.join[sizes[k]]
     sizes[k] -= 1
     if sizes[k] == 0:
         clusters.free[clusters.num_free[0]] = k
         clusters.num_free[0] += 1
-        clusters.num_clusters[0] -= 1
         clusters.number_of[p] -= 1
     return i
 
@@ -233,11 +231,12 @@ def _put_in(
     i: int, num_seen: int, evidence: ClusterEvidence, chain: Chain, weights: PartitionWeights
 ) -> None:
     """Draw the cluster that an item joins, and reset ``evidence.is_seen``."""
-    sizes, part_of, total, number_of, free, num_free, num_clusters = chain.clusters
+    sizes, part_of, total, number_of, free, num_free = chain.clusters
     score, is_seen, seen = evidence
     p, chance = chain.part[i], chain.chance[:, i]
     scores = np.empty(max(num_seen, number_of[p]) + 2)
-    scores[0], scores[1] = weights.log_alone[num_clusters[0] - weights.fewest], -math.inf
+    beyond = number_of[p] - weights.fewest[p]
+    scores[0], scores[1] = weights.log_alone[weights.row_of[p], beyond], -math.inf
     known = 0.0
     for place in range(num_seen):
         size = sizes[seen[place]]
@@ -250,7 +249,6 @@ def _put_in(
         num_free[0] -= 1
         k = free[num_free[0]]
         part_of[k] = p
-        num_clusters[0] += 1
         number_of[p] += 1
     elif place == 1:
         number = 0
@@ -291,7 +289,7 @@ def visit_items(
     Returns
     -------
     The next place to visit: the number of items, unless ``log_alone`` does not cover the number of
-    clusters any more.
+    clusters of the item's part.
     """
     sizes = chain.clusters.sizes
     evidence, edges_to = _no_evidence(chain), np.zeros(len(sizes), dtype=np.int64)

@@ -3,6 +3,11 @@
 All priors give the odds that an item joins a cluster of a given size rather than being alone, and
 say whether it may join a cluster without any item that it was compared with. Priors with parameters
 learn these from the partitions that the answers lead to.
+
+A part is a set of items that chains of pairs connect. Clusters lie within parts, and every part has
+a partition of its own, ``p(z) = prod_b p(z_b)``; parts share the parameters of the prior. For the
+priors of Gibbs type below, p(z_b) is also what one partition of all items says of the part alone:
+they are consistent under restriction (Pitman 1995).
 """
 
 from __future__ import annotations
@@ -39,8 +44,9 @@ class PitmanYor(nn.Module):
         p(z) = prod_{k=1}^{K-1} (theta + k d) / prod_{i=1}^{N-1} (theta + i)
                prod_k prod_{s=1}^{n_k - 1} (s - d)
 
-    (Pitman 1995, eq. 16.) d = 0 is the Dirichlet process. Discount d and concentration theta are
-    point estimates, learned with ``d ~ Beta(1, 4)`` and ``theta ~ Gamma(1.1, .1)``.
+    for every part of N items (Pitman 1995, eq. 16). d = 0 is the Dirichlet process. Discount d and
+    concentration theta are point estimates, learned with ``d ~ Beta(1, 4)`` and
+    ``theta ~ Gamma(1.1, .1)``.
 
     Parameters
     ----------
@@ -84,7 +90,7 @@ class PitmanYor(nn.Module):
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """Newton steps on ``log p(z, d, theta)``, in unconstrained coordinates."""
-        sizes = pairs.sizes(labels)
+        sizes, part = pairs.sizes_by_part(labels)
         start = torch.stack([self.discount.clamp(1e-3, 1 - 1e-3).logit(), self.concentration.log()])
 
         def loss(point: Tensor) -> Tensor:
@@ -92,7 +98,7 @@ class PitmanYor(nn.Module):
             # Densities of the unconstrained coordinates, whose mode is finite.
             log_prior = discount.log() + 4 * torch.log1p(-discount)
             log_prior = log_prior + 1.1 * concentration.log() - 0.1 * concentration
-            return -_log_pitman_yor(sizes, discount, concentration) - log_prior
+            return -_log_pitman_yor(sizes, part, discount, concentration) - log_prior
 
         for _ in range(5):
             gradient, curvature = jacobian(loss, start), hessian(loss, start)
@@ -111,19 +117,22 @@ class PitmanYor(nn.Module):
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        return _log_pitman_yor(pairs.sizes(labels), self.discount, self.concentration)
+        return _log_pitman_yor(*pairs.sizes_by_part(labels), self.discount, self.concentration)
 
 
-def _log_pitman_yor(sizes: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
-    """``log p(z)`` of the Pitman-Yor process, for clusters of these sizes."""
-    others = torch.arange(1, len(sizes), dtype=torch.float64)
+def _log_pitman_yor(sizes: Tensor, part: Tensor, discount: Tensor, concentration: Tensor) -> Tensor:
+    """``log p(z)`` of a Pitman-Yor process in every part, for clusters of these sizes."""
+    number, num_items = torch.bincount(part), torch.bincount(part, sizes)
+    place = torch.arange(len(sizes)) - (number.cumsum(0) - number)[part]
+    others = place[place > 0].double()
     total = (concentration + discount * others).log().sum()
-    total = total - torch.lgamma(concentration + sizes.sum()) + torch.lgamma(concentration + 1)
+    total = total - torch.lgamma(concentration + num_items).sum()
+    total = total + len(number) * torch.lgamma(concentration + 1)
     return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
 
 
 # Gibbs sweeps ask for the same few numbers thousands of times.
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1 << 16)
 def _log_number_weight(num_clusters: int, num_items: int, concentration: float) -> float:
     """``log V_N(T)`` of ``FewClusters``."""
     most = num_items + _MORE
@@ -144,7 +153,7 @@ class FewClusters(nn.Module):
         V_N(T) = sum_{K >= T} p(K) K! / (K - T)! Gamma(K a) / Gamma(K a + N) ,
         p(K) propto 1 / K (K + 1)
 
-    for a partition into T clusters (Miller and Harrison 2018, eq. 3.2). Given K, this is the
+    for a part of N items in T clusters (Miller and Harrison 2018, eq. 3.2). Given K, this is the
     Pitman-Yor process with discount -a and concentration K a; K is summed out, up to a thousand
     more than there are items.
 
@@ -194,8 +203,12 @@ class FewClusters(nn.Module):
 
     def log_prob(self, labels: Int[Tensor, " item"], pairs: AskedPairs) -> Float[Tensor, ""]:
         """The density above."""
-        sizes, a = pairs.sizes(labels), torch.tensor(self.concentration, dtype=torch.float64)
-        log_weight = _log_number_weight(len(sizes), int(sizes.sum()), self.concentration)
+        sizes, part = pairs.sizes_by_part(labels)
+        a = torch.tensor(self.concentration, dtype=torch.float64)
+        of_parts = torch.stack([torch.bincount(part), torch.bincount(part, sizes).long()], 1)
+        kinds, counts = torch.unique(of_parts, dim=0, return_counts=True)
+        log_weights = [_log_number_weight(*kind, self.concentration) for kind in kinds.tolist()]
+        log_weight = counts.double() @ torch.tensor(log_weights, dtype=torch.float64)
         return log_weight + (torch.lgamma(sizes + a) - torch.lgamma(a)).sum()
 
 
@@ -213,7 +226,8 @@ class ManySmall(nn.Module):
     sizes of a range, which grow like 1, 2, 3, 4 .. 5, 6 .. 7, 8 .. 11, 12 .. 15, 16 .. 22, ...
 
     With a fixed closure ``asked`` is 0. A closure of None is learned, so that clusters may be
-    large: with s the share of pairs in one cluster that were asked about, and d that of others,
+    large: with s the share of pairs in one cluster that were asked about, and d that of other pairs
+    in one part, the only ones that could be in one cluster,
 
         closure = min(0, log (1 - s) / (1 - d)) ,      asked = -closure (1 - s) / s ,
         s = (A - (N - K) + 1.9) / (P - (N - K) + 2)
@@ -300,8 +314,8 @@ class ManySmall(nn.Module):
         asked = int(pairs.together(labels).sum())
         held_together = num_items - len(pairs.sizes(labels))
         unasked = (within - asked + _NOT_ASKED) / (within - held_together + _ASKED + _NOT_ASKED)
-        between = num_items * (num_items - 1) / 2 - within
-        # The unasked share of pairs of different clusters, with one pseudo-pair.
+        # The unasked share of pairs of different clusters in one part, with one pseudo-pair.
+        between = pairs.num_within(pairs.part) - within
         others = (between - (pairs.num_pairs - asked) + 1) / (between + 1)
         self.of_unasked.fill_(min(math.log(unasked / others), 0.0))
         self.of_asked.copy_(-self.of_unasked * unasked / (1 - unasked))

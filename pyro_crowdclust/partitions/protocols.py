@@ -93,7 +93,7 @@ class PartitionPrior(Protocol):
         """Log weights of joining a cluster of 0, 1, ..., num_items other items."""
 
     def log_alone(self, num_clusters: int, num_items: int) -> float:
-        """Log weight of being alone beside that number of clusters, with all items counted."""
+        """Log weight of being alone beside that number of clusters, in a part of so many items."""
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """A step of the prior's parameters towards these clusters and the choices behind them."""

@@ -8,8 +8,9 @@ a_ik the number of its items that i was compared with. Clusters without any item
 with have a weight that depends on their sizes only, so that the sum of these weights is known
 without a loop: ``sum_k exp log_join(n_k)`` less that of the other clusters. If the draw is one of
 them, a second draw chooses which. Items that no chain of pairs connects stay apart, since there can
-be no evidence that they are together. Under priors whose ``joins_strangers`` is false, an item
-joins only clusters with an item that it was compared with.
+be no evidence that they are together: they are in different parts, and ``log_alone`` counts the
+clusters and items of the item's own part only. Under priors whose ``joins_strangers`` is false, an
+item joins only clusters with an item that it was compared with.
 """
 
 from __future__ import annotations
@@ -134,15 +135,22 @@ def visited(
     number = np.arange(num_chains)[:, None]
     z = renumbered(number, part * (int(labels.max()) + 1) + labels.numpy())
 
+    items_of = np.bincount(part[asked], minlength=part.max() + 1)
+
     @cache
-    def weights_beside(number: int) -> PartitionWeights:
-        window = range(max(number - _WINDOW, 0), number + _WINDOW)
-        log_alone = np.array([prior.log_alone(other, len(asked)) for other in window])
-        return PartitionWeights(*of_sizes, log_alone, window.start)
+    def of_window(fewest: int, items: int) -> list[float]:
+        return [prior.log_alone(fewest + more, items) for more in range(2 * _WINDOW)]
+
+    def weights_beside(number_of: Int[np.ndarray, " part"]) -> PartitionWeights:
+        fewest = np.maximum(number_of - _WINDOW, 0)
+        # Most parts of one size share a row.
+        codes, row_of = np.unique(fewest * (num_items + 1) + items_of, return_inverse=True)
+        rows = [of_window(*divmod(code, num_items + 1)) for code in codes.tolist()]
+        return PartitionWeights(*of_sizes, np.array(rows), row_of, fewest)
 
     for each in range(num_chains):
         clusters, place = clusters_of(z[each], asked, part, join), 0
         chain = Chain(asked[order[each]], z[each], part, clusters, chance[each])
         while place < len(asked):
-            place = visit(each, place, chain, weights_beside(int(clusters.num_clusters[0])))
+            place = visit(each, place, chain, weights_beside(clusters.number_of))
     return torch.from_numpy(renumbered(number, z))

@@ -36,6 +36,36 @@ def test_pitman_yor_sums_to_one(discount, concentration):
     assert total == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.parametrize("prior", [FewClusters(2.0), PitmanYor(0.3, 2.0)])
+def test_parts_that_no_pair_connects_have_priors_of_their_own(prior):
+    """The product of those of each part, whose partitions add up to one."""
+    torch.set_default_dtype(torch.float32)  # that of a user's process
+    ends = torch.tensor([[0, 2], [2, 5], [1, 3]])  # parts 0 2 5 and 1 3, nobody was asked about 4
+    pairs, three, two = AskedPairs.of(ends, 6), complete_pairs(3), complete_pairs(2)
+    total = 0.0
+    for one, other in itertools.product(every_partition(3), every_partition(2)):
+        labels = torch.empty(6, dtype=torch.int64)
+        # Clusters of different parts may have the same number.
+        labels[[0, 2, 5]], labels[[1, 3]], labels[4] = one, other, 0
+        found = prior.log_prob(labels, pairs)
+        assert found == pytest.approx(
+            float(prior.log_prob(one, three) + prior.log_prob(other, two)), abs=1e-12
+        )
+        assert found == prior.log_prob(pairs.split(labels), pairs)
+        total += float(found.exp())
+    assert total == pytest.approx(1, abs=1e-12 if isinstance(prior, PitmanYor) else 1e-10)
+
+
+def test_clusters_of_many_parts_teach_that_each_part_has_few():
+    """Thirty parts of eight items in one cluster each: few new ones, though there are thirty."""
+    eight, prior = torch.combinations(torch.arange(8)), PitmanYor()
+    ends = torch.cat([eight + 8 * part for part in range(30)])
+    for _ in range(10):
+        prior.learn(torch.arange(240) // 8, AskedPairs.of(ends, 240), Choices())
+    assert float(prior.concentration) < 0.1
+    assert float(prior.discount) < 0.3
+
+
 @pytest.mark.parametrize(
     "prior",
     [
@@ -241,6 +271,17 @@ def test_what_an_unasked_pair_says_is_learned(rate_same, rate_others):
     fixed = ManySmall()
     fixed.learn(labels, FIVE, Choices())
     assert (fixed.closure, fixed.asked) == (-12, 0)
+
+
+def test_an_unasked_pair_that_no_chain_connects_says_nothing():
+    """In thirty parts all pairs were asked about with the same probability."""
+    generator = torch.Generator().manual_seed(0)
+    of_part = torch.combinations(torch.arange(12))
+    ends = torch.cat([of_part + 12 * part for part in range(30)])
+    ends = ends[torch.rand(len(ends), generator=generator) < 0.6]
+    prior = ManySmall(closure=None)
+    prior.learn(torch.arange(360) // 4, AskedPairs.of(ends, 360), Choices())
+    assert prior.closure == pytest.approx(0, abs=0.1)
 
 
 def test_pairs_without_a_third_say_nothing_of_unasked_ones():

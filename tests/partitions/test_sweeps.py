@@ -140,6 +140,24 @@ def test_draws_of_every_chain_have_the_exact_probabilities(prior, pairs, window,
     np.testing.assert_allclose(counts / counts.sum(1, keepdims=True), exact, atol=0.03)
 
 
+@pytest.mark.parametrize("prior", [PitmanYor(), FewClusters()])
+def test_what_is_drawn_of_a_part_does_not_depend_on_how_many_others_there_are(prior):
+    """Of 200 parts, each as likely in one cluster as a part alone is in 200 chains."""
+    ends, parts = complete_pairs(6).items, 200
+    many = AskedPairs.of(torch.cat([ends + 6 * part for part in range(parts)]), 6 * parts)
+    weights = torch.full((many.num_pairs,), 0.2, dtype=torch.float64)
+    shares = []
+    for pairs, chains in ((many, 1), (complete_pairs(6), parts)):
+        labels, together = torch.zeros(chains, pairs.num_items, dtype=torch.int64), []
+        for _ in range(20):
+            evidence = weights[: pairs.num_pairs].repeat(chains, 1)
+            labels, _ = sweep_chains(labels, pairs, evidence, prior)
+            together.append(pairs.together(labels).double().mean())
+        shares.append(float(torch.stack(together[5:]).mean()))
+    assert shares[0] == pytest.approx(shares[1], abs=0.04)
+    assert 0.2 < shares[1] < 0.97
+
+
 @pytest.mark.parametrize("prior", [PitmanYor(), FewClusters(), ManySmall()])
 def test_from_one_cluster_to_as_many_as_there_are_items_and_back(prior):
     pairs, labels = complete_pairs(40), torch.zeros(2, 40, dtype=torch.int64)

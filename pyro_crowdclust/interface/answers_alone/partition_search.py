@@ -19,6 +19,7 @@ from pyro_crowdclust.interface.answers_alone.prior_comparison import PriorCompar
 from pyro_crowdclust.interface.answers_alone.prior_ranking import (
     Attempt,
     best_predicting,
+    fallback,
     informative,
     most_agreeing,
 )
@@ -123,7 +124,7 @@ class AnswersAlone:
         else:
             # Then held-out answers do not distinguish priors, either. (Pages are used as pairs
             # then.)
-            chosen = trials[0] if answers.tested else most_agreeing(answers, trials, options)
+            chosen = fallback(trials) if answers.tested else most_agreeing(answers, trials, options)
             why = _UNCLEAR
         return PriorComparison(
             self.data,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.kept_prior import KeptPrior
+from pyro_crowdclust.interface.answers_alone.prior_ranking import fallback
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agrees_as_well
 from pyro_crowdclust.interface.recipe import Recipe
 from pyro_crowdclust.interface.searches import table_of
@@ -99,4 +100,5 @@ class PriorComparison(NamedTuple):
             f"'{other.name}', which agrees with as many, does not predict further held-out "
             "answers clearly better than the shares of the labels do"
         )
-        return self._replace(chosen=self.trials[0], why=why, is_clear=False, is_tested=True)
+        chosen = fallback(self.trials)
+        return self._replace(chosen=chosen, why=why, is_clear=False, is_tested=True)

@@ -41,6 +41,24 @@ def informative(trials: list[PriorTrial]) -> list[PriorTrial]:
     return [trial for trial in trials if trial.is_informative] or trials
 
 
+def fallback(trials: list[PriorTrial]) -> PriorTrial:
+    """The first trial; but if it joins no items, the likeliest of those that do, if clearly so.
+
+    Partitions that join nothing are no cautious guess: they are sure that all pairs differ.
+    """
+    first = trials[0]
+    likelier = [
+        trial
+        for trial in trials
+        if trial.is_informative
+        and trial.answers.variant == first.answers.variant
+        and is_clearly_better(trial.log_probabilities, first.log_probabilities, CLEAR)
+    ]
+    if first.is_informative or not likelier:
+        return first
+    return max(likelier, key=lambda trial: trial.held_out)
+
+
 def best_predicting(
     answers: KindOfAnswers,
     trials: list[PriorTrial],

@@ -14,6 +14,7 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.interface.answers_alone.prior_ranking import (
     by_halves,
+    fallback,
     most_agreeing,
     simplest,
     varied,
@@ -35,6 +36,23 @@ def test_of_priors_as_good_the_one_with_fewer_clusters_is_taken():
     as_good, worse = trial(noise - 0.09, [8, 11, 1]), trial(noise - 0.2, [20])
     assert as_good.effective < 3
     assert simplest([likeliest, as_good, worse], likeliest, 0.03) is as_good
+
+
+@pytest.mark.parametrize(
+    ("first_joins", "other_joins", "gain", "taken"),
+    [(False, True, 0.2, 1), (True, True, 0.2, 0), (False, False, 0.2, 0), (False, True, 0.01, 0)],
+)
+def test_a_fallback_joins_items_if_that_is_clearly_likelier(first_joins, other_joins, gain, taken):
+    heard = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = torch.linspace(-1, 1, 100, dtype=torch.float64)
+
+    def trial(joins: bool, change: torch.Tensor | float) -> PriorTrial:
+        sizes = np.array([2, 2] if joins else [1] * 4)
+        return PriorTrial("a prior", SAID, heard + change, sizes, 0.0)
+
+    tried = [trial(first_joins, 0.0), trial(other_joins, gain + noise)]
+    tried.append(trial(other_joins, gain + noise - 0.1))
+    assert fallback(tried) is tried[taken]
 
 
 @pytest.mark.parametrize(
