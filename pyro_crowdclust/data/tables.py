@@ -318,6 +318,8 @@ def to_index(ids: Any, name: str) -> pd.Index:
             f"{name} must be a flat list of strings or integers, but is {show(ids)}: pass a list, "
             "even for a single one"
         )
+    if isinstance(ids, (set, frozenset)):
+        raise ValueError(f"{name} is a set, which has no order: pass a list, such as sorted(ids)")
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
@@ -326,6 +328,24 @@ def to_index(ids: Any, name: str) -> pd.Index:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
     return index
+
+
+def is_one_id(ids: Any, item_ids: pd.Index) -> bool:
+    """Whether this is the id of one item and not several ids, for what may be either.
+
+    Examples
+    --------
+    >>> [is_one_id(one, pd.Index(["ant", "bee"])) for one in ("ant", 3, ["ant"], pd.array(["ant"]))]
+    [True, True, False, False]
+    >>> is_one_id(("ant", 1), pd.Index([("ant", 1), ("bee", 1)], tupleize_cols=False))
+    True
+    """
+    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes)):
+        return True
+    try:
+        return ids in item_ids
+    except TypeError:  # it cannot be hashed
+        return False
 
 
 def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:

@@ -61,6 +61,28 @@ def test_categories_and_levels_are_plain_ids():
     assert data.item_positions([(1, "a")]).tolist() == [2]
 
 
+@pytest.mark.parametrize("several", [pd.array, pd.Categorical, pyarrow.array, iter])
+def test_ids_in_whatever_holds_several(several):
+    answers = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": ["wu", "wu"]}
+    data = CrowdData(
+        None,
+        {**answers, "label": ["far", "near"]},
+        item_ids=several(["cat", "bee", "ant"]),
+        grades=several(["far", "near"]),
+    )
+    assert data.item_ids.tolist() == ["cat", "bee", "ant"]
+    assert data.grade_ids.tolist() == ["far", "near"]
+    assert data.item_positions(several(["ant", "cat"])).tolist() == [2, 0]
+    labels = {"item": ["a", "b"], "worker": ["wu", "wu"], "label": ["insect", "ant"]}
+    named = CrowdData(None, labels=labels, classes=several(["insect", "ant"]))
+    assert named.class_ids.tolist() == ["insect", "ant"]
+
+
+def test_sets_of_ids():
+    with pytest.raises(ValueError, match="item_ids is a set, which has no order: pass a list"):
+        CrowdData(features(), item_ids={*IDS})
+
+
 def test_ids_of_some_rows_are_no_positions():
     """Those of a sliced table are a range to pandas, as are positions."""
     some, message = pd.DataFrame(features())[1:], r"not among the item ids \(such as 1, 2, 3\); cor"
