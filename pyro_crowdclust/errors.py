@@ -142,6 +142,8 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     --------
     >>> did_you_mean("num_cluster", ["epochs", "num_clusters"])
     "; did you mean 'num_clusters'?"
+    >>> did_you_mean("ITEM", ["item", "label"])
+    "; did you mean 'item'?"
     >>> did_you_mean("colour", ["epochs"])
     ''
     >>> did_you_mean("7", np.arange(9)), did_you_mean(70, np.arange(9))
@@ -156,9 +158,29 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
                 return f"; the known {one!r} looks the same, but {DIFFERENT_ENCODING}"
     # A number is not a misspelling of another number.
     others = (one for one in known if not (isinstance(name, Number) and isinstance(one, Number)))
-    names = {str(one): one.item() if isinstance(one, np.generic) else one for one in others}
-    close = difflib.get_close_matches(str(name), names, n=1)
+    names = {plain_name(one): one.item() if isinstance(one, np.generic) else one for one in others}
+    close = difflib.get_close_matches(plain_name(name), names, n=1)
     return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+def plain_name(name: Any) -> str:
+    """A name without capitals, spaces around it, and the mark with which some files begin."""
+    return str(name).replace("\ufeff", "").strip().casefold()
+
+
+def respelled(wanted: Iterable[str], found: Iterable[Any]) -> str:
+    """How to rename columns that differ from the wanted ones in capitals or spaces only.
+
+    Examples
+    --------
+    >>> respelled(["left", "right"], [" left ", "RIGHT", "note"])
+    "capitals and spaces count: rename ' left ' to 'left', 'RIGHT' to 'right'"
+    >>> respelled(["left"], ["lift"])
+    ''
+    """
+    names = {plain_name(name): name for name in found}
+    renames = [f"{names[one]!r} to {one!r}" for one in wanted if one in names]
+    return f"capitals and spaces count: rename {', '.join(renames)}" if renames else ""
 
 
 def check_arguments(

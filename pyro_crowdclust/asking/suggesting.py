@@ -23,6 +23,9 @@ from pyro_crowdclust.errors import check_whole, warn
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
 
+# The information of a question, in nats, that is none to rounding.
+_NO_GAIN = 1e-9
+
 
 class Kind(Protocol):
     """A kind of question: ``Pages``, ``Pairs`` or ``Labels``."""
@@ -102,6 +105,11 @@ def suggest(
         result without q(z), and, unless ``for_new_fit``, questions whose answers ``update`` would
         refuse: pages or pairs if the fit has class labels only, and labels if it has none.
 
+    Warns
+    -----
+    UserWarning
+        If the most informative questions are expected to teach nothing.
+
     Examples
     --------
     >>> import numpy as np
@@ -158,7 +166,18 @@ def suggest(
     # Without workers, a question costs 1.
     price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
     moved = beliefs.expected_moved(float(frame["gain"].sum()))
+    _warn_of_no_gain(frame, criterion)
     return Suggestions(frame, float(price), moved, table)
+
+
+def _warn_of_no_gain(frame: pd.DataFrame, criterion: Criterion) -> None:
+    """Warn if the questions are the most informative ones, and none gives any information."""
+    if isinstance(criterion, InformationGain) and len(frame) and frame["gain"].max() < _NO_GAIN:
+        warn(
+            "nothing is expected to be learned from any question (gain 0): to the model the "
+            "clusters are certain, or the answers of these workers say nothing. Stop asking; to "
+            "check the clusters, ask random questions (criterion=Random())"
+        )
 
 
 def first_new_number(page_ids: pd.Index, before: str = "") -> int:

@@ -10,7 +10,7 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.tables import GRADES_REMEDY, are_blank, as_frame, read_table, where
-from pyro_crowdclust.errors import warn
+from pyro_crowdclust.errors import plain_name, warn
 
 # Columns that the tables of answers must have, and may have.
 COLUMNS = {
@@ -44,7 +44,7 @@ def check_given(features: Any, pairs: Any, placements: Any, labels: Any, **optio
 
 def answers_with(columns: Iterable[Hashable]) -> str | None:
     """Which answers a table with these columns holds, as ``CrowdData`` calls them; None if none."""
-    found = {*columns}
+    found = {*map(plain_name, columns)}
     return next((name for name, (own, _) in COLUMNS.items() if {*own} <= found), None)
 
 

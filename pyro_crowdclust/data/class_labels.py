@@ -259,7 +259,7 @@ def _read_classes(classes: Iterable[Hashable]) -> pd.Index:
         raise ValueError(
             f"classes is {classes!r}, but must name every class an item can have, as a list"
         )
-    ids = to_index(classes if isinstance(classes, Tensor) else list(classes), "classes")
+    ids = to_index(classes, "classes").rename(None)
     reasons = (ids.isna(), "which is missing"), (ids.duplicated(), "which is there already")
     for bad, reason in reasons:
         if bad.any():

@@ -51,10 +51,11 @@ class CrowdData:
     ----------
     features
         Numbers of shape ``[N, ...]``, one row per item: a NumPy array or memory map, a torch
-        tensor, a list of rows, a pandas data frame (its index becomes the item ids), a table of
-        another library that has ``to_pandas``, such as polars, a map-style
-        ``torch.utils.data.Dataset``, or other ``StoredFeatures``. None where there are no features;
-        ``item_ids``, ``pairs`` or ``labels`` then define the items.
+        tensor, a list of rows, a sparse matrix or array of scipy (of 10^8 numbers at most, zeros
+        included), a pandas data frame (its index becomes the item ids), a table of another library
+        that has ``to_pandas``, such as polars, a map-style ``torch.utils.data.Dataset``, or other
+        ``StoredFeatures``. None where there are no features; ``item_ids``, ``pairs`` or ``labels``
+        then define the items.
     pairs
         Answers: a data frame, or whatever ``pandas.DataFrame`` accepts, with the columns ``left``,
         ``right`` (item ids; positions 0 to N-1 where the items have no ids), ``worker`` (any

@@ -18,7 +18,7 @@ from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
 from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
 from pyro_crowdclust.data.repeated_pairs import counted
 from pyro_crowdclust.data.stored_features import StoredFeatures
-from pyro_crowdclust.data.tables import are_among, as_frame, reject
+from pyro_crowdclust.data.tables import are_among, as_frame, reject, to_index
 from pyro_crowdclust.errors import warn
 
 
@@ -161,7 +161,8 @@ def _is_empty(table: Any | None) -> bool:
 
 def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:
     """The classes of the data and others; None where there are none."""
-    return [*dict.fromkeys([*data.class_ids, *([] if more is None else more)])] or None
+    added = [] if more is None else to_index(more, "classes")
+    return [*dict.fromkeys([*data.class_ids, *added])] or None
 
 
 def _grades(data: CrowdData) -> pd.Index | int | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pandas as pd
 import torch
+from scipy.sparse import issparse
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -26,6 +27,8 @@ from pyro_crowdclust.errors import count, show
 _CHUNK_ELEMENTS = 2**22
 # Smaller memory maps are read like arrays, and stay in memory once they have been.
 _IN_MEMORY_BYTES = 2**26
+# Sparse tables of more numbers are refused: models hold all of them, zeros included.
+_MAX_DENSE = 10**8
 # Squares of larger numbers, and sums of these, may overflow.
 _MAX_ABSOLUTE = 1e100
 # Single precision holds integers up to this one exactly.
@@ -101,6 +104,8 @@ def _opened(features: Any) -> Any:
     """
     if isinstance(features, (list, tuple)):
         return _rows(features)
+    if issparse(features):
+        return dense(features)
     if isinstance(features, np.ma.MaskedArray):
         return unmasked(features)
     if isinstance(features, Tensor):
@@ -120,6 +125,32 @@ def unmasked(features: np.ma.MaskedArray) -> np.ndarray:
     return np.ma.filled(features.astype(np.float64), np.nan)
 
 
+def dense(matrix: Any) -> np.ndarray:
+    """All numbers of a sparse matrix or array of scipy, zeros included.
+
+    Raises
+    ------
+    ValueError
+        If there are too many.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> dense(csr_array(np.array([[0.0, 2.0], [1.0, 0.0]])))
+    array([[0., 2.],
+           [1., 0.]])
+    """
+    size = math.prod(matrix.shape)
+    if size > _MAX_DENSE:
+        raise ValueError(
+            f"features are a sparse table of shape {matrix.shape}: with all zeros these are "
+            f"{size:,} numbers, of at most {_MAX_DENSE:,} that are taken. Reduce the columns first "
+            "(sklearn.decomposition.TruncatedSVD), or keep the words of more texts (min_df= of a "
+            "vectorizer)"
+        )
+    return matrix.toarray()
+
+
 def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
     """The features, or a ``ValueError`` unless they are dense numbers and not empty."""
     if isinstance(features, StoredFeatures):
@@ -136,8 +167,7 @@ def _checked(features: Any) -> StoredFeatures | Tensor | np.ndarray:
     else:
         raise ValueError(
             f"features are a {type(features).__name__}; pass an array, a tensor, a data frame or "
-            "a dataset (`.toarray()` of a sparse matrix, `.to_frame()` of a series, "
-            "`pandas.read_csv` of a file)"
+            "a dataset (`.to_frame()` of a series, `pandas.read_csv` of a file)"
         )
     if not is_numeric:
         raise ValueError(

@@ -23,6 +23,7 @@ from pyro_crowdclust.data.tables import (
     reject,
     reject_self_pairs,
     says_cannot_tell,
+    to_index,
     where,
 )
 from pyro_crowdclust.errors import needed, show, warn
@@ -230,7 +231,7 @@ def read_grades(grades: Iterable[Hashable] | int) -> pd.Index:
     if isinstance(grades, numbers.Integral):
         found = pd.Index(np.linspace(0.0, 1.0, max(int(grades), 0)), name=_LEVELS)
     elif isinstance(grades, Iterable):
-        found = pd.Index([*grades], tupleize_cols=False)
+        found = to_index(grades, "grades").rename(None)
     else:
         raise ValueError(
             f"grades are {grades}: pass all of them, from different to same, or a whole number"

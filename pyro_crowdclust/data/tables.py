@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pyro_crowdclust.data.tensors import numbers_of
 from pyro_crowdclust.data.wide_tables import WideTable
-from pyro_crowdclust.errors import did_you_mean, listed, show
+from pyro_crowdclust.errors import did_you_mean, listed, plain_name, respelled, show
 
 # Columns with these names hold the ids of the items unless the user names another column.
 ID_NAMES = ("item", "id", "item_id")
@@ -61,6 +61,27 @@ def refuse_doubled(owner: str, names: Iterable[Hashable]) -> None:
     doubled = [name for name, times in Counter(names).items() if times > 1]
     if doubled:
         raise ValueError(f"{owner} two columns {show(doubled[0])}: rename or drop one of them")
+
+
+def refuse_respelled(owner: str, optional: Iterable[str], names: Iterable[Hashable]) -> None:
+    """Raise a ``ValueError`` if a column that may be there is there in another spelling.
+
+    Examples
+    --------
+    >>> refuse_respelled("pairs have", ["page"], ["left", "right", "page"])
+    >>> refuse_respelled("pairs have", ["page"], ["left", "right", "Page"])
+    Traceback (most recent call last):
+    ValueError: pairs have no column 'page', but 'Page', which would not be read; ...
+    """
+    names = [*names]
+    spellings = {plain_name(name): name for name in names}
+    for column in optional:
+        like = spellings.get(column, column)
+        if column not in names and like != column:
+            raise ValueError(
+                f"{owner} no column {column!r}, but {like!r}, which would not be read; capitals "
+                f"and spaces count: rename it to {column!r}, or drop it"
+            )
 
 
 def read_table(
@@ -157,8 +178,9 @@ def _columns_of(
     if missing:
         *others, last = map(repr, missing)
         names = f"{', '.join(others)} or {last}" if others else last
-        remedy = _remedy(missing, required, frame, {*times} - {*optional})
+        remedy = _remedy(missing, required, optional, frame, {*times})
         raise ValueError(f"{name} have no column {names} (columns: {found}); {remedy}")
+    refuse_respelled(f"{name} have", optional, times)
     columns = [*required, *(column for column in optional if times[column])]
     for column in columns:
         if times[column] > 1:
@@ -170,9 +192,15 @@ def _columns_of(
 
 
 def _remedy(
-    missing: list[str], required: Sequence[str], frame: pd.DataFrame, found: set[str]
+    missing: list[str],
+    required: Sequence[str],
+    optional: Sequence[str],
+    frame: pd.DataFrame,
+    found: set[str],
 ) -> str:
     """What to do about required columns that are missing from a table with these names."""
+    if hint := respelled(missing, found - {*required}):
+        return hint
     # pandas numbers the columns of a table without names; each of them may be a worker.
     are_unnamed = frame.columns.tolist() == [*range(frame.shape[1])]
     if [*required] == ["item", "worker", "label"] and {"worker", "label"} <= {*missing}:
@@ -189,7 +217,7 @@ def _remedy(
     if {"left", "right"} <= {*missing} and "item" in found:
         other = "placements" if "group" in found else "labels"
         return f"answers about single items are {other}, not pairs: pass the table as {other}"
-    if hint := did_you_mean(missing[0], found - {*required}):
+    if hint := did_you_mean(missing[0], found - {*required, *optional}):
         return f"rename columns so that there is one{hint}"
     if missing == ["worker"]:
         return "add it, with the same name in every row if nobody knows who answered"
@@ -318,6 +346,8 @@ def to_index(ids: Any, name: str) -> pd.Index:
             f"{name} must be a flat list of strings or integers, but is {show(ids)}: pass a list, "
             "even for a single one"
         )
+    if isinstance(ids, (set, frozenset)):
+        raise ValueError(f"{name} is a set, which has no order: pass a list, such as sorted(ids)")
     try:
         ids = ids if isinstance(ids, (pd.Index, pd.Series)) else pd.Index(ids, tupleize_cols=False)
         index = pd.Index(ids.to_numpy(), name=ids.name, tupleize_cols=False)
@@ -326,6 +356,24 @@ def to_index(ids: Any, name: str) -> pd.Index:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a flat list of strings or integers ({error})") from error
     return index
+
+
+def is_one_id(ids: Any, item_ids: pd.Index) -> bool:
+    """Whether this is the id of one item and not several ids, for what may be either.
+
+    Examples
+    --------
+    >>> [is_one_id(one, pd.Index(["ant", "bee"])) for one in ("ant", 3, ["ant"], pd.array(["ant"]))]
+    [True, True, False, False]
+    >>> is_one_id(("ant", 1), pd.Index([("ant", 1), ("bee", 1)], tupleize_cols=False))
+    True
+    """
+    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes)):
+        return True
+    try:
+        return ids in item_ids
+    except TypeError:  # it cannot be hashed
+        return False
 
 
 def unknown(item_ids: pd.Index, wanted: Any, remedy: str = "") -> str:

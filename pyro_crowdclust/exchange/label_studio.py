@@ -166,6 +166,11 @@ class LabelStudio:
             yield GivenAnswer(question, name, self._answer(prediction, question))
 
     def _question(self, task: Record) -> Question:
+        if "data" not in task.fields and {"annotator", "annotation_id"} & task.fields.keys():
+            raise task.wrong(
+                "it has an annotation and no field 'data', as in exports as JSON-MIN, which do not "
+                "hold all that was said: export the project as JSON"
+            )
         if self.item is not None:
             return LabelQuestion(task.record("data").get(self.item, (str, int)))
         about = task.get("data", Mapping)

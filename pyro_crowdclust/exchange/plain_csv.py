@@ -14,8 +14,8 @@ import pandas as pd
 from jaxtyping import Bool
 
 from pyro_crowdclust.data.pair_answers import in_one_order
-from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, refuse_doubled
-from pyro_crowdclust.errors import count, show
+from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, refuse_doubled, refuse_respelled
+from pyro_crowdclust.errors import count, plain_name, respelled, show
 from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items, ShownItems
 from pyro_crowdclust.exchange.questions import (
@@ -134,6 +134,7 @@ class PlainCsv:
         """
         given = as_frame(export, "answers")
         columns, answer, table = _kind_of(given)
+        refuse_respelled("the answers have", ["worker", "page", "seconds"], given.columns)
         used = {*columns, answer, "worker", "page", "seconds"}
         refuse_doubled("the answers have", (name for name in given.columns if name in used))
         frame = given[~_are_empty(given)]
@@ -255,6 +256,10 @@ def _kind_of(frame: pd.DataFrame) -> tuple[list[str], str, str]:
     for columns, answer, table in _KINDS:
         if {*columns, answer} <= {*frame.columns}:
             return columns, answer, table
+    for columns, answer, _ in _KINDS:
+        if {*columns, answer} <= {*map(plain_name, frame.columns)}:
+            hint = respelled([*columns, answer], {*frame.columns} - {*columns, answer})
+            raise ValueError(f"the columns are {', '.join(map(show, frame.columns))}; {hint}")
     wanted = "; ".join(", ".join([*columns, answer]) for columns, answer, _ in _KINDS)
     raise ValueError(
         f"the columns are {', '.join(map(show, frame.columns))}, but must include those of one "

@@ -157,10 +157,10 @@ class CrowdClusterer(
         Parameters
         ----------
         X
-            Numbers of shape ``[item, feature]``, or a data frame, whose columns may also hold yes
-            and no, counts and categories, and whose index holds the ids of the items. NaN and empty
-            cells are missing, and are integrated out. None if there are only answers;
-            ``n_clusters`` must then be None, too.
+            Numbers of shape ``[item, feature]``, dense or sparse, or a data frame, whose columns
+            may also hold yes and no, counts and categories, and whose index holds the ids of the
+            items. NaN and empty cells are missing, and are integrated out. None if there are only
+            answers; ``n_clusters`` must then be None, too.
         y
             Ignored, also if it holds classes, as scikit-learn wants it of clusterers; pass classes
             that are sure as ``known``.
@@ -324,6 +324,7 @@ class CrowdClusterer(
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     @property

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool
+from scipy.sparse import issparse
 from torch import Tensor
 
-from pyro_crowdclust.data.features import unmasked
+from pyro_crowdclust.data.features import dense, unmasked
 from pyro_crowdclust.data.known_labels import table_of_pairs
 from pyro_crowdclust.data.tables import are_among, in_pandas, to_index
 from pyro_crowdclust.data.tensors import numbers_of
@@ -18,12 +19,12 @@ from pyro_crowdclust.errors import show, warn
 
 
 def in_memory(X: Any) -> Any:
-    """Tensors as arrays, and masked cells as NaN, since scikit-learn drops the mask."""
+    """Tensors and sparse tables as arrays; masked cells as NaN, as scikit-learn drops the mask."""
     if isinstance(X, Tensor):
         return numbers_of(X, "X")
     if isinstance(X, np.ma.MaskedArray):
         return unmasked(X)
-    return X
+    return dense(X) if issparse(X) else X
 
 
 def warn_if_cut(table: Any, ids: pd.Index) -> None:

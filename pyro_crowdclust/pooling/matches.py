@@ -33,6 +33,7 @@ from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from pyro_crowdclust.data.tables import to_index
 from pyro_crowdclust.errors import as_numbers, check_probabilities, count
 from pyro_crowdclust.partitions import logistic_regression
 
@@ -129,7 +130,7 @@ def _checked_pairs(
     probabilities: ArrayLike, left: Iterable[Hashable], right: Iterable[Hashable]
 ) -> tuple[Float[np.ndarray, " pair"], Int[np.ndarray, "pair side"]]:
     q = as_numbers("probabilities", probabilities)
-    ends = {"left": pd.Series(list(left)), "right": pd.Series(list(right))}
+    ends = {"left": to_index(left, "left"), "right": to_index(right, "right")}
     for name, end in ends.items():
         if q.shape != (len(end),):
             raise ValueError(

@@ -18,14 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
-from torch import Tensor
 
 from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
@@ -156,7 +154,7 @@ def _log_odds(
     """l, with a row for every item and a column for every judge; NaN for missing answers."""
     p = as_numbers("probability", probability, "numbers from 0 to 1, one for every answer")
     given = {"item": item, "worker": worker}
-    ids = {name: to_index(_at_once(one), name) for name, one in given.items()}
+    ids = {name: to_index(one, name) for name, one in given.items()}
     for name, one in ids.items():
         if (missing := one.isna()).any():
             raise ValueError(f"{name} row {int(missing.argmax())} is missing: give an id")
@@ -184,11 +182,6 @@ def _log_odds(
     with np.errstate(divide="ignore"):
         frame["log_odds"] = np.clip(logit(p), -_MAX_LOG_ODDS, _MAX_LOG_ODDS)
     return frame.pivot(index="item", columns="worker", values="log_odds")
-
-
-def _at_once(ids: Iterable[Hashable]) -> Any:
-    """Ids in a container, since an iterator can be read only once."""
-    return ids if isinstance(ids, (Tensor, pd.Index, pd.Series)) else list(ids)
 
 
 def _share_of_means(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Int
 from torch import Tensor
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.tables import in_pandas
+from pyro_crowdclust.data.tables import is_one_id
 
 
 def pair_positions(
@@ -35,32 +33,23 @@ def pair_positions(
     >>> pair_positions(CrowdData(np.eye(3)), torch.tensor([0, 1]), torch.tensor([2, 2]))
     (array([0, 1]), array([2, 2]), False)
     """
-    left, right = _known_sequence(left), _known_sequence(right)
-    is_single = _is_one_id(data, left)
-    if is_single != _is_one_id(data, right):
+    left, right = _as_value(left), _as_value(right)
+    is_single = is_one_id(left, data.item_ids)
+    if is_single != is_one_id(right, data.item_ids):
         raise ValueError(
             "one of left and right is a single id, the other a sequence of ids: give two ids, or "
             "two sequences of the same length"
         )
     if is_single:
         left, right = [left], [right]
-    if len(left) != len(right):
-        raise ValueError(
-            f"left has {len(left)} ids and right {len(right)}: give two sequences of the same "
-            "length"
-        )
     i, j = (np.asarray(data.item_positions(ids)) for ids in (left, right))
+    if len(i) != len(j):
+        raise ValueError(
+            f"left has {len(i)} ids and right {len(j)}: give two sequences of the same length"
+        )
     return i, j, is_single
 
 
-def _known_sequence(ids: Any) -> Any:
-    """Tensors as lists, columns of polars and pyarrow as pandas series; other ids as they are."""
-    return ids.tolist() if isinstance(ids, Tensor) else in_pandas(ids)
-
-
-def _is_one_id(data: CrowdData, ids: Any) -> bool:
-    """Whether this is an item's id and not a sequence of ids; a tuple may be either."""
-    if isinstance(ids, tuple):
-        return ids in data.item_ids
-    many = Sequence | np.ndarray | pd.Index | pd.Series
-    return isinstance(ids, (str, bytes)) or not isinstance(ids, many)
+def _as_value(ids: Any) -> Any:
+    """The one value in an array or tensor without axes; anything else as it is."""
+    return ids.item() if isinstance(ids, np.ndarray | Tensor) and ids.ndim == 0 else ids

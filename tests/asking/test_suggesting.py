@@ -442,3 +442,14 @@ def test_features_may_lie_on_a_disk(tmp_path):
     frame = suggest(fitted(elsewhere), Pairs(), count=3).frame
     assert len(frame) == 3
     assert set(frame["left"]) <= set(NAMES)
+
+
+def test_questions_that_teach_nothing_are_told_of():
+    said = simulate_pairs(np.arange(12) % 3, [1.0], [1.0], pairs_per_worker=60, seed=0)
+    recipe = PairsAlone(CrowdData(None, said)).recipe(PitmanYor())
+    sure = recipe.fit(epochs=20, seed=0, progress=False)
+    with pytest.warns(UserWarning, match=r"nothing is .* learned .*gain 0.* Stop asking; to check"):
+        found = suggest(sure, Pairs(), count=3)
+    assert found.expected_gain < 1e-9
+    for criterion in CRITERIA[1:]:
+        suggest(sure, Pairs(), count=3, criterion=criterion)

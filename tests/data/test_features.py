@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 
 from pyro_crowdclust.data import Columns, CrowdData
 from pyro_crowdclust.data import features as features_module
@@ -22,6 +23,29 @@ def test_a_memory_map_is_not_copied(tmp_path):
     data = CrowdData(array)
     assert data.features is array
     assert data.rows(torch.tensor([4])).tolist() == [[12.0, 13.0, 14.0]]
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "dia"])
+@pytest.mark.parametrize("kind", ["array", "matrix"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
+def test_sparse_features_are_those_of_the_dense_table(layout, kind, dtype):
+    table = np.array([[0, 2, 0], [1, 0, 0]], dtype)
+    data = CrowdData(getattr(sparse, f"{layout}_{kind}")(table))
+    assert type(data.features) is np.ndarray
+    assert data.features.dtype == dtype
+    assert data.features.tolist() == table.tolist()
+
+
+def test_sparse_columns_of_a_data_frame():
+    data = CrowdData(pd.DataFrame.sparse.from_spmatrix(sparse.csr_array([[0.0, 2.5], [1.5, 0.0]])))
+    assert data.rows(torch.arange(2)).tolist() == [[0.0, 2.5], [1.5, 0.0]]
+
+
+def test_sparse_features_that_are_too_many(monkeypatch):
+    monkeypatch.setattr(features_module, "_MAX_DENSE", 5)
+    with pytest.raises(ValueError, match=r"\(2, 3\).* 6 numbers, of at most 5 .*TruncatedSVD"):
+        CrowdData(sparse.csr_array((2, 3)))
+    assert CrowdData(sparse.csr_array(np.eye(2))).num_features == 2
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 2**20])

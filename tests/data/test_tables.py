@@ -10,6 +10,7 @@ import pytest
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.data.tables import codes_and_ids
 
+from . import animals
 from .animals import IDS, crowd, features, table
 
 
@@ -61,6 +62,28 @@ def test_categories_and_levels_are_plain_ids():
     assert data.item_positions([(1, "a")]).tolist() == [2]
 
 
+@pytest.mark.parametrize("several", [pd.array, pd.Categorical, pyarrow.array, iter])
+def test_ids_in_whatever_holds_several(several):
+    answers = {"left": ["ant", "bee"], "right": ["bee", "cat"], "worker": ["wu", "wu"]}
+    data = CrowdData(
+        None,
+        {**answers, "label": ["far", "near"]},
+        item_ids=several(["cat", "bee", "ant"]),
+        grades=several(["far", "near"]),
+    )
+    assert data.item_ids.tolist() == ["cat", "bee", "ant"]
+    assert data.grade_ids.tolist() == ["far", "near"]
+    assert data.item_positions(several(["ant", "cat"])).tolist() == [2, 0]
+    labels = {"item": ["a", "b"], "worker": ["wu", "wu"], "label": ["insect", "ant"]}
+    named = CrowdData(None, labels=labels, classes=several(["insect", "ant"]))
+    assert named.class_ids.tolist() == ["insect", "ant"]
+
+
+def test_sets_of_ids():
+    with pytest.raises(ValueError, match="item_ids is a set, which has no order: pass a list"):
+        CrowdData(features(), item_ids={*IDS})
+
+
 def test_ids_of_some_rows_are_no_positions():
     """Those of a sliced table are a range to pandas, as are positions."""
     some, message = pd.DataFrame(features())[1:], r"not among the item ids \(such as 1, 2, 3\); cor"
@@ -77,6 +100,40 @@ def test_a_missing_column(column):
         CrowdData(features(), table().drop(columns=column), item_ids=IDS)
 
 
+PLACEMENTS = {"page": [1, 1], "item": ["ant", "bee"], "worker": ["wu", "wu"], "group": [1, 2]}
+LABELS = {"item": ["ant", "bee"], "worker": ["wu", "wu"], "label": ["small", "large"]}
+
+
+@pytest.mark.parametrize("respell", [str.capitalize, str.upper, " {} ".format, "\ufeff{}".format])
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("pairs", table()),
+        ("placements", PLACEMENTS),
+        ("labels", LABELS),
+        ("must_link", {"left": ["ant"], "right": ["bee"]}),
+        ("likeness", {"left": ["ant"], "right": ["bee"], "text": [0.5]}),
+    ],
+)
+def test_columns_in_other_capitals_or_with_spaces(respell, name, table):
+    wrong = pd.DataFrame(table).rename(columns=respell)
+    given = {"pairs": animals.table(), name: wrong} if name == "likeness" else {name: wrong}
+    with pytest.raises(ValueError, match=f"{name} have no .*; capitals and spaces count: rename"):
+        CrowdData(None if name == "likeness" else features(), **given, item_ids=IDS)
+
+
+def test_a_page_in_capitals_is_not_left_out():
+    with pytest.raises(ValueError, match="but 'Page', .* not be read; .* to 'page', or drop"):
+        CrowdData(features(), table().assign(Page="a"), item_ids=IDS)
+    both = table().assign(page="b", Page="a")
+    assert CrowdData(features(), both, item_ids=IDS).page_ids.tolist() == ["b"]
+
+
+def test_answers_in_capitals_are_no_features():
+    with pytest.raises(ValueError, match="as pairs do: pass the table as pairs="):
+        CrowdData(table().rename(columns=str.capitalize))
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
@@ -91,7 +148,7 @@ def test_a_missing_column(column):
         ),
         (
             table().rename(columns=str.title),
-            r"no column 'left', 'right', 'worker' or 'label' .*\['Left'.*; did you mean 'Left'",
+            "no column 'left', 'right', 'worker' or 'label' .* rename 'Left' to 'left', 'Right' to",
         ),
         (table().rename(columns={"left": "a", "right": "b"}), "no column 'left' or 'right' .*; re"),
     ],

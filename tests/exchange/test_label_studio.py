@@ -80,6 +80,12 @@ def test_labels_of_a_project_of_ones_own():
     assert form.answers(tasks).labels["worker"].tolist() == ["ann", "ann", "m1"]
 
 
+def test_an_export_as_json_min_is_told_of():
+    task = {"id": 1, "left": "ant", "right": "bee", "answer": "same", "annotator": 1}
+    with pytest.raises(ValueError, match="task 1: .* as JSON-MIN, .*: export the project as JSON$"):
+        LabelStudio().answers([task])
+
+
 def test_errors_about_a_project_of_ones_own_name_what_to_pass():
     with pytest.raises(ValueError, match=r"task 1.*pass item= the field of its id"):
         LabelStudio().answers([own_project(id="a")])

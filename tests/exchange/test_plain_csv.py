@@ -119,3 +119,12 @@ def test_an_answer_about_no_item_is_refused(empty):
     table = {"item": ["a", empty], "worker": ["ann"] * 2, "label": ["x", "y"]}
     with pytest.raises(ValueError, match="row 2 has no item, but an answer: fill in the id"):
         PlainCsv().answers(pd.DataFrame(table))
+
+
+def test_columns_in_other_capitals_are_told_of():
+    table = {"Left": ["ant"], "right": ["bee"], "worker": ["ann"], "LABEL": ["same"]}
+    with pytest.raises(ValueError, match="count: rename 'Left' to 'left', 'LABEL' to 'label'$"):
+        PlainCsv().answers(table)
+    table = {"left": ["ant"], "right": ["bee"], "Worker": ["ann"], "label": ["same"]}
+    with pytest.raises(ValueError, match="column 'worker', but 'Worker', .* rename it to 'worker'"):
+        PlainCsv().answers(table)

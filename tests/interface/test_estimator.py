@@ -10,10 +10,13 @@ import pytest
 import scipy.special
 import scipy.stats
 import torch
+from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pyro_crowdclust.annotators import TwoCoin
@@ -47,7 +50,15 @@ def clusterer(**parameters) -> CrowdClusterer:
     return CrowdClusterer(**(given | {"max_iter": 20, "random_state": 0} | parameters))
 
 
-@parametrize_with_checks([clusterer(n_clusters=3, max_iter=3)])
+def not_for_clusterers(estimator: CrowdClusterer) -> dict[str, str]:
+    """Checks that ask a clusterer with ``predict_proba`` for the tags of classifiers."""
+    checks = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")
+    return dict.fromkeys(checks, "reads tags.classifier_tags.multi_class, which is for classifiers")
+
+
+@parametrize_with_checks(
+    [clusterer(n_clusters=3, max_iter=3)], expected_failed_checks=not_for_clusterers
+)
 def test_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -157,6 +168,24 @@ def test_pipeline_with_pairs_by_row_and_by_name():
     )
     by_row = clone(pipeline).fit(features, crowdclusterer__pairs=rows)
     assert by_row[-1].result_.elbo == pipeline[-1].result_.elbo
+
+
+def test_sparse_features_in_a_pipeline():
+    features, pairs, _ = flowers()
+    features["colour"] = np.tile(["red", "blue"], 30)
+    rows = {end: features.index.get_indexer(pairs[end]) for end in ("left", "right")}
+    labels = []
+    for is_sparse in (True, False):
+        encoder = OneHotEncoder(sparse_output=is_sparse)
+        step = ColumnTransformer(
+            [("colour", encoder, ["colour"])], remainder="passthrough", sparse_threshold=1
+        )
+        pipeline = make_pipeline(step, clusterer(max_iter=5))
+        pipeline.fit(features, crowdclusterer__pairs=pairs.assign(**rows))
+        assert issparse(step.transform(features)) == is_sparse
+        labels.append([*pipeline[-1].labels_, *pipeline.predict(features)])
+    assert labels[0] == labels[1]
+    assert get_tags(pipeline[-1]).input_tags.sparse
 
 
 def test_grid_search_judges_by_the_score():

@@ -186,7 +186,7 @@ def test_same_cluster_probability_of_many_pairs(result):
     q, i, j = result.probabilities, [5, 2, 5], [9, 2, 7]
     lefts, rights = ([IDS[at] for at in ends] for ends in (i, j))
     expected = [q[5] @ q[9], 1.0, q[5] @ q[7]]
-    for convert in (list, tuple, np.array, pd.Index, pd.Series):
+    for convert in (list, tuple, np.array, pd.Index, pd.Series, pd.array, pd.Categorical, iter):
         values = result.same_cluster_probability(convert(lefts), convert(rights))
         assert isinstance(values, np.ndarray)
         assert values == pytest.approx(expected, rel=1e-12)
@@ -209,6 +209,8 @@ def test_same_cluster_probability_of_one_and_several(result):
     for left, right in ((IDS[:2], IDS[2]), (IDS[2], IDS[:2])):
         with pytest.raises(ValueError, match="a single id, the other a sequence of ids"):
             result.same_cluster_probability(left, right)
+    with pytest.raises(ValueError, match="ids is a set, which has no order: pass a list"):
+        result.same_cluster_probability({IDS[0], IDS[1]}, [IDS[2], IDS[3]])
 
 
 def test_new_features_that_no_emission_makes_are_refused(monkeypatch, tmp_path):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-import pandas as pd
-
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import (
     AnswerSources,
@@ -17,6 +15,7 @@ from pyro_crowdclust.annotators import (
     TrustedWorkers,
     Truth,
 )
+from pyro_crowdclust.data.tables import to_index
 from pyro_crowdclust.errors import did_you_mean, show
 from pyro_crowdclust.protocols import ClassAnnotators
 
@@ -92,10 +91,9 @@ def codes_of_workers(named: Iterable[Hashable], data: CrowdData) -> tuple[int, .
     if isinstance(named, str | bytes) or not isinstance(named, Iterable):
         remedy = "leave it out" if named is None else f"[{named!r}]"
         raise ValueError(f"trusted is {named!r}, but must be a list of workers: {remedy}")
-    each = [*named]
-    wanted = pd.Index(each, tupleize_cols=False)
-    codes = data.worker_ids.get_indexer(wanted).tolist() if each else []
-    for who, code in zip(each, codes, strict=True):
+    wanted = to_index(named, "trusted")
+    codes = data.worker_ids.get_indexer(wanted).tolist() if len(wanted) else []
+    for who, code in zip(wanted, codes, strict=True):
         if code < 0:
             raise ValueError(
                 f"trusted names {show(who)}, who gave no answer{did_you_mean(who, data.worker_ids)}"

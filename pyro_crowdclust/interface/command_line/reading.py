@@ -17,7 +17,7 @@ import pandas as pd
 
 from pyro_crowdclust.data.answer_tables import COLUMNS, answers_with
 from pyro_crowdclust.data.tables import ID_NAMES, LINE, item_positions, refuse_doubled
-from pyro_crowdclust.errors import count, did_you_mean, show, warn
+from pyro_crowdclust.errors import count, did_you_mean, plain_name, show, warn
 from pyro_crowdclust.exchange import picture_frame
 from pyro_crowdclust.files.csv_files import stated_separator
 from pyro_crowdclust.files.opening import encoding_of, opened
@@ -215,16 +215,18 @@ def labels_by_item(table: pd.DataFrame, path: Path, item_ids: pd.Index | None) -
     """
     for name in ("item", "label"):
         if name not in table:
-            raise ValueError(f"{path} has no column '{name}'; it has {list(table.columns)}")
+            hint = did_you_mean(name, table.columns)
+            raise ValueError(f"{path} has no column '{name}'; it has {list(table.columns)}{hint}")
     if item_ids is not None:
         item_positions("known", table["item"], item_ids)
     return table.set_index("item")["label"]
 
 
 def _find_ids(path: Path, head: pd.DataFrame) -> str | None:
+    names = {plain_name(name): name for name in head.columns}  # spreadsheets like "ID"
     for name in ID_NAMES:
-        if name in head.columns:
-            return name
+        if name in names:
+            return names[name]
     if not len(head.columns):
         return None
     first = head.columns[0]

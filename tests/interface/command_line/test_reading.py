@@ -19,7 +19,7 @@ def write(path, text):
     return path
 
 
-@pytest.mark.parametrize("name", ["item", "id", "item_id", "plant"])
+@pytest.mark.parametrize("name", ["item", "id", "item_id", "ID", "Item ", "plant"])
 def test_ids_are_found_and_stay_text(tmp_path, name):
     path = write(tmp_path / "x.csv", f"{name},a,b\n007,1,2.5\nNA,3,4\n x y ,5,6\n")
     table = read_feature_file(path, id_column="plant" if name == "plant" else None)
