@@ -126,7 +126,8 @@ def simulate_campaign(
     ----------
     fit
         Function that makes the first fit to the data and, if these have no answers, the fit after
-        the first round. Later rounds update it.
+        the first round, such as ``lambda data: cluster(data, progress=False)``. Later rounds update
+        it.
     data
         Items, and answers that were given before.
     crowd

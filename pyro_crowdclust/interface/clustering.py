@@ -43,7 +43,7 @@ def cluster(
     Parameters
     ----------
     features, pairs, placements, grades, item_ids, known, must_link, cannot_link, kinds, likeness
-        As for ``CrowdData``.
+        As for ``CrowdData``; or ``features`` is one already, and the others are not given.
     num_clusters, components, networks, supervision
         As for ``recipe_for``.
     n_clusters
@@ -57,7 +57,7 @@ def cluster(
         For an unknown argument.
     ValueError
         If both ``n_clusters`` and ``num_clusters`` are given and differ, and where ``CrowdData``,
-        ``mixture_for`` or ``fit`` raise one.
+        ``mixture_for`` or ``fit`` raise one; for tables beside a ``CrowdData``.
 
     Examples
     --------
@@ -78,26 +78,38 @@ def cluster(
                 "names of one argument: pass one of them"
             )
         num_clusters = n_clusters
-    data = CrowdData(
-        features,
-        pairs,
-        placements=placements,
-        grades=grades,
-        item_ids=item_ids,
-        known=known,
-        must_link=must_link,
-        cannot_link=cannot_link,
-        kinds=kinds,
-        likeness=likeness,
-    )
+    tables = {
+        "pairs": pairs,
+        "placements": placements,
+        "grades": grades,
+        "item_ids": item_ids,
+        "known": known,
+        "must_link": must_link,
+        "cannot_link": cannot_link,
+        "kinds": kinds,
+        "likeness": likeness,
+    }
     recipe = recipe_for(
-        data,
+        _as_data(features, tables),
         num_clusters=num_clusters,
         components=components,
         networks=networks,
         supervision=supervision,
     )
     return recipe.fit(**options)
+
+
+def _as_data(features: Any, tables: Mapping[str, Any]) -> CrowdData:
+    """The data of the call, which may be a ``CrowdData`` already."""
+    if not isinstance(features, CrowdData):
+        return CrowdData(features, **tables)
+    given = [name for name, table in tables.items() if table is not None]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} beside a CrowdData, which holds all tables: pass cluster either "
+            "the tables or the CrowdData; new answers to a fit are for result.update"
+        )
+    return features
 
 
 def recipe_for(

@@ -178,3 +178,13 @@ def test_units_of_mixed_rows():
     assert result.components.columns.tolist() == ["height", "ill"]
     means = frame.groupby(result.assignments).mean()[["height", "ill"]]
     np.testing.assert_allclose(result.components, means, rtol=0.02, atol=0.05)
+
+
+def test_data_may_be_made_already():
+    features = two_groups()
+    options = {"num_clusters": 2, "components": GaussianComponents, "progress": False}
+    of_data = cluster(CrowdData(features, PAIRS), **options)
+    of_tables = cluster(features, PAIRS, **options)
+    np.testing.assert_array_equal(of_data.probabilities, of_tables.probabilities)
+    with pytest.raises(ValueError, match="pairs beside a CrowdData, which holds all tables: pass"):
+        cluster(CrowdData(features), PAIRS)
