@@ -59,6 +59,7 @@ CORE = {
         "tests/guides/test_structured.py",
     ],
     "pyro_crowdclust/inference/owners.py": ["tests/inference", "tests/mixture/test_ownership.py"],
+    "pyro_crowdclust/inference/owners_of_few.py": ["tests/inference/test_owners_of_few.py"],
     "pyro_crowdclust/inference/answer_evidence.py": [
         *("tests/inference/test_answer_evidence.py", "tests/interface/choosing/test_explaining.py"),
     ],

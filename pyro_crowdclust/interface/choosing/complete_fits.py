@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.choosing.rereading import (
     with_answers_added,
     with_components_joined,
     with_feature_weight,
+    with_owners_of_few_weighed,
 )
 from pyro_crowdclust.interface.choosing.several_starts import best_of_starts
 from pyro_crowdclust.interface.choosing.subsets import connected_items
@@ -188,7 +189,7 @@ def as_chosen(best: Trial, fitted: Fitted, data: CrowdData) -> Fitted:
     if known_labels_alone(data):  # every cluster of a regression is a class already
         return with_classes_joined(fitted) if best.form.of_features else fitted
     if not is_of_features_alone(data):
-        return fitted
+        return with_owners_of_few_weighed(fitted)
     return with_overlaps_joined(fitted)
 
 

@@ -20,12 +20,13 @@ from pyro_crowdclust.files import rebuilt
 from pyro_crowdclust.fitting import TrainingOptions
 from pyro_crowdclust.inference import LocalSolver
 from pyro_crowdclust.inference.owners import move_owners
+from pyro_crowdclust.inference.owners_of_few import weigh_owners_of_few
 from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
-from pyro_crowdclust.minibatches import answered_batch
+from pyro_crowdclust.minibatches import answered_batch, item_batches
 from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.mixture import Ownership
-from pyro_crowdclust.protocols import part_of
+from pyro_crowdclust.protocols import SupportsSites, part_of
 from pyro_crowdclust.results import UpdateStep, read_at, step_of, with_own_parts, with_step
 
 # Ownership of joined components is certain: log q(c_k) of the owner minus that of any other.
@@ -55,12 +56,12 @@ class ReadAtWeight(UpdateStep):
         return whole.model, whole
 
     def after(self, result: Fitted) -> Fitted:
-        """The result at the weight, with rates of workers that suit it."""
+        """The result at the weight, with owners of components and rates of workers that suit it."""
         result = with_step(result, self)
         if self.feature_weight == 1:
             return result
         weights = {"feature_weight": self.feature_weight, "prior_weight": self.prior_weight}
-        return with_workers_refitted(_read_by(result, **weights))
+        return with_workers_refitted(with_owners_of_few_weighed(_read_by(result, **weights)))
 
 
 def with_feature_weight(result: Fitted, feature_weight: float) -> Fitted:
@@ -96,6 +97,28 @@ def updated_at_its_weight(result: Fitted) -> Fitted:
     if model.feature_weight == 1 and step_of(result, ReadAtWeight) is None:
         return result
     return with_step(result, ReadAtWeight(model.feature_weight, model.prior_weight))
+
+
+def with_owners_of_few_weighed(result: Fitted) -> Fitted:
+    """A copy of the result of a mixture, with owners that suit features that count less.
+
+    Which components are one cluster is learned at full weight. At a lower one some components keep
+    hardly an item with answers, and ``weigh_owners_of_few`` finds their owners anew. Unchanged are
+    fits at full weight, and those of pages, of workers who lapse, of known labels or of links.
+    """
+    data, model = result.data, result.model
+    is_of_pairs = data.answers is not None and data.known is None and data.links is None
+    owns = part_of(model, "ownership", Ownership) is not None
+    if not (owns and is_of_pairs) or isinstance(model.annotators, SupportsSites):
+        return result
+    if model.feature_weight == 1 or not model.emission.observes_latent:
+        return result
+    read = with_own_parts(result)
+    answered = needed_batch(data)
+    (alone,) = item_batches(data, len(answered.items), answered.items)
+    batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
+    weigh_owners_of_few(read.guide, *batches)
+    return read
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:

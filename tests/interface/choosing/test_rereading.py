@@ -14,6 +14,7 @@ from pyro_crowdclust.interface.choosing import rereading
 from pyro_crowdclust.interface.choosing.rereading import (
     with_answers_added,
     with_feature_weight,
+    with_owners_of_few_weighed,
     with_workers_rated_by,
     with_workers_refitted,
 )
@@ -95,6 +96,30 @@ def test_workers_are_judged_anew_in_a_copy(silent):
     for judged in (with_workers_refitted(heard), with_workers_rated_by(heard, data, [0])):
         assert abs(judged.workers["sensitivity"] - before["sensitivity"])[0] > 1e-3
         pd.testing.assert_frame_equal(replace(heard).workers, before)
+
+
+def test_owners_are_weighed_anew_only_where_features_count_less(silent, monkeypatch):
+    """In a copy, by a reading and by an update; not beside labels, links, or without owners."""
+    said = simulate_pairs(KINDS, [0.9], [0.9], pairs_per_worker=30, items=range(20), seed=0)
+    whole = with_answers_added(silent, CrowdData(FEATURES, said))
+    read, asked = with_feature_weight(whole, 0.05), np.unique(said[["left", "right"]])
+    weighed = []
+
+    def weigh(guide, alone, answered):
+        sizes = [len(alone.items), alone.num_pairs, len(answered.items), answered.num_pairs]
+        weighed.append((guide, guide.feature_weight, *sizes))
+
+    monkeypatch.setattr(rereading, "weigh_owners_of_few", weigh)
+    labels, linked = {0: "a", 1: "b"}, [[0, 2]]
+    others = [CrowdData(FEATURES, said, known=labels), CrowdData(FEATURES, said, must_link=linked)]
+    for unchanged in (silent, whole, *(replace(read, data=data) for data in others)):
+        assert with_owners_of_few_weighed(unchanged) is unchanged
+    assert weighed == []
+    found = with_owners_of_few_weighed(read)
+    assert weighed == [(found.guide, 0.05, len(asked), 0, len(asked), 30)]
+    assert found.guide is not read.guide
+    ReadAtWeight(0.05, 1.0).after(whole)
+    assert len(weighed) == 2
 
 
 def test_workers_are_rated_on_the_device_of_the_fit(silent, monkeypatch):
