@@ -7,13 +7,12 @@ With observed features, and z of the items with answers, the bound given c is
 where ``a_i = log p(z_i, x_i)`` and w is that of ``PairCoupling``. The mean field update of q(c_k)
 is linear in L at the present q(z). Where many items may be of component k, but none is surely, this
 evidence counts answers that would be of other components under another c_k, and it was this q(c_k)
-that made them of k: the update confirms itself. The collapsed update lets q(z) follow,
+that made them of k: the update confirms itself. In the larger family ``q(c_k) q(z | c_k)``, a
+structured mean field, q(z) follows c_k, and the optimum is
 
-    log q(c_k = l) = eta0_kl + max_q L(q, c_k = l, c of all others at their means) + const,
+    log q(c_k = l) = eta0_kl + max_q L(q, c_k = l, c of all others at their means) + const.
 
-as in Teh, Newman and Welling 2006, "A collapsed variational Bayesian inference algorithm for latent
-Dirichlet allocation", section 3: what depends on c_k most is not held fixed. L at a maximum bounds
-the log-evidence of ``c_k = l`` from below.
+L at a maximum bounds the log-evidence of ``c_k = l`` from below.
 """
 
 from __future__ import annotations
@@ -32,11 +31,13 @@ from pyro_crowdclust.protocols import AnswerCoupling
 # Enough rounds of messages for q(z) to reach its new maximum.
 _SOLVER = LocalSolver(exchanges=25)
 # An item is surely of a component that has this probability. A component is one of few with less
-# than one such item: with sure items their features hold q(z), so that mean field and collapsed
-# evidence differ little, and the maximum near q(z) is no better than the linear evidence.
+# than one such item: with sure items their features hold q(z), so that both kinds of evidence differ
+# little, and the maximum near q(z) is no better than the linear evidence.
 _SURE = 0.5
 # log q(c_k) of names that a bound on the number of clusters excludes.
 _IMPOSSIBLE = -1000.0
+# About five seconds.
+_MAX_WORK = 10**8
 
 
 def has_few(assignments: Float[Tensor, "item component"]) -> Bool[Tensor, " component"]:
@@ -52,9 +53,10 @@ def has_few(assignments: Float[Tensor, "item component"]) -> Bool[Tensor, " comp
 
 @torch.no_grad()
 def weigh_owners_of_few(guide: Any, alone: Batch, answered: Batch) -> None:
-    """Set q(c_k) of every component with few sure items, given all others, by collapsed evidence.
+    """Set q(c_k) of every component with few sure items, given all others, with q(z) that follows.
 
-    All others are unchanged, as are components and workers.
+    All others are unchanged, as are components and workers. Nothing changes where it would take
+    long: with more than 10^8 solutions times answers times components.
 
     Parameters
     ----------
@@ -71,7 +73,10 @@ def weigh_owners_of_few(guide: Any, alone: Batch, answered: Batch) -> None:
     if ownership.max_clusters is not None:
         is_possible = owners.sum(0) > 0
     found, rates = posterior.natural_parameters.clone(), guide.rate_statistics()
-    for one in has_few(start.exp()).nonzero().flatten().tolist():
+    few = has_few(start.exp()).nonzero().flatten().tolist()
+    if len(few) * int(is_possible.sum()) * answered.num_pairs * len(owners) > _MAX_WORK:
+        return
+    for one in few:
         prior = ownership.prior.natural_parameters[one]
         row = torch.full_like(prior, _IMPOSSIBLE)
         for name in is_possible.nonzero().flatten().tolist():

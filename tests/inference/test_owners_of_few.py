@@ -82,7 +82,7 @@ def exact() -> torch.Tensor:
     return log_p.softmax(0)
 
 
-def test_mean_field_confirms_itself_and_the_collapsed_evidence_does_not():
+def test_mean_field_confirms_itself_and_the_structured_evidence_does_not():
     guide = Guide([0, 0, 2])
     answered = guide.weigh()
     found = guide.posteriors["owners"].mean()[1]
