@@ -188,16 +188,17 @@ class NormalInverseWishart(ExponentialFamily):
 
     def sample(self, natural_parameters: Tensor) -> GaussianParameters:
         location, concentration, scale, degrees = self.standard(natural_parameters)
-        # Bartlett: with S^{-1} = C C^T, Lambda = (C A)(C A)^T is Wishart(S^{-1}, nu).
+        # Bartlett: with S = L L^T and A A^T ~ Wishart(I, nu), Sigma = R R^T for R = L A^{-T}. The
+        # inverse of S is not needed: by rounding it may have no root.
         offsets = torch.arange(self.dim, dtype=scale.dtype, device=scale.device)
         chi_square = torch.distributions.Chi2(degrees.unsqueeze(-1) - offsets, validate_args=False)
         bartlett = torch.randn_like(scale).tril(-1) + chi_square.sample().sqrt().diag_embed()
-        root = torch.linalg.cholesky(torch.linalg.inv(scale)) @ bartlett
-        covariance = torch.cholesky_inverse(root)
-        deviation = torch.linalg.solve_triangular(
-            root.mT, torch.randn_like(location).unsqueeze(-1), upper=True
+        root = torch.linalg.solve_triangular(
+            bartlett.mT, torch.linalg.cholesky(scale), upper=True, left=False
         )
-        mean = location + deviation.squeeze(-1) / concentration.sqrt().unsqueeze(-1)
+        deviation = (root @ torch.randn_like(location).unsqueeze(-1)).squeeze(-1)
+        mean = location + deviation / concentration.sqrt().unsqueeze(-1)
+        covariance = root @ root.mT
         return GaussianParameters(mean, covariance)
 
     def in_domain(self, natural_parameters: Tensor) -> Bool[Tensor, "*batch"]:

@@ -33,6 +33,11 @@ def widened(
     variance: Float[np.ndarray, "draw ..."],
     interval: float,
 ) -> PosteriorSummary:
-    """Shares with the deviation of draws around their means, where it is larger than theirs."""
+    """Shares with the deviation of draws around their means, where it is larger than theirs.
+
+    Intervals have no less than their own: beside 0 or 1 no Beta has a large deviation.
+    """
     sd = deviation_around(own.mean, own.sd, mean, variance)
-    return summary_of_moments(own.mean, sd**2, interval)
+    found = summary_of_moments(own.mean, sd**2, interval)
+    lower, upper = np.minimum(found.lower, own.lower), np.maximum(found.upper, own.upper)
+    return PosteriorSummary(found.mean, found.sd, lower, upper)

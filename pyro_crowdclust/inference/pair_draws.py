@@ -14,6 +14,7 @@ from pyro_crowdclust.annotators.graded_pairs import GradedPairs
 from pyro_crowdclust.annotators.two_coin import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.distributions.summaries import WorkerSummary
+from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.inference.deviations import deviation_around, widened
 from pyro_crowdclust.inference.pair_chains import MixtureDraw, PairChains, answer_slopes
 from pyro_crowdclust.minibatches.batch import Batch
@@ -46,10 +47,10 @@ def widened_by_pairs(
     if data.num_pairs * guide.model.num_clusters > _MAX_DRAWN:
         return summary
     annotators = copy.deepcopy(annotators).cpu()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)  # a table is the same at every reading
-        chains = _chains_of(guide, annotators, data)
-        found = [chains.step() for _ in range(_UNUSED_DRAWS + _DRAWS)][_UNUSED_DRAWS:]
+    try:
+        found = _posteriors(guide, annotators, data)
+    except OutsideDomain:  # of a drawn component, by rounding
+        found = _posteriors(guide, annotators, data, draws_mixture=False)
     rates, weight, variance = {}, torch.zeros(()), torch.zeros(())
     slopes = _weight_slopes(annotators)
     for (name, prior), slope in zip(annotators.priors().items(), slopes, strict=True):
@@ -75,7 +76,19 @@ def _weight_slopes(annotators: TwoCoin | GradedPairs) -> Sequence[Float[Tensor, 
     return (ratios[0] - ratios[1]).split(sizes, 1)
 
 
-def _chains_of(guide: Any, annotators: TwoCoin | GradedPairs, data: CrowdData) -> PairChains:
+def _posteriors(
+    guide: Any, annotators: TwoCoin | GradedPairs, data: CrowdData, draws_mixture: bool = True
+) -> list[dict[str, Float[Tensor, "chain worker size"]]]:
+    """Natural parameters of the rates in every draw of the clusters."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)  # a table is the same at every reading
+        chains = _chains_of(guide, annotators, data, draws_mixture)
+        return [chains.step() for _ in range(_UNUSED_DRAWS + _DRAWS)][_UNUSED_DRAWS:]
+
+
+def _chains_of(
+    guide: Any, annotators: TwoCoin | GradedPairs, data: CrowdData, draws_mixture: bool
+) -> PairChains:
     """Chains that start at the fit, over the components that have items."""
     device = next(guide.parameters()).device
     is_small = data.num_items * data.num_features * guide.model.num_clusters <= _MAX_DRAWN
@@ -89,7 +102,7 @@ def _chains_of(guide: Any, annotators: TwoCoin | GradedPairs, data: CrowdData) -
     expected = torch.maximum(log_alone.exp().sum(0), log_start.exp().sum(0))
     used = (expected > _SEEN).nonzero().squeeze(1)
     mixture, owners = None, None
-    if is_small and isinstance(guide, SupportsMixtureDraws):
+    if draws_mixture and is_small and isinstance(guide, SupportsMixtureDraws):
         mixture = guide.mixture_draws(batch.to(device, torch.float64), used)
     if "owners" in guide.posteriors:
         owners = guide.posteriors["owners"].mean().double().cpu()[used]

@@ -5,11 +5,18 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.mixture.components import Components
 from pyro_crowdclust.mixture.weights import Weights
+
+_SINGULAR = (
+    "a drawn covariance is singular, to rounding: standardize the features, or leave out columns "
+    "that are copies of others"
+)
 
 
 class MixtureDraws:
@@ -51,7 +58,13 @@ class MixtureDraws:
         self._observed, self._used = observed.double().cpu(), used
 
     def __call__(self, component: Int[Tensor, "chain item"]) -> Float[Tensor, "chain item used"]:
-        """Draw the mixture of every chain; ``component`` has positions in ``used``."""
+        """Draw the mixture of every chain; ``component`` has positions in ``used``.
+
+        Raises
+        ------
+        OutsideDomain
+            If a drawn covariance is singular, to rounding.
+        """
         family, number = self._family, len(self._used)
         assigned = nn.functional.one_hot(component, number).double()
         counts = assigned.new_zeros(len(assigned), self._weights.num_clusters)
@@ -64,6 +77,11 @@ class MixtureDraws:
         side_by_side = assigned.movedim(0, 1).flatten(1)
         of_items = family.weighted_statistics(self._observed, side_by_side)
         natural = self._prior.repeat(len(assigned), 1) + of_items
-        theta = family.sufficient_statistics(family.sample(natural))
+        try:
+            theta = family.sufficient_statistics(family.sample(natural))
+        except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]  # torch's stub
+            raise OutsideDomain(_SINGULAR) from error
         scores = family.log_likelihoods(theta, self._observed)
+        if scores.isnan().any():
+            raise OutsideDomain(_SINGULAR)
         return scores.unflatten(1, (-1, number)).movedim(1, 0) + log_weights.unsqueeze(1)

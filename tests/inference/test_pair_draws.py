@@ -13,6 +13,7 @@ from pyro_crowdclust import CrowdData, fit
 from pyro_crowdclust.annotators import GradedPairs, TwoCoin
 from pyro_crowdclust.data import without_features
 from pyro_crowdclust.emissions import Identity
+from pyro_crowdclust.families import OutsideDomain
 from pyro_crowdclust.guides import MessagePassingGuide, PairRegressionGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents, SoftmaxRegression
@@ -24,13 +25,13 @@ RATES = "sensitivity", "specificity"
 OPTIONS = {"batch_size": None, "step_size": 0.5, "epochs": 40, "progress": False}
 
 
-def clouds(distance: float, **options) -> CrowdData:
-    """Two clouds so far apart, and forty answers of each of three workers."""
+def clouds(distance: float, units: float = 1.0, **options) -> CrowdData:
+    """Two clouds so many of these units apart, and forty answers of each of three workers."""
     features = np.random.default_rng(0).normal(size=(30, 2))
     features[:, 0] += distance * TRUTH
     rates = [0.9, 0.7, 0.8], [0.8, 0.9, 0.7]
     pairs = simulate_pairs(TRUTH, *rates, pairs_per_worker=40, seed=0)
-    return CrowdData(features, pairs, item_ids=range(30), **options)
+    return CrowdData(units * features, pairs, item_ids=range(30), **options)
 
 
 def mixture(data: CrowdData, annotators=None, **options):
@@ -97,6 +98,30 @@ def test_mixtures_are_not_drawn_where_features_count_less_or_have_gaps():
         assert (guide.mixture_draws(batch, used) is not None) == draws
         gaps = replace(batch, has_gaps=True)
         assert guide.mixture_draws(gaps, used) is None
+
+
+def draws_in(units: float):
+    """Draws of the mixture of clouds in these units."""
+    model = SemiCrowdsourcedMixture(DirichletWeights(2), GaussianComponents(2, 2), Identity())
+    batch = full_batch(clouds(1.0, units)).to(None, torch.float64)
+    draws = MessagePassingGuide(model).mixture_draws(batch, torch.arange(2))
+    assert draws is not None
+    return draws
+
+
+# One item in a component, in every chain another one.
+ALONE = torch.eye(30, dtype=torch.long)
+
+
+def test_a_singular_draw_leaves_the_mixture_of_the_fit(overlapping, monkeypatch):
+    singular = draws_in(1e12)
+    with pytest.raises(OutsideDomain, match="standardize the features"):
+        singular(ALONE)
+    tables = []
+    for draws in (lambda component: singular(ALONE), None):
+        monkeypatch.setattr(MessagePassingGuide, "mixture_draws", lambda *parts, own=draws: own)
+        tables.append(replace(overlapping).workers)
+    assert tables[0].equals(tables[1])
 
 
 @pytest.mark.long
