@@ -8,6 +8,8 @@ from torch import Tensor
 
 from pyro_crowdclust.annotators.trait_grid import MOST_ANNOTATORS
 
+# Deviation of the expected share, in log odds: by this, votes of ten judges err.
+_DEVIATION = 0.45
 # m grows by this per label of an item: few answers per item hardly show where items separate.
 _SEPARATION = 3.0
 
@@ -16,16 +18,17 @@ def log_weight_of_items(
     rho: Float[Tensor, " point"],
     above: Float[Tensor, "point cut"],
     share: float,
-    strength: float,
     num_labels: float,
 ) -> Float[Tensor, " cut"]:
     """``n log [s(c)^r (1 - s(c))^(1 - r)] + m log R(c)``, for every place of the cut.
 
         s(c) = sum_t rho_t p_t(c)                R(c) = 1 - sum_t rho_t H(p_t(c)) / H(s(c))
 
-    At a good cut c the share s of class 1 is about the expected one, r, which counts as n items,
-    and items separate, so that few of them lie near c: R is the part of the uncertainty about a
-    class that the trait removes, with H the entropy and ``m = 3 min(M, 20)`` for M labels an item.
+    At a good cut c the share s of class 1 is about the expected one, r, which counts as
+    ``n = 1 / (.45^2 r (1 - r))`` items: as many as determine the log odds of a share of r up to a
+    deviation of .45, so 30 at r = .2 and 500 at .01. And items separate, so that few of them lie
+    near c: R is the part of the uncertainty about a class that the trait removes, with H the
+    entropy and ``m = 3 min(M, 20)`` for M labels an item.
 
     Parameters
     ----------
@@ -33,8 +36,8 @@ def log_weight_of_items(
         Distribution of the trait.
     above
         p, the probability of class 1 at a point of the trait if the cut is at c.
-    share, strength
-        r and n.
+    share
+        r.
     num_labels
         M.
 
@@ -43,15 +46,16 @@ def log_weight_of_items(
     >>> import torch
     >>> rho = torch.tensor([0.45, 0.1, 0.45])
     >>> above = torch.tensor([[0.5, 0.0, 0.0], [1.0, 0.5, 0.0], [1.0, 1.0, 0.5]])
-    >>> log_weight_of_items(rho, above, share=0.5, strength=30, num_labels=5).argmax()
+    >>> log_weight_of_items(rho, above, share=0.5, num_labels=5).argmax()
     tensor(1)
     """
     class_1 = rho @ above
+    num_items = 1 / (_DEVIATION**2 * share * (1 - share))
     of_share = share * class_1.log() + (1 - share) * (1 - class_1).log()
     # Zero if the trait is the same for all items.
     explained = (1 - rho @ _entropy(above) / _entropy(class_1)).clamp_min(1e-6)
     separation = _SEPARATION * min(num_labels, MOST_ANNOTATORS)
-    return strength * of_share + separation * explained.log()
+    return num_items * of_share + separation * explained.log()
 
 
 def _entropy(probability: Tensor) -> Tensor:

@@ -12,8 +12,6 @@ CUTS = torch.linspace(-3.0, 3.0, 61, dtype=torch.float64)
 # sigma(kappa (t - c)), the probability of class 1 at t if the cut is at c. That kappa cannot be
 # learned from answers; it is twice the slope of a typical annotator.
 ABOVE = torch.sigmoid(2.0 * (POINTS.unsqueeze(-1) - CUTS))
-# The number of items that the expected share of class 1 counts as where the cut is placed.
-SHARE_ITEMS = 30.0
 # Weight of an annotator's information about the cut, relative to the prior, and how many annotators
 # count. Where they err together, more of them know no more about the cut.
 PER_ANNOTATOR, MOST_ANNOTATORS = 0.2, 20

@@ -31,7 +31,7 @@ from pyro_crowdclust.protocols import AnswerCoupling
 # Enough rounds of messages for q(z) to reach its new maximum.
 _SOLVER = LocalSolver(exchanges=25)
 # An item is surely of a component that has this probability. A component is one of few with less
-# than one such item: features hold q(z) of sure items, so that both kinds of evidence differ little,
+# than one such item: features hold q(z) of sure items, so that both kinds of evidence hardly differ
 # and the maximum near q(z) is no better than the linear evidence.
 _SURE = 0.5
 # log q(c_k) of names that a bound on the number of clusters excludes.

@@ -79,7 +79,8 @@ def test_units_and_places_to_start_at_are_those_of_a_loop():
         np.testing.assert_allclose(start, sides)
 
 
-def test_the_cut_is_where_a_formula_puts_it():
+@pytest.mark.parametrize("expected", [0.01, 0.2, 0.6])
+def test_the_cut_is_where_a_formula_puts_it(expected):
     curves = random_round(2)[0]
     points, cuts = np.linspace(-6, 6, 25), np.linspace(-3, 3, 61)
     rho = np.random.default_rng(2).dirichlet(np.ones(25))
@@ -89,7 +90,8 @@ def test_the_cut_is_where_a_formula_puts_it():
         weight *= norm.pdf(cuts, shift / slope) ** (3 * own / told.sum() / 5)
     above = expit(2 * (points[:, None] - cuts))
     share = rho @ above
-    weight *= (share**0.2 * (1 - share) ** 0.8) ** 30
+    log_likelihood = expected * np.log(share) + (1 - expected) * np.log(1 - share)
+    weight *= np.exp(log_likelihood / (0.45**2 * expected * (1 - expected)))
     weight *= (1 - rho @ bernoulli.entropy(above) / bernoulli.entropy(share)) ** 9
-    found = curves.cut(rho, 0.2)
-    np.testing.assert_allclose(found, weight / weight.sum(), rtol=1e-9)
+    found = curves.cut(rho, expected)
+    np.testing.assert_allclose(found, weight / weight.sum(), rtol=1e-9, atol=1e-200)

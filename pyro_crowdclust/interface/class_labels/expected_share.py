@@ -1,12 +1,15 @@
 """The share of the second of two classes that is expected before a trait is fitted to the labels.
 
-    l = (v + m tanh(m v / (2 s^2))) / 2
+    l = v                                        if |v| > m
+    l = (v + m tanh(m v / (2 s^2))) / 2          otherwise
 
 v are the log odds of the second class by the votes of the items, l those that are expected. Votes
 show a rare class too often: errors about the many items of the other class outnumber those about
-its own. l is the posterior mean if the true log odds are N(m, s^2) or N(-m, s^2), either with
-probability one half, as one of two classes is usually the rarer one, and votes measure them with an
-error of N(0, s^2). m are the odds of one item in five. Exchanging the classes exchanges the shares.
+its own. If |v| < m, l is the posterior mean under the prior that the true log odds are N(m, s^2) or
+N(-m, s^2), either with probability one half, as one of two classes is usually the rarer one, and
+votes measure them with an error of N(0, s^2). m are the odds of one item in five. A class that is
+rarer than that may have any share, as pairs of records that match do: beyond m the prior is flat,
+and votes stand. Exchanging the classes exchanges the shares.
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ def expected_share(data: CrowdData) -> float:
     """
     centre = -float(logit(_RARE))
     votes = float(logit(share_of_votes(data)))
-    is_rare = math.tanh(centre * votes / (2 * _DEVIATION**2))
-    return float(expit((votes + centre * is_rare) / 2))
+    if abs(votes) < centre:
+        votes = (votes + centre * math.tanh(centre * votes / (2 * _DEVIATION**2))) / 2
+    return float(expit(votes))
 
 
 def share_of_votes(data: CrowdData) -> float:

@@ -65,8 +65,10 @@ def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> 
         ``CrowdData(None, labels=frame)``; features are not used.
     share
         The expected share of the second of ``data.class_ids``, which matters if there are few
-        workers. By default that of the votes, nearer to one item in five of the rarer class: errors
-        about the other class make this one look too frequent.
+        workers, or few items of a class: give the share of a rare class if you know it up to a
+        factor of two. By default that of the votes, or, if both classes have more than one vote in
+        five, nearer to one item in five of the rarer class: errors about the other class make this
+        one look too frequent.
     options
         Options of ``fit``. Defaults: the full batch, 500 epochs, a step size of 0.5 and a tolerance
         of 1e-6 nats per item.

@@ -102,7 +102,7 @@ def test_swapped_answers_alone():
     )
 
 
-@pytest.mark.parametrize(("per_worker", "accuracy", "are_placed"), [(30, 0.9, 0), (120, 0.95, 1)])
+@pytest.mark.parametrize(("per_worker", "accuracy", "are_placed"), [(20, 0.9, 0), (120, 0.95, 1)])
 def test_items_that_could_not_be_placed_are_no_clusters(per_worker, accuracy, are_placed):
     rates = [accuracy] * 3
     said = simulate_pairs(np.arange(60) % 4, rates, rates, pairs_per_worker=per_worker, seed=0)
