@@ -161,7 +161,7 @@ def _is_empty(table: Any | None) -> bool:
 
 def _classes(data: CrowdData, more: Iterable[Hashable] | None) -> list[Hashable] | None:
     """The classes of the data and others; None where there are none."""
-    added = [] if more is None else to_index(more, "classes")
+    added: Iterable[Hashable] = [] if more is None else to_index(more, "classes")
     return [*dict.fromkeys([*data.class_ids, *added])] or None
 
 
