@@ -30,6 +30,12 @@ from pyro_crowdclust.errors import listed, show, warn
 # which are named once, are hardly classes at all.
 _MAX_FRACTIONS, _MANY_CLASSES, _MOSTLY = 20, 100, 0.9
 
+# Names, in lower case, that may be of a class, but more often mean that there is no answer.
+_NO_ANSWER = {
+    *("?", "don't know", "dont know", "i don't know", "idk", "n/a", "na", "no answer", "none"),
+    *("not sure", "skip", "skipped", "unknown", "unclear", "undecided"),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class ClassLabels:
@@ -242,7 +248,7 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
 
 def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
     """Warn of classes whose names mean "can't tell", or -1, which often stands for no answer."""
-    found = [name for name in class_ids if says_cannot_tell(name)]
+    found = [name for name in class_ids if says_cannot_tell(name) or _says_nothing(name)]
     # Beside a single other class, it is the name of one, as in -1 and 1.
     if class_ids.dtype.kind in "if" and len(class_ids) > 2:
         found += [name for name in class_ids if name == -1]
@@ -252,6 +258,11 @@ def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
             "if they mean that the worker cannot tell, or gave no answer; otherwise name all "
             "classes (in Python by classes=)"
         )
+
+
+def _says_nothing(name: Hashable) -> bool:
+    """Whether a class has a name that often stands for no answer."""
+    return isinstance(name, str) and name.strip().casefold() in _NO_ANSWER
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:

@@ -149,8 +149,9 @@ def calibrated_guide(result: Fitted) -> Any:
     about the same items does not, since predictions of answers from others are then right. In
     public crowds it happens so often that a tenth is worth more than certainty.
 
-    Results of ``infer_classes``, and of ``classify`` without features, are read so already; any
-    other is by ``dataclasses.replace(result, guide=calibrated_guide(result))``.
+    With features, ``p(k)`` is that of the item given these. Items without labels do not change.
+    Results of ``infer_classes`` and ``classify`` are read so already; any other is by
+    ``dataclasses.replace(result, guide=calibrated_guide(result))``.
 
     Parameters
     ----------

@@ -374,3 +374,11 @@ def test_weights_that_are_all_one_number_are_that_number():
     assert scales["same"] == 2.5
     assert torch.equal(scales["different"], weights["different"])
     assert batch.pair_scale == 1.0
+
+
+@pytest.mark.parametrize("name", ["unknown", "N/A", "Don't know", "?"])
+def test_names_that_often_stand_for_no_answer_are_told(name):
+    labels = frame(label=["no", "yes", name, "no", "yes"])
+    with pytest.warns(UserWarning, match="count as a class: drop their rows if they mean"):
+        CrowdData(None, labels=labels)
+    CrowdData(None, labels=labels, classes=["no", "yes", name])

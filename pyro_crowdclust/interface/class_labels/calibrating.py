@@ -9,7 +9,6 @@ from typing import Any
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.interface.class_labels.trusted_reading import read_by_trusted
-from pyro_crowdclust.models import DawidSkene
 from pyro_crowdclust.pooling import SINGLE_ANSWER_PROBABILITY, calibrated_guide
 from pyro_crowdclust.protocols import SupportsTrustedWorkers
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -19,9 +18,9 @@ def calibrated(result: Fitted) -> Fitted:
     """The result with labels that count as much as they tell; ``Fitted.update`` does it again.
 
     Items that trusted workers have labelled show this best (``read_by_trusted``). Without such
-    workers, in a model without features, it is the temperature at which labels are predicted best
-    from the others about their item. Either way, all answers about one item in ten may be a single
-    one (``pooling.calibrated_guide``).
+    workers it is the temperature at which labels are predicted best from the features and from the
+    others about their item. Either way, all answers about one item in ten may be a single one
+    (``pooling.calibrated_guide``).
 
     Parameters
     ----------
@@ -29,7 +28,7 @@ def calibrated(result: Fitted) -> Fitted:
         A fit of class labels under ``ClassLabelGuide``, all of whose labels count in full.
     """
     has_trusted = isinstance(result.model.annotators, SupportsTrustedWorkers)
-    if isinstance(result.model, DawidSkene) and not has_trusted:
+    if not has_trusted:
         read = replace(result, guide=calibrated_guide(result))
     else:
         read = read_by_trusted(result)

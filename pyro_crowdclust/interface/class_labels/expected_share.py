@@ -1,22 +1,19 @@
 """The share of the second of two classes that is expected before a trait is fitted to the labels.
 
-    l = v                                        if |v| > m
-    l = (v + m tanh(m v / (2 s^2))) / 2          otherwise
+    l = E[l | v],   l ~ 1/3 N(m, s^2) + 1/3 N(-m, s^2) + 1/3 Uniform(-6, 6),   v ~ N(l, s^2)
 
 v are the log odds of the second class by the votes of the items, l those that are expected. Votes
 show a rare class too often: errors about the many items of the other class outnumber those about
-its own. If |v| < m, l is the posterior mean under the prior that the true log odds are N(m, s^2) or
-N(-m, s^2), either with probability one half, as one of two classes is usually the rarer one, and
-votes measure them with an error of N(0, s^2). m are the odds of one item in five. A class that is
-rarer than that may have any share, as pairs of records that match do: beyond m the prior is flat,
-and votes stand. Exchanging the classes exchanges the shares.
+its own. One of two classes is usually the rarer one, with about one item in five, which are odds of
+m. But it may also have any other share, as records that match among all pairs: where votes say one
+in fifty or less, they stand. Exchanging the classes exchanges the shares.
 """
 
 from __future__ import annotations
 
-import math
-
+import numpy as np
 from scipy.special import expit, logit
+from scipy.stats import norm
 
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.class_labels.constant_workers import say_nothing
@@ -25,6 +22,8 @@ from pyro_crowdclust.pooling.soft_answers import vote_share
 # Chosen on language models that judge record pairs, of which .05 to .6 match; votes of three to ten
 # of them err by .65 to .4 in the log odds.
 _RARE, _DEVIATION = 0.2, 0.6
+# Log odds of the rarest class that is expected.
+_LARGEST = 6.0
 
 
 def expected_share(data: CrowdData) -> float:
@@ -38,9 +37,12 @@ def expected_share(data: CrowdData) -> float:
     """
     centre = -float(logit(_RARE))
     votes = float(logit(share_of_votes(data)))
-    if abs(votes) < centre:
-        votes = (votes + centre * math.tanh(centre * votes / (2 * _DEVIATION**2))) / 2
-    return float(expit(votes))
+    # The evidence of each part of the prior, and its posterior mean; the edges of the flat part are
+    # too far away to matter.
+    bells = np.array([centre, -centre])
+    evidence = np.append(norm.pdf(votes, bells, _DEVIATION * np.sqrt(2)), 1 / (2 * _LARGEST))
+    means = np.append((votes + bells) / 2, votes)
+    return float(expit(np.average(means, weights=evidence)))
 
 
 def share_of_votes(data: CrowdData) -> float:

