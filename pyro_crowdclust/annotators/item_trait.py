@@ -19,11 +19,11 @@ is about what is expected; and where items separate, so that few of them lie nea
     I(c) = sum_j b_j^2 p_j(c) (1 - p_j(c))          s(c) = sum_t rho_t sigma(kappa (t - c))
     R(c) = 1 - sum_t rho_t H(sigma(kappa (t - c))) / H(s(c))
 
-I is the Fisher information of all answers about t; r, the expected share, is known up to .45 in its
-log odds, as from n = 1 / (.45^2 r (1 - r)) items; R is the part of the uncertainty about a class
-that the trait removes, with H the entropy, m = 3 L and L = min(A, 20) for A labels an item. Few
-labels hardly move the cut from its prior, since they do not show where items separate. More than 20
-tell no more about its place, as their workers may all be lenient.
+I is the Fisher information of all answers about t; r, the expected share, counts as n items; R is
+the part of the uncertainty about a class that the trait removes, with H the entropy, m = 3 L and
+L = min(A, 20) for A labels an item. Few labels hardly move the cut from its prior, since they do
+not show where items separate. More than 20 tell no more about its place, as their workers may all
+be lenient.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pyro_crowdclust.annotators.confusion import check_sizes
-from pyro_crowdclust.annotators.cuts import log_weight_of_items
+from pyro_crowdclust.annotators.cuts import SHARE_ITEMS, log_weight_of_items
 from pyro_crowdclust.annotators.trait_grid import (
     ABOVE,
     CUTS,
@@ -75,6 +75,8 @@ class ItemTrait(nn.Module):
         Mean and deviation of the prior of b; deviation of the prior of h.
     labels_per_item
         How many labels an item has on average; those of all workers by default.
+    share_items
+        n, the number of items that r counts as where the cut is placed.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class ItemTrait(nn.Module):
         slope: tuple[float, float] = (1.0, 0.7),
         threshold: float = 1.0,
         labels_per_item: float | None = None,
+        share_items: float = SHARE_ITEMS,
     ) -> None:
         super().__init__()
         check_sizes(num_workers, 2)
@@ -108,10 +111,11 @@ class ItemTrait(nn.Module):
             ("slope's deviation", slope[1]),
             ("threshold", threshold),
             ("labels_per_item", self.labels_per_item),
+            ("share_items", share_items),
         ):
             if not value > 0:
                 raise ValueError(f"{name} is {value}, but must be above 0")
-        self.num_workers, self.share = num_workers, share
+        self.num_workers, self.share, self.share_items = num_workers, share, share_items
         self.register_buffer("points", POINTS.clone())
         self.register_buffer("design", torch.stack([POINTS, -torch.ones_like(POINTS)], 1))
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
@@ -174,6 +178,7 @@ class ItemTrait(nn.Module):
             values["trait"].softmax(-1),
             ABOVE.to(slope.device),
             self.share,
+            self.share_items,
             self.labels_per_item,
         )
         return (of_workers + of_items).softmax(0)

@@ -8,8 +8,7 @@ is most informative about the class, R(c), as for binary answers:
     w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
                   [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
 
-with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, n = 1 / (.45^2 r (1 - r)), m = 3 L and
-L = min(M, 20).
+with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, m = 3 L and L = min(M, 20).
 """
 
 from __future__ import annotations
@@ -128,14 +127,17 @@ class JudgeCurves:
         weight = np.exp(logits - logits.max(1, keepdims=True))
         return weight / weight.sum(1, keepdims=True)
 
-    def cut(self, rho: Float[np.ndarray, " point"], share: float) -> Float[np.ndarray, " cut"]:
+    def cut(
+        self, rho: Float[np.ndarray, " point"], share: float, share_items: float
+    ) -> Float[np.ndarray, " cut"]:
         """w: the probabilities of the possible cuts."""
         slope, shift = self.line.T
         weight = self.information
         weight = min(len(weight), MOST_ANNOTATORS) * weight / weight.sum()
         even = shift / np.where(np.abs(slope) > 1e-3, slope, np.inf)
         by_judges = -(weight * (_CUTS[:, None] - even) ** 2).sum(1) / 2
-        by_items = log_weight_of_items(torch.from_numpy(rho), ABOVE, share, len(slope)).numpy()
+        of_share = share, share_items
+        by_items = log_weight_of_items(torch.from_numpy(rho), ABOVE, *of_share, len(slope)).numpy()
         log_w = PER_ANNOTATOR * by_judges - _CUTS**2 / 2 + by_items
         w = np.exp(log_w - log_w.max())
         return w / w.sum()

@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
+from pyro_crowdclust.annotators.cuts import SHARE_ITEMS, items_of_given_share
 from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import to_index
@@ -110,6 +111,7 @@ def combine_soft_answers(
     unit = deviations_of_judges(answers, given)
     answers = answers / unit
     _warn_of_guesses(answers, given)
+    share_items = SHARE_ITEMS if share is None else items_of_given_share(share)
     if share is None:
         # Judges who give all items the same probability would add a vote to every item, so weights
         # are needed.
@@ -117,7 +119,7 @@ def combine_soft_answers(
         curves = fit_curves(answers, given, share)[0]
         share = _share_of_means(probability, given, curves.information)
     curves, trait, rho = fit_curves(answers, given, share)
-    probabilities = trait @ (ABOVE.numpy() @ curves.cut(rho, share))
+    probabilities = trait @ (ABOVE.numpy() @ curves.cut(rho, share, share_items))
     columns = np.column_stack([curves.line, np.sqrt(curves.variance)]) * unit[:, None]
     judges = pd.DataFrame(columns, table.columns, ["scale", "shift", "deviation"])
     return SoftAnswers(pd.Series(probabilities, table.index), judges)

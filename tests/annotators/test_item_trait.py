@@ -12,7 +12,7 @@ from scipy.stats import bernoulli, beta, norm
 from torch.distributions import Dirichlet, MultivariateNormal, kl_divergence
 
 from pyro_crowdclust import CrowdData, fit
-from pyro_crowdclust.annotators import ConfusionMatrices, ItemTrait, cuts
+from pyro_crowdclust.annotators import ConfusionMatrices, ItemTrait
 from pyro_crowdclust.guides import ClassLabelGuide
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import DawidSkene, LatentTrait
@@ -75,7 +75,7 @@ def looped(guide: ClassLabelGuide, data: CrowdData) -> tuple[np.ndarray, np.ndar
     rho = np.exp(log_rho) / np.exp(log_rho).sum()
     share = rho @ above
     weight = information ** (0.2 * WORKERS) * np.exp(-(cuts**2) / 2)
-    weight *= (share**0.3 * (1 - share) ** 0.7) ** (1 / (0.45**2 * 0.21))
+    weight *= (share**0.3 * (1 - share) ** 0.7) ** 30
     weight *= (1 - rho @ bernoulli.entropy(above) / bernoulli.entropy(share)) ** (3 * WORKERS)
     upper = above @ (weight / weight.sum())
     return logits, upper
@@ -244,11 +244,10 @@ def test_priors_are_two_bells_on_the_grid_and_gaussians_of_the_workers():
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
-def test_a_strong_share_puts_the_cut_where_it_is_that_of_the_trait(share, monkeypatch):
-    monkeypatch.setattr(cuts, "_DEVIATION", 1e-3)
+def test_a_strong_share_puts_the_cut_where_it_is_that_of_the_trait(share):
     guide = random_guide(3)
     values = {name: one.mean() for name, one in guide.posteriors.items()}
-    annotators = ItemTrait(WORKERS, share=share)
+    annotators = ItemTrait(WORKERS, share=share, share_items=1e5)
     shares = values["trait"].softmax(-1) @ annotators.sides(values)
     # Places of the cut are a tenth apart.
     assert shares[1] == pytest.approx(share, abs=0.02)

@@ -91,7 +91,7 @@ def test_the_cut_is_where_a_formula_puts_it(expected):
     above = expit(2 * (points[:, None] - cuts))
     share = rho @ above
     log_likelihood = expected * np.log(share) + (1 - expected) * np.log(1 - share)
-    weight *= np.exp(log_likelihood / (0.45**2 * expected * (1 - expected)))
+    weight *= np.exp(40 * log_likelihood)
     weight *= (1 - rho @ bernoulli.entropy(above) / bernoulli.entropy(share)) ** 9
-    found = curves.cut(rho, expected)
+    found = curves.cut(rho, expected, 40.0)
     np.testing.assert_allclose(found, weight / weight.sum(), rtol=1e-9, atol=1e-200)

@@ -7,7 +7,8 @@ import pytest
 import torch
 from scipy.special import expit
 
-from pyro_crowdclust.pooling import SoftAnswers, combine_soft_answers
+from pyro_crowdclust.annotators.cuts import SHARE_ITEMS
+from pyro_crowdclust.pooling import SoftAnswers, combine_soft_answers, soft_answers
 
 
 def judged(num_items: int, num_judges: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -104,7 +105,13 @@ def test_answers_that_cannot_be_combined(answers, message):
         combine_soft_answers(*answers)
 
 
-def test_the_share_is_that_of_the_votes_where_none_is_given():
+@pytest.fixture
+def as_votes(monkeypatch):
+    """A share that is given counts as much as that of the votes."""
+    monkeypatch.setattr(soft_answers, "items_of_given_share", lambda share: SHARE_ITEMS)
+
+
+def test_the_share_is_that_of_the_votes_where_none_is_given(as_votes):
     """Of 400 items a fifth is of the kind: one half beforehand is clearly worse."""
     truth, log_odds, given, _ = judged(400, 5, 0)
     item, judge = np.nonzero(given)
@@ -139,7 +146,7 @@ def test_a_judge_who_says_the_same_of_all_items_has_no_vote():
     assert losses[1] < losses[0] + 0.02
 
 
-def test_judges_who_are_even_vote_for_both():
+def test_judges_who_are_even_vote_for_both(as_votes):
     """Two items' means are above one half, one's below, and two are even."""
     items, says = list("abcde"), [0.9, 0.8, 0.2, 0.5, 0.5]
     found = combine_soft_answers(items, ["x"] * 5, says).probabilities

@@ -17,6 +17,7 @@ import numpy as np
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.annotators import ItemTrait
+from pyro_crowdclust.annotators.cuts import SHARE_ITEMS, items_of_given_share
 from pyro_crowdclust.data import some_items
 from pyro_crowdclust.fitting import fit
 from pyro_crowdclust.guides import AveragedGuide, ClassLabelGuide, GivenFeatures
@@ -40,6 +41,7 @@ _CLEAR = 0.95 * LARGEST_WEIGHT
 
 def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     """A trait of the items; its share of the second class is ``expected_share`` unless given."""
+    share_items = SHARE_ITEMS if share is None else items_of_given_share(share)
     if share is None:
         share = expected_share(data)
     # Few annotators do not determine how the trait is distributed, so that its prior counts as a
@@ -47,9 +49,8 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     strength = max(10.0, data.num_items / 10)
     # Less than the number of workers if each of them has seen a part of the items only.
     labels_per_item = min(data.num_workers, data.needed_class_labels.size / data.num_items)
-    return LatentTrait(
-        ItemTrait(data.num_workers, share, strength, labels_per_item=labels_per_item)
-    )
+    of_data = {"labels_per_item": labels_per_item, "share_items": share_items}
+    return LatentTrait(ItemTrait(data.num_workers, share, strength, **of_data))
 
 
 def infer_trait(data: CrowdData, share: float | None = None, **options: Any) -> Fitted:
