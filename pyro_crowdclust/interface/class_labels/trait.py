@@ -49,7 +49,7 @@ def latent_trait(data: CrowdData, share: float | None) -> LatentTrait:
     strength = max(10.0, data.num_items / 10)
     # Less than the number of workers if each of them has seen a part of the items only.
     labels_per_item = min(data.num_workers, data.needed_class_labels.size / data.num_items)
-    of_data = {"labels_per_item": labels_per_item, "share_items": share_items}
+    of_data: dict[str, Any] = {"labels_per_item": labels_per_item, "share_items": share_items}
     return LatentTrait(ItemTrait(data.num_workers, share, strength, **of_data))
 
 
