@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pyro_crowdclust.annotators.trait_grid import MOST_ANNOTATORS
+from pyro_crowdclust.errors import check_share
 
 # The number of items that a share which votes show counts as: votes of strict or lenient judges may
 # be far from the true share, and this is little if the class is rare.
@@ -20,11 +21,17 @@ _SEPARATION = 3.0
 def items_of_given_share(share: float) -> float:
     """``1 / (.45^2 r (1 - r))``: as many items determine the log odds of r up to .45.
 
+    Raises
+    ------
+    ValueError
+        For a share outside (0, 1).
+
     Examples
     --------
     >>> [round(items_of_given_share(share)) for share in (0.2, 0.01)]
     [31, 499]
     """
+    check_share("share", share)
     return 1 / (_DEVIATION**2 * share * (1 - share))
 
 

@@ -29,7 +29,7 @@ from pyro_crowdclust.annotators.cuts import SHARE_ITEMS, items_of_given_share
 from pyro_crowdclust.annotators.trait_grid import ABOVE
 from pyro_crowdclust.data.alike import refuse_two_types
 from pyro_crowdclust.data.tables import to_index
-from pyro_crowdclust.errors import as_numbers, check_probabilities, check_share, show, warn
+from pyro_crowdclust.errors import as_numbers, check_probabilities, show, warn
 from pyro_crowdclust.errors import count as counted
 from pyro_crowdclust.pooling.judge_curves import deviations_of_judges, fit_curves
 from pyro_crowdclust.results.agreement import Agreement
@@ -101,8 +101,7 @@ def combine_soft_answers(
     >>> (found.probabilities > 0.5).to_dict()
     {'a': True, 'b': False, 'c': False}
     """
-    if share is not None:
-        check_share("share", share)
+    share_items = SHARE_ITEMS if share is None else items_of_given_share(share)
     table = _log_odds(item, worker, probability)
     answers = table.to_numpy()
     given = ~np.isnan(answers)
@@ -111,7 +110,6 @@ def combine_soft_answers(
     unit = deviations_of_judges(answers, given)
     answers = answers / unit
     _warn_of_guesses(answers, given)
-    share_items = SHARE_ITEMS if share is None else items_of_given_share(share)
     if share is None:
         # Judges who give all items the same probability would add a vote to every item, so weights
         # are needed.
