@@ -47,7 +47,7 @@ def found():
 
 @pytest.mark.long
 def test_features_that_judges_see_hardly_make_it_worse_than_labels_alone(found):
-    """By far less than with judges who are taken as independent."""
+    """Less than with judges who are taken as independent."""
     same, labels, result = found
     alone = classify(None, labels, progress=False)
     independent = replace(result, guide=result.guide.own)
@@ -56,7 +56,7 @@ def test_features_that_judges_see_hardly_make_it_worse_than_labels_alone(found):
         for one in (result, alone, independent)
     )
     assert both < of_labels + 0.06
-    assert both < without_trait - 0.1
+    assert both < without_trait - 0.05
     assert "those do who err about the same items" in result.chosen.reason
 
 
