@@ -189,7 +189,8 @@ class Browser:
     def saved(self, pattern: str = "*.csv", seconds: float = 10.0) -> Path:
         """The one file that a page saved, which is moved out of the way of the next."""
         end = time.monotonic() + seconds
-        while not (found := [*self.downloads.glob(pattern)]):
+        # A browser reserves the name with an empty file, over which it moves the whole one.
+        while not (found := [path for path in self.downloads.glob(pattern) if path.stat().st_size]):
             self.run("0")
             if time.monotonic() > end:
                 raise TimeoutError(f"nothing was saved like {pattern}")

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from pyro_crowdclust.data.alike import check_alike
 from pyro_crowdclust.data.label_matrix import LabelMatrix
+from pyro_crowdclust.data.no_answers import may_say_nothing
 from pyro_crowdclust.data.repeat_weights import repeat_weights
 from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     codes_and_ids,
     item_positions,
     reject,
-    says_cannot_tell,
     to_index,
     where,
 )
@@ -29,12 +29,6 @@ from pyro_crowdclust.errors import listed, show, warn
 # More different fractions are hardly names of classes; and more classes than this, nine in ten of
 # which are named once, are hardly classes at all.
 _MAX_FRACTIONS, _MANY_CLASSES, _MOSTLY = 20, 100, 0.9
-
-# Names, in lower case, that may be of a class, but more often mean that there is no answer.
-_NO_ANSWER = {
-    *("?", "don't know", "dont know", "i don't know", "idk", "n/a", "na", "no answer", "none"),
-    *("not sure", "skip", "skipped", "unknown", "unclear", "undecided"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +242,7 @@ def _warn_of_probabilities(class_ids: pd.Index) -> None:
 
 def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
     """Warn of classes whose names mean "can't tell", or -1, which often stands for no answer."""
-    found = [name for name in class_ids if says_cannot_tell(name) or _says_nothing(name)]
+    found = [name for name in class_ids if may_say_nothing(name)]
     # Beside a single other class, it is the name of one, as in -1 and 1.
     if class_ids.dtype.kind in "if" and len(class_ids) > 2:
         found += [name for name in class_ids if name == -1]
@@ -258,11 +252,6 @@ def _warn_of_cannot_tell(class_ids: pd.Index) -> None:
             "if they mean that the worker cannot tell, or gave no answer; otherwise name all "
             "classes (in Python by classes=)"
         )
-
-
-def _says_nothing(name: Hashable) -> bool:
-    """Whether a class has a name that often stands for no answer."""
-    return isinstance(name, str) and name.strip().casefold() in _NO_ANSWER
 
 
 def _read_classes(classes: Iterable[Hashable]) -> pd.Index:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pyro_crowdclust.data.no_answers import says_cannot_tell
 from pyro_crowdclust.data.repeats import look_copied
 from pyro_crowdclust.data.tables import (
     GRADES_REMEDY,
@@ -22,7 +23,6 @@ from pyro_crowdclust.data.tables import (
     item_positions,
     reject,
     reject_self_pairs,
-    says_cannot_tell,
     to_index,
     where,
 )

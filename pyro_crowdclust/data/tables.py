@@ -29,10 +29,6 @@ LINE = "line of the file"
 # Name of an index that says in which file, and on which line of it, a row stands.
 PLACE = "file and line"
 _MAX_COMPARED = 10_000
-# Texts that mean "can't tell", in lower case.
-_CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
-# Characters that keyboards and word processors insert for an apostrophe.
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
 # What to do if "can't tell" is an answer about pairs.
 GRADES_REMEDY = (
     """if "can't tell" is an answer like the others, pass the labels from "different" to "same" """
@@ -401,16 +397,3 @@ def are_blank(column: pd.Series) -> Bool[np.ndarray, " row"]:
     if pd.api.types.is_numeric_dtype(column.dtype):
         return np.zeros(len(column), dtype=bool)
     return np.array([isinstance(one, str) and not one.strip() for one in column], dtype=bool)
-
-
-def says_cannot_tell(value: Any) -> bool:
-    """Whether a cell holds a text that means "can't tell", in any spelling.
-
-    Examples
-    --------
-    >>> [says_cannot_tell(one) for one in ("Can\u2019t  tell", "cannot tell", "Unsure", "can", 0)]
-    [True, True, True, False, False]
-    """
-    if not isinstance(value, str):
-        return False
-    return " ".join(value.translate(_APOSTROPHES).split()).casefold() in _CANNOT_TELL

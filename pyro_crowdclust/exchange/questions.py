@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from pyro_crowdclust.data.tables import as_frame, read_table, says_cannot_tell
+from pyro_crowdclust.data.no_answers import says_cannot_tell
+from pyro_crowdclust.data.tables import as_frame, read_table
 from pyro_crowdclust.errors import show
 
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "can't tell"

@@ -8,7 +8,8 @@ is most informative about the class, R(c), as for binary answers:
     w(c)  propto  N(c | 0, 1) prod_j N(c | h_j / b_j, 1)^(u_j / 5)
                   [ s(c)^r (1 - s(c))^(1 - r) ]^n R(c)^m
 
-with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, m = 3 L and L = min(M, 20).
+with u_j = L b_j^2 v_j^-1 / sum_l b_l^2 v_l^-1, m = 3 L, L = min(M, 20), and n the number of items
+that the expected share r counts as.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ def fallback(trials: list[PriorTrial]) -> PriorTrial:
     Partitions that join nothing are no cautious guess: they are sure that all pairs differ.
     """
     first = trials[0]
+    if first.is_informative:
+        return first
     likelier = [
         trial
         for trial in trials
@@ -54,9 +56,7 @@ def fallback(trials: list[PriorTrial]) -> PriorTrial:
         and trial.answers.variant == first.answers.variant
         and is_clearly_better(trial.log_probabilities, first.log_probabilities, CLEAR)
     ]
-    if first.is_informative or not likelier:
-        return first
-    return max(likelier, key=lambda trial: trial.held_out)
+    return max(likelier, key=lambda trial: trial.held_out, default=first)
 
 
 def best_predicting(
