@@ -5,9 +5,10 @@ images into groups, one page per round; one worker sorts at random, which the mo
 campaign chooses the items of a page and the worker by expected information, the other one chooses
 both at random. The fit is updated with every page (`result.update`).
 
-    python examples/ask_next.py --rounds 20 --figures figures
+    python examples/ask_next.py --seeds 5 --figures figures
 
-Prints the accuracy after each round, how often each worker was asked and, last, one JSON object.
+Prints the accuracy after each round, how often each worker was asked and, last, one JSON object of
+means over the seeds, which the figure also shows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -25,6 +27,7 @@ from sklearn.decomposition import PCA
 from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.asking import (
+    Campaign,
     InformationGain,
     Pages,
     Random,
@@ -77,13 +80,13 @@ def cluster(data: CrowdData, components: int, seed: int) -> Fitted:
 
 
 def main(arguments: list[str] | None = None) -> dict[str, object]:
-    """Run both campaigns; returns what it prints as JSON."""
+    """Run both campaigns from every seed; returns what it prints as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--size", type=int, default=12)
     parser.add_argument("--items", type=int, default=None)
     parser.add_argument("--components", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--figures", type=Path, default=Path("figures"))
     options = parser.parse_args(arguments)
 
@@ -95,35 +98,43 @@ def main(arguments: list[str] | None = None) -> dict[str, object]:
     def accuracy(result: Fitted) -> dict[str, float]:
         return {"accuracy": clustering_accuracy(labels, result.assignments)}
 
-    campaigns = {}
-    for name, criterion in (("ours", InformationGain()), ("random", Random())):
-        campaigns[name] = simulate_campaign(
-            partial(cluster, components=options.components, seed=options.seed),
-            data,
-            SimulatedCrowd(labels, ACCURACY, seed=options.seed),
-            Pages(options.size),
-            rounds=options.rounds,
-            criterion=criterion,
-            score=accuracy,
-            seed=options.seed,
-        )
-        print(name, np.round(campaigns[name].rounds["accuracy"].to_list(), 3), flush=True)
-    ours = campaigns["ours"]
-    pages = ours.questions.drop_duplicates(["round", "page"])["worker"].value_counts()
-    print(pages.to_string())
+    criteria = {"ours": InformationGain(), "random": Random()}
+    campaigns: dict[str, list[Campaign]] = {name: [] for name in criteria}
+    for seed in range(options.seeds):
+        for name, criterion in criteria.items():
+            campaign = simulate_campaign(
+                partial(cluster, components=options.components, seed=seed),
+                data,
+                SimulatedCrowd(labels, ACCURACY, seed=seed),
+                Pages(options.size),
+                rounds=options.rounds,
+                criterion=criterion,
+                score=accuracy,
+                seed=seed,
+            )
+            campaigns[name].append(campaign)
+            print(seed, name, np.round(campaign.rounds["accuracy"].to_list(), 3), flush=True)
 
-    stop = Stop().round(ours.rounds)
+    means = {
+        name: pd.concat([each.rounds for each in several]).groupby("round", as_index=False).mean()
+        for name, several in campaigns.items()
+    }
+    ours = campaigns["ours"]
+    pages = pd.concat(
+        [each.questions.drop_duplicates(["round", "page"]) for each in ours], ignore_index=True
+    )
+    print(pages["worker"].value_counts().to_string())
     options.figures.mkdir(parents=True, exist_ok=True)
-    tables = {name: campaign.rounds for name, campaign in campaigns.items()}
-    plot_campaign(tables, questions=ours.questions).savefig(options.figures / "ask_next.png")
+    each_page = pages.assign(round=range(len(pages)))  # rounds of several seeds are several
+    plot_campaign(means, questions=each_page).savefig(options.figures / "ask_next.png")
 
     figures: dict[str, object] = {
         f"accuracy_{name}": round(float(table["accuracy"].iloc[-1]), 4)
-        for name, table in tables.items()
+        for name, table in means.items()
     }
-    figures["pages_of_guesser"] = int(pages.get("guesser", 0))
-    figures["stop_after_round"] = stop
-    figures["seconds_per_round"] = round(float(ours.rounds["seconds"].median()), 2)
+    figures["pages_of_guesser"] = float((pages["worker"] == "guesser").sum() / len(ours))
+    figures["stop_after_round"] = [Stop().round(each.rounds) for each in ours]
+    figures["seconds_per_round"] = round(float(means["ours"]["seconds"].median()), 2)
     print(json.dumps(figures))
     return figures
 

@@ -237,7 +237,7 @@ SCRIPTS = {
         reaches={"placements/accuracy": (0.8, 1.0)},
     ),
     "examples/ask_next.py": Script(
-        "--rounds 4 --items 200 --components 12 --size 10 --figures {tmp}",
+        "--seeds 2 --rounds 4 --items 200 --components 12 --size 10 --figures {tmp}",
         "accuracy_ours accuracy_random pages_of_guesser seconds_per_round stop_after_round",
         reaches={"accuracy_ours": (0.6, 1.0)},
     ),
