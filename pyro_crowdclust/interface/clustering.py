@@ -7,7 +7,7 @@ from typing import Any
 
 from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import check_whole
-from pyro_crowdclust.interface.about_data import as_answered, is_supervised
+from pyro_crowdclust.interface.about_data import as_answered, feature_shape, is_supervised
 from pyro_crowdclust.interface.answers_alone.partition_search import AnswersAlone
 from pyro_crowdclust.interface.answers_alone.records import are_records
 from pyro_crowdclust.interface.choosing.choice import Choice, choice_for
@@ -57,7 +57,8 @@ def cluster(
         For an unknown argument.
     ValueError
         If both ``n_clusters`` and ``num_clusters`` are given and differ, and where ``CrowdData``,
-        ``mixture_for`` or ``fit`` raise one; for tables beside a ``CrowdData``.
+        ``mixture_for`` or ``fit`` raise one; for tables beside a ``CrowdData``, and for a
+        ``CrowdData`` with class labels.
 
     Examples
     --------
@@ -109,6 +110,11 @@ def _as_data(features: Any, tables: Mapping[str, Any]) -> CrowdData:
             f"{', '.join(given)} beside a CrowdData, which holds all tables: pass cluster either "
             "the tables or the CrowdData; new answers to a fit are for result.update"
         )
+    if features.class_labels is not None:
+        raise ValueError(
+            "the CrowdData has class labels, which cluster does not read: pass the tables to "
+            "classify(features, labels), or leave the labels out"
+        )
     return features
 
 
@@ -146,6 +152,7 @@ def recipe_for(
     if data.features is None and data.has_answers and not is_fixed:
         return _answers_alone(data, num_clusters)
     if not is_fixed:
+        feature_shape(data)  # raises where no mixture could use the features
         if num_clusters is None and not is_supervised(data) and are_records(data):
             return AnswersAlone(data)
         return choice_for(data, num_clusters=num_clusters)

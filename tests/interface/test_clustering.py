@@ -188,3 +188,12 @@ def test_data_may_be_made_already():
     np.testing.assert_array_equal(of_data.probabilities, of_tables.probabilities)
     with pytest.raises(ValueError, match="pairs beside a CrowdData, which holds all tables: pass"):
         cluster(CrowdData(features), PAIRS)
+    labels = {"item": [0, 1], "worker": ["ann", "bob"], "label": ["x", "y"]}
+    with pytest.raises(ValueError, match="class labels, which cluster does not read: .* classify"):
+        cluster(CrowdData(features, labels=labels))
+
+
+@pytest.mark.parametrize("answers", [None, PAIRS], ids=["features", "answers"])
+def test_features_without_an_axis_are_refused(answers):
+    with pytest.raises(ValueError, match="no second axis: pass a column"):
+        cluster(np.arange(40.0), answers, progress=False)
