@@ -300,10 +300,10 @@ def check_share(name: str, value: Any) -> None:
     --------
     >>> check_share("share", "10%")
     Traceback (most recent call last):
-    ValueError: share is 10%, but must be between 0 and 1
+    ValueError: share is '10%', but must be a number between 0 and 1
     """
     if isinstance(value, str) or not 0 < value < 1:
-        raise ValueError(f"{name} is {value}, but must be between 0 and 1")
+        raise ValueError(f"{name} is {show(value)}, but must be a number between 0 and 1")
 
 
 def check_probabilities(name: str, values: Float[np.ndarray, " row"], remedy: str = "") -> None:

@@ -50,7 +50,7 @@ def choose_positives(
     ------
     ValueError
         For probabilities outside [0, 1] or of more than one dimension, a negative margin, or u
-        below 1.
+        below 1 or infinite.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def choose_positives(
     check_probabilities("probabilities", p)
     if not margin >= 0:
         raise ValueError(f"margin is {margin}, but must be 0 or above")
-    if not overstated >= 1:
-        raise ValueError(f"overstated is {overstated}, but must be 1 or above")
+    if not 1 <= overstated < np.inf:
+        raise ValueError(f"overstated is {overstated}, but must be a number of 1 or above")
     half = p > 0.5
     if not p.any():
         return half

@@ -78,7 +78,7 @@ def combine_soft_answers(
     probability
         p_ij, from 0 to 1: the judge's probability that the item is positive, calibrated or not.
     share
-        r, the expected share of positive items, known up to a factor of about two. By default
+        r, the expected share of positive items, known up to a factor of about 1.6. By default
         the share of items whose mean probability is above one half, with judges weighted by the
         information in their answers.
 

@@ -96,7 +96,7 @@ def test_shares_fall_with_the_square_of_the_distance():
 
 
 def test_a_prior_that_is_none_is_refused():
-    with pytest.raises(ValueError, match="far is 1.0, but must be between 0 and 1"):
+    with pytest.raises(ValueError, match="far is 1.0, but must be a number between 0 and 1"):
         NearbyOwners(far=1.0)
     with pytest.raises(ValueError, match="strength is 0, but must be above 0"):
         NearbyOwners(strength=0)

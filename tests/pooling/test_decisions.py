@@ -93,6 +93,7 @@ def test_equal_items_are_called_alike():
         (([[0.2, 0.8]],), "must have one dimension"),
         (([0.2], -0.1), "margin is -0.1"),
         (([0.2], 0.1, 0.5), "overstated is 0.5"),
+        (([1.0], 0.1, np.inf), "overstated is inf"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error):

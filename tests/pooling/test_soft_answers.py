@@ -97,7 +97,7 @@ def test_few_answers_are_taken_about_for_what_they_say():
         (([], [], []), "there are no answers"),
         (([0, None], [0, 0], [0.5, 0.5]), "item row 1 is missing"),
         (([0], [0], [0.5], 0.0), "share is 0.0"),
-        (([0], [0], [0.5], "votes"), "share is votes, but must be between 0 and 1"),
+        (([0], [0], [0.5], "votes"), "share is 'votes', but must be a number between 0 and 1"),
     ],
 )
 def test_answers_that_cannot_be_combined(answers, message):

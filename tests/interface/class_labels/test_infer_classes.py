@@ -147,7 +147,7 @@ def test_what_is_asked_in_the_wrong_way_is_said_in_words():
         ValueError, match="num_communities is 2, but must be a list of numbers to try"
     ):
         infer_classes(data, num_communities=2)
-    with pytest.raises(ValueError, match="share is 10%, but must be between 0 and 1"):
+    with pytest.raises(ValueError, match="share is '10%', but must be a number between 0 and 1"):
         infer_trait(data, share="10%")
     with pytest.raises(ValueError, match="num_draws is -1"):
         average_annotator_models(data, num_draws=-1, epochs=1)
