@@ -51,7 +51,7 @@ class WorkerRates(ABC):
     def label_channels(
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
     ) -> Float[np.ndarray, "worker class label"]:
-        """``p(L | class)`` of a label of an item, by workers who guess evenly if they do not know."""
+        """``p(L | class)`` of a label of an item, with even guesses where workers do not know."""
         known = self.reliability(rates, num_clusters)[:, None, None]
         return known * np.eye(num_clusters) + (1 - known) / num_clusters
 
