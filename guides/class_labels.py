@@ -46,7 +46,7 @@ from pyro_crowdclust.inference import (
     SupportsExpectedRows,
     rows_of_drawn_classes,
 )
-from pyro_crowdclust.minibatches import Batch, item_batches
+from pyro_crowdclust.minibatches import Batch, item_batches, items_alone
 from pyro_crowdclust.protocols import ClassAnnotators, SupportsDraws, SupportsStates
 from pyro_crowdclust.training import held_steps
 
@@ -275,7 +275,7 @@ class ClassLabelGuide(nn.Module):
         labelled = data.needed_class_labels.labelled_items
         chosen = torch.randperm(len(labelled), generator=generator)[:_START_ITEMS]
         items = labelled[chosen.sort().values]
-        (batch,) = item_batches(data, len(items), items, class_labels=True)
+        batch = items_alone(data, items, class_labels=True)
         batch.item_weight.mul_(len(labelled) / len(items))
         assert batch.class_labels is not None  # of items with labels
         votes = self._votes(batch.class_labels) if classes is None else classes[items]

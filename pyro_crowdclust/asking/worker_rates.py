@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -18,26 +18,31 @@ _FEWEST = 1e-3
 _DRAWS, _FEWEST_DRAWS, _MAX_VALUES = 256, 32, 4_000_000
 
 
-class WorkerRates(Protocol):
+class WorkerRates(ABC):
     """What is known of the rates of workers, and what rates mean for answers of every kind.
 
     ``rates`` are values of all rates, with a row for every worker: their means, or a draw.
     """
 
+    @abstractmethod
     def mean(self) -> Float[np.ndarray, " worker *rate"]:
         """Posterior means of the rates."""
 
+    @abstractmethod
     def draw(self, generator: np.random.Generator) -> Float[np.ndarray, " worker *rate"]:
         """A draw of the rates from their posteriors."""
 
+    @abstractmethod
     def pseudo_counts(self, worker: int) -> tuple[float, float]:
         """(right, wrong) of a worker's answers, as means over the rates."""
 
+    @abstractmethod
     def reliability(
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
     ) -> Float[np.ndarray, " worker"]:
         """r of ``placement_information``: the probability that an answer is not by chance."""
 
+    @abstractmethod
     def pair_channels(
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
     ) -> Float[np.ndarray, "worker truth outcome"]:
@@ -46,11 +51,13 @@ class WorkerRates(Protocol):
     def label_channels(
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
     ) -> Float[np.ndarray, "worker class label"]:
-        """``p(L | class)`` of a label of an item."""
+        """``p(L | class)`` of a label of an item, with even guesses where workers do not know."""
+        known = self.reliability(rates, num_clusters)[:, None, None]
+        return known * np.eye(num_clusters) + (1 - known) / num_clusters
 
 
 @dataclass(frozen=True)
-class PairRates:
+class PairRates(WorkerRates):
     """Sensitivity and specificity of answers about pairs, as Betas.
 
     Attributes
@@ -98,15 +105,9 @@ class PairRates:
         """``[[b, 1 - b], [1 - a, a]]`` for sensitivity a and specificity b."""
         return _two_coins(*rates.T)
 
-    def label_channels(
-        self, rates: Float[np.ndarray, "worker 2"], num_clusters: int
-    ) -> Float[np.ndarray, "worker class label"]:
-        """Those of workers who guess evenly where they do not know."""
-        return _even_channels(self.reliability(rates, num_clusters), num_clusters)
-
 
 @dataclass(frozen=True)
-class PlacementRates:
+class PlacementRates(WorkerRates):
     """Accuracy of placements on sorted pages, as Betas.
 
     Attributes
@@ -149,15 +150,9 @@ class PlacementRates:
         """Those of the pairs on a page (``pair_rates``)."""
         return _two_coins(*pair_rates(rates, max(num_clusters, 2)))
 
-    def label_channels(
-        self, rates: Float[np.ndarray, " worker"], num_clusters: int
-    ) -> Float[np.ndarray, "worker class label"]:
-        """Those of workers who guess evenly where they do not know."""
-        return _even_channels(self.reliability(rates, num_clusters), num_clusters)
-
 
 @dataclass(frozen=True)
-class GradeRates:
+class GradeRates(WorkerRates):
     """Shares of the grades and of "can't tell", given that pairs are different or the same.
 
     To rate a worker, each grade is read as "same" if it is more probable for pairs that are.
@@ -200,15 +195,9 @@ class GradeRates:
         """The shares themselves."""
         return rates
 
-    def label_channels(
-        self, rates: Float[np.ndarray, "worker truth outcome"], num_clusters: int
-    ) -> Float[np.ndarray, "worker class label"]:
-        """Those of workers who guess evenly where they do not know."""
-        return _even_channels(self.reliability(rates, num_clusters), num_clusters)
-
 
 @dataclass(frozen=True)
-class LabelRates:
+class LabelRates(WorkerRates):
     """Confusion matrices of class labels, as Dirichlets.
 
     Attributes
@@ -284,14 +273,6 @@ def _two_coins(
 def _reliability_of_pairs(right: Float[np.ndarray, "worker 2"]) -> Float[np.ndarray, " worker"]:
     """``(a + b - 1)^(1/2)``, from how often answers are right for both truths."""
     return np.sqrt(np.clip(right.sum(-1) - 1.0, 0.0, 1.0))
-
-
-def _even_channels(
-    reliability: Float[np.ndarray, " worker"], num_clusters: int
-) -> Float[np.ndarray, "worker class label"]:
-    """Confusion matrices of workers who guess evenly where they do not know."""
-    known = reliability[:, None, None]
-    return known * np.eye(num_clusters) + (1 - known) / num_clusters
 
 
 def _drawn_rows(

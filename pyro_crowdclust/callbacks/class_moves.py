@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
 from pyro_crowdclust.families import SMALLEST_PROBABILITY
-from pyro_crowdclust.minibatches.making import item_batches
+from pyro_crowdclust.minibatches.making import items_alone
 from pyro_crowdclust.protocols import MovableGuide, posteriors_of
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -77,7 +77,7 @@ class ClassMoves(StructuralMoves):
         items = (known >= 0).nonzero().squeeze(1)[: self.sample_size]
         if not len(items):
             return []
-        (alone,) = item_batches(trainer.data, len(items), items)
+        alone = items_alone(trainer.data, items)
         by_features = guide.infer(alone.to(trainer.device, trainer.dtype)).assignments.double()
         if "owners" in posteriors:
             by_features = by_features @ posteriors["owners"].mean()

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pyro_crowdclust.callbacks.structural_moves import Proposal, StructuralMoves
-from pyro_crowdclust.minibatches.making import item_batches, needed_batch
+from pyro_crowdclust.minibatches.making import items_alone, needed_batch
 from pyro_crowdclust.protocols import MovableGuide
 from pyro_crowdclust.training.trainer import Trainer
 
@@ -95,7 +95,7 @@ def _assignments_by_features(
     trainer: Trainer, items: Int[Tensor, " item"]
 ) -> Float[Tensor, "item cluster"]:
     """q(z) of some training items without their answers, in float64."""
-    batch = next(item_batches(trainer.data, len(items), items))
+    batch = items_alone(trainer.data, items)
     return trainer.guide.infer(batch.to(trainer.device, trainer.dtype)).assignments.double()
 
 

@@ -15,7 +15,8 @@ from pyro_crowdclust.data.copied_pages import message_about_copies
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.likeness import Likeness, likeness_of, read_likeness
 from pyro_crowdclust.data.new_answers import NewAnswers, check_items, recorded
-from pyro_crowdclust.data.pair_answers import are_levels, repeated_answers
+from pyro_crowdclust.data.pair_answers import repeated_answers
+from pyro_crowdclust.data.pair_tables import are_levels
 from pyro_crowdclust.data.repeated_pairs import counted
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.data.tables import are_among, as_frame, reject, to_index

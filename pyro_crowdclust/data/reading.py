@@ -19,7 +19,7 @@ from pyro_crowdclust.data.features import read_features
 from pyro_crowdclust.data.ids import ids_in_tables, read_item_ids, read_workers
 from pyro_crowdclust.data.known_labels import count_contradictions, read_known, read_links
 from pyro_crowdclust.data.likeness import likeness_of, read_likeness
-from pyro_crowdclust.data.pair_answers import read_grades, read_pairs
+from pyro_crowdclust.data.pair_tables import read_grades, read_pairs
 from pyro_crowdclust.data.placements import read_placements
 from pyro_crowdclust.data.tables import in_pandas
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust.data.alike import refuse_two_types
-from pyro_crowdclust.data.pair_answers import alike_written, in_one_order
+from pyro_crowdclust.data.pair_tables import alike_written, in_one_order
 from pyro_crowdclust.data.tables import are_blank, read_table
 from pyro_crowdclust.errors import show
 

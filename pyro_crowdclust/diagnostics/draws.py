@@ -27,7 +27,7 @@ from pyro_crowdclust.distributions.priors import ConjugatePrior
 from pyro_crowdclust.inference.enumeration import ItemSite, is_deterministic, trace_sites
 from pyro_crowdclust.minibatches.answer_plate import AnswerFrame
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.making import item_batches
+from pyro_crowdclust.minibatches.making import items_alone
 from pyro_crowdclust.protocols import FittedModel
 
 
@@ -98,8 +98,7 @@ def batch_of_items(
     result: FittedModel, items: Int[Tensor, " item"], class_labels: bool = False
 ) -> Batch:
     """A batch of some items without their answers, on the device of the fit."""
-    batch = next(item_batches(result.data, len(items), items, class_labels=class_labels))
-    return batch.to(result.device, result.dtype)
+    return items_alone(result.data, items, class_labels).to(result.device, result.dtype)
 
 
 def sites_with_density(trace: Trace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.data.pair_answers import are_levels
+from pyro_crowdclust.data.pair_tables import are_levels
 from pyro_crowdclust.data.placements import pages_of_single_pairs
 from pyro_crowdclust.data.tables import LINE, PLACE, reject
 from pyro_crowdclust.errors import count, show, warn

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_crowdclust.data.pair_answers import alike_written
+from pyro_crowdclust.data.pair_tables import alike_written
 from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers
 from pyro_crowdclust.exchange.items import Items

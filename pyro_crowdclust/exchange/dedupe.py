@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from pyro_crowdclust.data.pair_answers import yes_or_no
+from pyro_crowdclust.data.pair_tables import yes_or_no
 from pyro_crowdclust.data.tables import read_table
 from pyro_crowdclust.errors import show
 from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers, GivenAnswer

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
-from pyro_crowdclust.data.pair_answers import in_one_order
+from pyro_crowdclust.data.pair_tables import in_one_order
 from pyro_crowdclust.data.tables import LINE, are_blank, as_frame, refuse_doubled, refuse_respelled
 from pyro_crowdclust.errors import count, plain_name, respelled, show
 from pyro_crowdclust.exchange.crowd_answers import CrowdAnswers

@@ -63,14 +63,13 @@ class PageChains:
     ) -> None:
         self.pages, self.rng, self.num_chains = pages, rng, num_chains
         self._log_clusters = log_clusters.expand(num_chains, *log_clusters.shape)
-        # Natural parameters of Betas and Dirichlets are their concentrations less one.
         self._prior = {
-            name: prior.natural_parameters.double().cpu() + 1
+            name: prior.natural_parameters.double().cpu()
             for name, prior in annotators.priors().items()
         }
         shares = torch.as_tensor(accuracy).expand(num_chains, -1)
         self.log_accuracy = torch.stack([shares, 1 - shares], -1).log()
-        habits = self._prior["habits"]
+        habits = self._prior["habits"] + 1
         self.log_habits = (habits / habits.sum(1, keepdim=True)).log().expand(num_chains, -1, -1)
         # The log odds of a shared home; none on a page where homes are those of a lumped one.
         self._log_overlap = habits.new_tensor([*LOG_OVERLAP, 0.0])
@@ -82,8 +81,11 @@ class PageChains:
         shape = num_chains, pages.num_pages, log_clusters.shape[1]
         self.home = torch.zeros(shape, dtype=torch.long)
 
-    def step(self) -> dict[str, Float[Tensor, "chain worker share"]]:
-        """Draw all sites once; returns the concentrations from which rates were drawn, by site."""
+    def step(self) -> dict[str, Float[Tensor, "chain worker size"]]:
+        """Draw all sites once.
+
+        Returns the natural parameters of the posteriors from which the rates were drawn, by site.
+        """
         of_pages = self.log_accuracy[:, self.pages.worker]
         groups = self.pages.num_groups.expand(of_pages.shape[:-1])
         of_page = placement_scores(of_pages, groups)
@@ -91,11 +93,12 @@ class PageChains:
         occupied = self._draw_homes(counts, *of_page)
         self._draw_states(counts, occupied, *of_page)
         self._draw_clusters(*of_page)
-        found = self._concentrations()
+        natural = self._given_homes()
+        # Those of Betas and Dirichlets are their concentrations less one.
         self.log_accuracy, self.log_habits = (
-            draw_log_shares(found[name].numpy(), self.rng) for name in ("accuracy", "habits")
+            draw_log_shares(natural[name].numpy() + 1, self.rng) for name in ("accuracy", "habits")
         )
-        return found
+        return natural
 
     def _draw(self, logits: Float[Tensor, "*batch value"]) -> Int[Tensor, "*batch"]:
         return torch.from_numpy(draw_categories_by(self.rng, logits.numpy()))
@@ -167,8 +170,8 @@ class PageChains:
         messages = is_home * sent[:, pages.page]
         self.cluster = self._draw(self._log_clusters.index_add(1, pages.row, messages))
 
-    def _concentrations(self) -> dict[str, Float[Tensor, "chain worker share"]]:
-        """Of the workers' rates, given all else."""
+    def _given_homes(self) -> dict[str, Float[Tensor, "chain worker size"]]:
+        """Natural parameters of the rates, given clusters, homes and states."""
         pages, state = self.pages, self.state[:, self.pages.page]
         own = self.cluster[:, pages.row].unsqueeze(-1)
         is_home = self.home[:, pages.page].gather(-1, own).squeeze(-1) == pages.group + 1

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pyro_crowdclust.annotators.graded_pairs import GradedPairs
+from pyro_crowdclust.annotators.page_coupling import PAGE_STATES
 from pyro_crowdclust.annotators.sorted_pages import SortedPages
 from pyro_crowdclust.annotators.two_coin import TwoCoin
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.data.stored_features import StoredFeatures
 from pyro_crowdclust.distributions.summaries import WorkerSummary
-from pyro_crowdclust.inference.pair_draws import widened_by_pairs
-from pyro_crowdclust.inference.sorter_draws import widened_by_pages
+from pyro_crowdclust.inference.deviations import deviation_around, widened
+from pyro_crowdclust.inference.pair_chains import answer_slopes
+from pyro_crowdclust.inference.rate_draws import drawn_by_pages, drawn_by_pairs
 
 
 @torch.no_grad()
@@ -42,9 +48,51 @@ def widened_by_draws(
     in_memory = data.features is not None and not isinstance(data.features, StoredFeatures)
     if not in_memory or data.known is not None or data.links is not None:
         return summary
-    annotators = guide.model.annotators
+    annotators, drawn = copy.deepcopy(guide.model.annotators).cpu(), None
     if data.placements is not None and isinstance(annotators, SortedPages):
-        return widened_by_pages(guide, annotators, data, summary, interval)
-    if data.answers is not None and isinstance(annotators, TwoCoin | GradedPairs):
-        return widened_by_pairs(guide, annotators, data, summary, interval)
-    return summary
+        drawn = drawn_by_pages(guide, annotators, data, summary.rates["accuracy"].mean)
+    elif data.answers is not None and isinstance(annotators, TwoCoin | GradedPairs):
+        drawn = drawn_by_pairs(guide, annotators, data)
+    return summary if drawn is None else _around(summary, annotators, drawn, interval)
+
+
+def _around(
+    summary: WorkerSummary,
+    annotators: SortedPages | TwoCoin | GradedPairs,
+    drawn: Mapping[str, Float[Tensor, "draw worker size"]],
+    interval: float,
+) -> WorkerSummary:
+    """The summary with the deviations of draws, given the natural parameters of these by site."""
+    families: dict[str, Any] = {name: one.family for name, one in annotators.priors().items()}
+    moments = {name: families[name].share_moments(natural) for name, natural in drawn.items()}
+    if isinstance(annotators, SortedPages):
+        of_states = (part.unbind(-1) for part in moments.pop("habits"))
+        moments |= dict(zip(PAGE_STATES, zip(*of_states, strict=True), strict=True))
+    rates = {
+        name: widened(own, *(part.numpy() for part in moments[name]), interval)
+        for name, own in summary.rates.items()
+    }
+    weight, variance = torch.zeros(()), torch.zeros(())
+    for name, slope in _weight_slopes(annotators).items():
+        natural, family = drawn[name], families[name]
+        weight = weight + (family.expected_statistics(natural) * slope).sum(-1)
+        variance = variance + family.variance(natural, slope.expand_as(natural))
+    weight_sd = deviation_around(
+        summary.weight, summary.weight_sd, weight.numpy(), variance.numpy()
+    )
+    return WorkerSummary(rates, summary.weight, weight_sd)
+
+
+def _weight_slopes(
+    annotators: SortedPages | TwoCoin | GradedPairs,
+) -> dict[str, Float[Tensor, "worker size"]]:
+    """Of sites, c of the weight of a worker's answers: ``sum <c, t>``, as in the summary."""
+    one = torch.ones(annotators.num_workers, dtype=torch.float64)
+    if isinstance(annotators, SortedPages):
+        return {"accuracy": torch.stack([one, -one], 1)}
+    ratios = [
+        answer_slopes(annotators, label, 1.0) - answer_slopes(annotators, label, 0.0)
+        for label in (one, 0 * one)
+    ]
+    sizes = {name: prior.family.size for name, prior in annotators.priors().items()}
+    return dict(zip(sizes, (ratios[0] - ratios[1]).split([*sizes.values()], 1), strict=True))

@@ -8,6 +8,7 @@ from pyro_crowdclust.minibatches.making import (
     answered_batch,
     full_batch,
     item_batches,
+    items_alone,
 )
 from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.minibatches.processes import Ranks, joined_ranks
@@ -24,5 +25,6 @@ __all__ = [
     "answered_batch",
     "full_batch",
     "item_batches",
+    "items_alone",
     "joined_ranks",
 ]

@@ -102,6 +102,12 @@ def item_batches(
     return (dataclasses.replace(batch, class_labels=None) for batch in batches)
 
 
+def items_alone(data: CrowdData, items: Int[Tensor, " item"], class_labels: bool = False) -> Batch:
+    """``item_batches`` of some items, at least one, as a single batch."""
+    (batch,) = item_batches(data, len(items), items, class_labels)
+    return batch
+
+
 def shared_batch(data: CrowdData, selection: Selection, ranks: Ranks) -> Batch:
     """The part of a batch for this process; the whole batch if there is only one process."""
     if ranks.count > 1:

@@ -54,11 +54,9 @@ def workers_of(result: FittedModel) -> pd.DataFrame:
     is_of_labels = result.data.class_labels is not None and not result.data.has_answers
     if is_of_labels and isinstance(result.guide, SupportsConfusion):
         return class_workers_table(result.confusion, result.class_probabilities, result.data)
-    guide = with_verb(result.guide, SupportsWorkers, "workers")
-    if isinstance(guide, SupportsWorkersGiven) and has_widened_workers(result):
-        summary = guide.workers_given(result.data)
-    else:
-        summary = guide.workers()
+    guide: Any = with_verb(result.guide, SupportsWorkers, "workers")
+    widens = has_widened_workers(result)
+    summary = guide.workers_given(result.data) if widens else guide.workers()
     if summary is None or not result.data.has_answers:
         raise ValueError(
             "there are no workers: the model has no annotators, or the data have no answers"

@@ -16,7 +16,7 @@ from pyro_crowdclust.distributions import ConjugatePosterior
 from pyro_crowdclust.inference import FixedConditionals, LocalSolver
 from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.owners_of_few import has_few, weigh_owners_of_few
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.minibatches import answered_batch, items_alone
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.supervision import Unsupervised
 
@@ -61,7 +61,7 @@ class Guide:
     def weigh(self):
         data = CrowdData(torch.zeros(8, 1, dtype=torch.float64), PAIRS)
         answered = answered_batch(data)
-        (alone,) = item_batches(data, 8, answered.items)
+        alone = items_alone(data, answered.items)
         weigh_owners_of_few(self, alone, answered)
         return answered
 

@@ -10,6 +10,7 @@ from scipy.special import betaln
 
 from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.distributions.pages import log_home_normalizer
+from pyro_crowdclust.families import Beta
 from pyro_crowdclust.inference import PageChains
 from pyro_crowdclust.minibatches import BatchPages
 
@@ -59,11 +60,11 @@ def test_draws_have_the_posterior_of_a_page():
     chains = PageChains(annotators, np.array([0.8]), start.log(), start, pages, 400, rng)
     drawn = []
     for step in range(150):
-        accuracy = chains.step()["accuracy"]
+        natural = chains.step()["accuracy"]
         if step < 30:
             continue
         same = (chains.cluster[:, 0] == chains.cluster[:, 1]).double().mean()
         states = torch.nn.functional.one_hot(chains.state[:, 0], 3).double().mean(0)
-        mean = (accuracy[..., 0] / accuracy.sum(-1)).mean()
+        mean = Beta().share_moments(natural)[0].mean()
         drawn.append(torch.stack([mean, same, *states]).numpy())
     np.testing.assert_allclose(np.mean(drawn, 0), by_hand(), atol=0.01)

@@ -38,7 +38,7 @@ from pyro_crowdclust.interface.choosing.rereading import (
     updated_at_its_weight,
     with_rates,
 )
-from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.minibatches import items_alone
 from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
@@ -160,8 +160,8 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
     answered = needed_batch(data)
-    (alone,) = item_batches(data, len(answered.items), answered.items)
-    batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
+    parts = items_alone(data, answered.items), answered
+    batches = [batch.to(result.device, torch.float64) for batch in parts]
     best = max(reads, key=lambda one: log_evidence_bound(one.guide, one.model.annotators, *batches))
     if isinstance(best.model, SemiCrowdsourcedMixture):
         best = updated_at_its_weight(best)

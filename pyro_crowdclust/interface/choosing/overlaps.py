@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_crowdclust import Fitted
 from pyro_crowdclust.interface.choosing.rereading import grouped
-from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.minibatches import items_alone
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 from pyro_crowdclust.pooling.comparison import SMALLEST_EVIDENCE
 from pyro_crowdclust.results.cluster_classes import component_classes
@@ -63,7 +63,7 @@ def groups_by_class(result: Fitted) -> Int[Tensor, " component"]:
 
 def _log_joint(result: Fitted, items: Int[Tensor, " item"]) -> Float[Tensor, "item component"]:
     """``log pi_k + log p(x_n | theta_k)`` of some items, up to a constant for each of them."""
-    (batch,) = item_batches(result.data.with_parts(known=None), len(items), items)
+    batch = items_alone(result.data.with_parts(known=None), items)
     logits: Tensor = result.guide.infer(batch.to(result.device, torch.float64)).logits
     return logits.double().cpu()
 

@@ -23,7 +23,7 @@ from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.owners_of_few import weigh_owners_of_few
 from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.minibatches import answered_batch, items_alone
 from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.protocols import SupportsSites, part_of
@@ -115,8 +115,8 @@ def with_owners_of_few_weighed(result: Fitted) -> Fitted:
         return result
     read = with_own_parts(result)
     answered = needed_batch(data)
-    (alone,) = item_batches(data, len(answered.items), answered.items)
-    batches = [batch.to(result.device, torch.float64) for batch in (alone, answered)]
+    parts = items_alone(data, answered.items), answered
+    batches = [batch.to(result.device, torch.float64) for batch in parts]
     weigh_owners_of_few(read.guide, *batches)
     return read
 

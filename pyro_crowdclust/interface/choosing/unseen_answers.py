@@ -33,7 +33,7 @@ from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.errors import count
 from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY
-from pyro_crowdclust.minibatches import item_batches
+from pyro_crowdclust.minibatches import items_alone
 from pyro_crowdclust.mixture.overlap import groups_by_overlap
 
 # Which components are near each other shows at this weight of the features.
@@ -227,7 +227,7 @@ class UnseenAnswers:
         """
         if _num_clusters(fitted) == 1:
             return
-        (batch,) = item_batches(self.data, len(self.items), self.items)
+        batch = items_alone(self.data, self.items)
         logits = fitted.guide.infer(batch.to(fitted.device, torch.float64)).logits
         near = fitted.component_probabilities.double().numpy(force=True) ** _NEAR_WEIGHT
         near /= near.sum(1, keepdims=True)

@@ -21,7 +21,7 @@ from pyro_crowdclust.interface import ExplainAnswers, advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.interface.choosing.explaining import with_answers_explained
 from pyro_crowdclust.interface.choosing.rereading import tempered_fit, with_answers_added
-from pyro_crowdclust.minibatches import answered_batch, item_batches
+from pyro_crowdclust.minibatches import answered_batch, items_alone
 from pyro_crowdclust.mixture import SoftmaxRegression
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.results import step_of
@@ -135,7 +135,7 @@ def test_a_bound_on_what_answers_say(silent):
         terms.append(prior[range(6), z].sum() + said_so)
     exact = np.logaddexp.reduce(terms)
     answered = answered_batch(data)
-    (alone,) = item_batches(data, 6, answered.items)
+    alone = items_alone(data, answered.items)
     bound = log_evidence_bound(read.guide, read.model.annotators, alone, answered)
     assert exact - 0.5 < bound <= exact + 1e-9
 
