@@ -94,7 +94,7 @@ class PartitionPrior(Protocol):
         """Log weights of joining a cluster of 0, 1, ..., num_items other items."""
 
     def log_alone(self, num_clusters: range, num_items: int) -> Sequence[float]:
-        """Log weights of being alone beside these numbers of clusters, in a part of so many items."""
+        """Log weights of being alone beside so many clusters each, in a part of so many items."""
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """A step of the prior's parameters towards these clusters and the choices behind them."""
