@@ -191,7 +191,8 @@ class PartitionGuide(GibbsGuide):
         evidence = PairEvidence(self.model, self.posteriors, batch)
         replicas, powers = self._replicas(), self.model.prior.powers
         max_sweeps = _MAX_SWEEPS if len(powers) > 1 else 1
-        by_answers = _ANSWERS // max(batch.num_pairs, 1)
+        # Candidates take as long as answers.
+        by_answers = _ANSWERS // max(batch.num_pairs, evidence.pairs.num_pairs, 1)
         sweeps = max(min(by_answers, len(self.labels) // _ITEMS, max_sweeps), 1)
         for turn in range(sweeps):
             first = (int(self.steps) * sweeps + turn) % 2

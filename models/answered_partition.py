@@ -165,9 +165,10 @@ class AnsweredPartition(nn.Module):
         label: Float[Tensor, " answer"],
     ) -> Float[Tensor, "answer look"]:
         """``log p(L | y)`` of every answer under every look."""
-        looks = torch.eye(self.num_looks, dtype=torch.float64).unsqueeze(1)
+        by_look = self.by_look
+        looks = torch.eye(by_look.num_looks, dtype=torch.float64).unsqueeze(1)
         each = (look.expand(len(label), -1) for look in looks)
-        return torch.stack([self.answer(y, rates, worker).log_prob(label) for y in each], 1)
+        return torch.stack([by_look.answer(y, rates, worker).log_prob(label) for y in each], 1)
 
     def first_looks(self, label: Float[Tensor, " answer"]) -> Float[Tensor, "answer look"]:
         """The look of each pair according to a single answer, for the start."""

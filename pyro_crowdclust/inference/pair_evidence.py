@@ -38,6 +38,8 @@ class PairEvidence:
     def __init__(self, model: Any, posteriors: Any, batch: Batch) -> None:
         self.model, self.posteriors, self.batch = model, posteriors, batch
         self.pairs = batch.asked_pairs
+        # log p(x | y) of every pair, up to a constant.
+        self.likeness = model.log_likeness(batch, self.pairs)
 
     @property
     def informative(self) -> Bool[Tensor, " worker"]:
@@ -88,11 +90,6 @@ class PairEvidence:
         log_likelihoods = self.log_likelihoods(rates)
         different, same = (torch.logsumexp(log_likelihoods + row, 1) for row in rows[:2])
         return different, same
-
-    @property
-    def likeness(self) -> Float[Tensor, "pair look"]:
-        """``log p(x | y)`` of every pair, up to a constant."""
-        return self.model.log_likeness(self.batch, self.pairs)
 
     def counts(
         self,
@@ -146,6 +143,7 @@ class FirstWorkers(PairEvidence):
             looks = (self.log_likelihoods(rates) + log_shares).softmax(1)
         self._looks, self.same = looks, float((looks @ level)[asked].mean())
         model.learn_likeness(looks, batch, self.pairs)
+        self.likeness = model.log_likeness(batch, self.pairs)
 
     def evidence(self) -> Float[Tensor, "kind pair"]:
         """The evidence for "same" of every pair: with typical workers, and with these."""

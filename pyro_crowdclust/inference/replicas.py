@@ -47,12 +47,16 @@ class Replicas(NamedTuple):
 
 
 class _States(NamedTuple):
-    """What replicas exchange: everything except the looks of pairs, which are drawn anew."""
+    """What replicas exchange: everything except the looks of pairs, which are drawn anew.
+
+    ``log_shares`` are the rows of the pairs' relations, ``log s_y``.
+    """
 
     labels: Int[Tensor, "replica item"]
     hard: Int[Tensor, "replica item"]
     rates: dict[str, Float[Tensor, "replica *plate size"]]
-    rows: Float[Tensor, "replica relation look"]
+    relation: Int[Tensor, "replica pair"]
+    log_shares: Float[Tensor, "replica pair look"]
     log_likelihoods: Float[Tensor, "replica pair look"]
 
     def at(self, places: Int[Tensor, " replica"]) -> _States:
@@ -62,7 +66,8 @@ class _States(NamedTuple):
             self.labels[places],
             self.hard[places],
             rates,
-            self.rows[places],
+            self.relation[places],
+            self.log_shares[places],
             self.log_likelihoods[places],
         )
 
@@ -90,7 +95,7 @@ def run_replicas(
     """
     of_each = torch.tensor(powers, dtype=torch.float64).repeat(len(replicas.labels) // len(powers))
     states, choices = _swept(replicas, of_each, evidence)
-    states = states.at(_exchanged(states, of_each, evidence, first, len(powers)))
+    states = states.at(_exchanged(states, of_each, first, len(powers)))
     return _replicas(states, of_each, evidence), choices
 
 
@@ -108,9 +113,10 @@ def _swept(
     # The axes are replica, pair, number of hard items in the pair, and different or the same.
     weighed = (powers[:, None, None] * log_likelihoods).unsqueeze(2) + rows.unsqueeze(1)
     by_relation = _log_sum(weighed).unflatten(2, (-1, 2))
-    kind = num_hard_ends(hard, pairs)[..., None, None].expand(-1, -1, 1, 2)
-    weights = by_relation.gather(2, kind).diff(dim=3)[..., 0, 0]
-    labels, choices = sweep_chains(replicas.labels, pairs, weights, model.prior)
+    of_kinds = by_relation.diff(dim=3).squeeze(3)
+    if model.hard_items:
+        of_kinds = of_kinds.gather(2, num_hard_ends(hard, pairs).unsqueeze(2))
+    labels, choices = sweep_chains(replicas.labels, pairs, of_kinds.squeeze(2), model.prior)
     if model.hard_items:
         together = pairs.together(labels).long()[..., None, None]
         place = together.expand(-1, -1, by_relation.shape[2], 1)
@@ -118,13 +124,14 @@ def _swept(
         hard = torch.stack(
             [sweep_hard(one, pairs, some) for one, some in zip(hard, by_kind, strict=True)]
         )
-    return _States(labels, hard, rates, rows, log_likelihoods), choices
+    relation = model.relations(labels, hard, pairs)
+    log_shares = rows[torch.arange(len(rows)).unsqueeze(1), relation]
+    return _States(labels, hard, rates, relation, log_shares, log_likelihoods), choices
 
 
 def _exchanged(
     states: _States,
     powers: Float[Tensor, " replica"],
-    evidence: PairEvidence,
     first: int,
     per_chain: int,
 ) -> Int[Tensor, " replica"]:
@@ -135,7 +142,7 @@ def _exchanged(
         return places
     partner = places.clone()
     partner[lower], partner[lower + 1] = lower + 1, lower
-    gain = _log_answers(states, powers[partner], evidence) - _log_answers(states, powers, evidence)
+    gain = _log_answers(states, powers[partner]) - _log_answers(states, powers)
     swaps = lower[torch.rand(len(lower)).log() < gain[lower] + gain[lower + 1]]
     places[swaps], places[swaps + 1] = swaps + 1, swaps
     return places
@@ -147,19 +154,15 @@ def _log_sum(log_weights: Float[Tensor, "*batch look"]) -> Float[Tensor, "*batch
 
 
 def _log_looks(
-    states: _States, powers: Float[Tensor, " replica"], evidence: PairEvidence
+    states: _States, powers: Float[Tensor, " replica"]
 ) -> Float[Tensor, "replica pair look"]:
     """``log s_y + b log p(answers | y)``."""
-    relation = evidence.model.relations(states.labels, states.hard, evidence.pairs)
-    chain = torch.arange(len(powers)).unsqueeze(1)
-    return powers[:, None, None] * states.log_likelihoods + states.rows[chain, relation]
+    return powers[:, None, None] * states.log_likelihoods + states.log_shares
 
 
-def _log_answers(
-    states: _States, powers: Float[Tensor, " replica"], evidence: PairEvidence
-) -> Float[Tensor, " replica"]:
+def _log_answers(states: _States, powers: Float[Tensor, " replica"]) -> Float[Tensor, " replica"]:
     """Log of the product over pairs, with looks summed out."""
-    return _log_sum(_log_looks(states, powers, evidence)).sum(1)
+    return _log_sum(_log_looks(states, powers)).sum(1)
 
 
 def _replicas(
@@ -167,16 +170,16 @@ def _replicas(
 ) -> Replicas:
     """Draws of the looks of pairs, and the posteriors of the sites given them."""
     model, pairs = evidence.model, evidence.pairs
-    log_looks = _log_looks(states, powers, evidence)
+    log_looks = _log_looks(states, powers)
     looks = nn.functional.one_hot(draw_categories(log_looks), model.num_looks).double()
     counts = {
         name: powers[:, None, None] * count
         for name, count in evidence.counts(looks, states.rates).items()
     }
-    relation = model.relations(states.labels, states.hard, pairs)
     weighed = looks * pairs.weights(evidence.batch.pair_weight).unsqueeze(1)
-    place = relation.unsqueeze(2).expand_as(weighed)
-    counts["looks"] = torch.zeros_like(states.rows).scatter_add(1, place, weighed)
+    place = states.relation.unsqueeze(2).expand_as(weighed)
+    none = weighed.new_zeros(len(powers), len(model.looks.natural_parameters), model.num_looks)
+    counts["looks"] = none.scatter_add(1, place, weighed)
     given = {
         name: prior.natural_parameters + counts[name] for name, prior in model.priors().items()
     }

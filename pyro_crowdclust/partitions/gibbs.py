@@ -153,14 +153,15 @@ class ClusterEvidence(NamedTuple):
 
 @compiled
 def place_of(scores: np.ndarray, number: int, chance: float) -> int:
-    """Draw one of the first ``number`` places, with the scores as log odds."""
+    """Draw one of the first ``number`` places by their log odds, which become weights in place."""
     largest = scores[:number].max()
     total = 0.0
     for place in range(number):
-        total += math.exp(scores[place] - largest)
+        scores[place] = math.exp(scores[place] - largest)
+        total += scores[place]
     left = chance * total
     for place in range(number):
-        left -= math.exp(scores[place] - largest)
+        left -= scores[place]
         if left <= 0:
             return place
     return int(scores[:number].argmax())
@@ -234,7 +235,7 @@ def _put_in(
     sizes, part_of, total, number_of, free, num_free = chain.clusters
     score, is_seen, seen = evidence
     p, chance = chain.part[i], chain.chance[:, i]
-    scores = np.empty(max(num_seen, number_of[p]) + 2)
+    scores = np.empty(num_seen + 2)
     beyond = number_of[p] - weights.fewest[p]
     scores[0], scores[1] = weights.log_alone[weights.row_of[p], beyond], -math.inf
     known = 0.0
@@ -251,13 +252,17 @@ def _put_in(
         part_of[k] = p
         number_of[p] += 1
     elif place == 1:
-        number = 0
+        number, strangers = 0, 0.0
         for other in range(len(sizes)):
             if sizes[other] and part_of[other] == p and not is_seen[other]:
                 seen[num_seen + number] = other
-                scores[number] = weights.log_join[sizes[other]]
+                strangers += weights.join[sizes[other]]
                 number += 1
-        k = seen[num_seen + place_of(scores, number, chance[1])]
+        left, drawn = chance[1] * strangers, num_seen
+        while left > weights.join[sizes[seen[drawn]]] and drawn < num_seen + number - 1:
+            left -= weights.join[sizes[seen[drawn]]]
+            drawn += 1
+        k = seen[drawn]
     else:
         k = seen[place - 2]
     for one in range(num_seen):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
@@ -83,9 +84,10 @@ class PitmanYor(nn.Module):
         others = torch.arange(num_items + 1, dtype=torch.float64)
         return (others - self.discount).clamp_min(SMALLEST_PROBABILITY).log().tolist()
 
-    def log_alone(self, num_clusters: int, num_items: int) -> float:
+    def log_alone(self, num_clusters: range, num_items: int) -> list[float]:
         """``log(theta + d K)``."""
-        return math.log(float(self.concentration) + float(self.discount) * num_clusters)
+        concentration, discount = float(self.concentration), float(self.discount)
+        return [math.log(concentration + discount * number) for number in num_clusters]
 
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
@@ -131,7 +133,6 @@ def _log_pitman_yor(sizes: Tensor, part: Tensor, discount: Tensor, concentration
     return total + (torch.lgamma(sizes - discount) - torch.lgamma(1 - discount)).sum()
 
 
-# Gibbs sweeps ask for the same few numbers thousands of times.
 @lru_cache(maxsize=1 << 16)
 def _log_number_weight(num_clusters: int, num_items: int, concentration: float) -> float:
     """``log V_N(T)`` of ``FewClusters``."""
@@ -143,6 +144,16 @@ def _log_number_weight(num_clusters: int, num_items: int, concentration: float) 
     terms = terms - numbers.log() - torch.log1p(numbers)
     # 1 / K (K + 1) adds up to most / (most + 1).
     return float(terms.logsumexp(0)) + math.log1p(1 / most)
+
+
+# Gibbs sweeps ask for the same few windows thousands of times.
+@lru_cache(maxsize=1 << 12)
+def _log_alone(num_clusters: range, num_items: int, concentration: float) -> list[float]:
+    """``log_alone`` of ``FewClusters``."""
+    numbers = range(num_clusters.start, num_clusters.stop + 1)
+    log_weights = [_log_number_weight(number, num_items, concentration) for number in numbers]
+    log_a = math.log(concentration)
+    return [log_a + more - as_many for as_many, more in pairwise(log_weights)]
 
 
 @described
@@ -190,13 +201,9 @@ class FewClusters(nn.Module):
         others = torch.arange(num_items + 1, dtype=torch.float64)
         return (others + self.concentration).log().tolist()
 
-    def log_alone(self, num_clusters: int, num_items: int) -> float:
+    def log_alone(self, num_clusters: range, num_items: int) -> list[float]:
         """``log a + log V_N(T + 1) - log V_N(T)``, beside T clusters."""
-        one_more, as_many = (
-            _log_number_weight(number, num_items, self.concentration)
-            for number in (num_clusters + 1, num_clusters)
-        )
-        return math.log(self.concentration) + one_more - as_many
+        return _log_alone(num_clusters, num_items, self.concentration)
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """Do nothing: this prior has no parameters to learn."""
@@ -282,9 +289,9 @@ class ManySmall(nn.Module):
         """rho of every size."""
         return self.log_odds[self._range(torch.arange(num_items + 1))].tolist()
 
-    def log_alone(self, num_clusters: int, num_items: int) -> float:
+    def log_alone(self, num_clusters: range, num_items: int) -> list[float]:
         """0: the odds are against being alone."""
-        return 0.0
+        return [0.0] * len(num_clusters)
 
     @torch.no_grad()
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:

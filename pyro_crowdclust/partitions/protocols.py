@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import torch
@@ -92,8 +93,8 @@ class PartitionPrior(Protocol):
     def log_join(self, num_items: int) -> list[float]:
         """Log weights of joining a cluster of 0, 1, ..., num_items other items."""
 
-    def log_alone(self, num_clusters: int, num_items: int) -> float:
-        """Log weight of being alone beside that number of clusters, in a part of so many items."""
+    def log_alone(self, num_clusters: range, num_items: int) -> Sequence[float]:
+        """Log weights of being alone beside so many clusters each, in a part of so many items."""
 
     def learn(self, labels: Int[Tensor, " item"], pairs: AskedPairs, choices: Choices) -> None:
         """A step of the prior's parameters towards these clusters and the choices behind them."""

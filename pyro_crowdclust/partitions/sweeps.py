@@ -16,7 +16,6 @@ item joins only clusters with an item that it was compared with.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +31,7 @@ from pyro_crowdclust.partitions.protocols import PartitionPrior
 if TYPE_CHECKING:
     from pyro_crowdclust.partitions.gibbs import Chain, PartitionWeights
 
-# The weight of being alone is computed in advance for up to this many clusters fewer, and more.
+# The weight of being alone is computed in advance for at least this many clusters fewer, and more.
 _WINDOW = 16
 
 
@@ -137,15 +136,12 @@ def visited(
 
     items_of = np.bincount(part[asked], minlength=part.max() + 1)
 
-    @cache
-    def of_window(fewest: int, items: int) -> list[float]:
-        return [prior.log_alone(fewest + more, items) for more in range(2 * _WINDOW)]
-
     def weights_beside(number_of: Int[np.ndarray, " part"]) -> PartitionWeights:
-        fewest = np.maximum(number_of - _WINDOW, 0)
-        # Most parts of one size share a row.
+        # Windows begin at few places, so that most parts of one size share a row.
+        fewest = np.maximum(number_of // _WINDOW - 1, 0) * _WINDOW
         codes, row_of = np.unique(fewest * (num_items + 1) + items_of, return_inverse=True)
-        rows = [of_window(*divmod(code, num_items + 1)) for code in codes.tolist()]
+        firsts = (divmod(code, num_items + 1) for code in codes.tolist())
+        rows = [prior.log_alone(range(k, k + 3 * _WINDOW), items) for k, items in firsts]
         return PartitionWeights(*of_sizes, np.array(rows), row_of, fewest)
 
     for each in range(num_chains):

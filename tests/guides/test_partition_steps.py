@@ -9,14 +9,17 @@ import pandas as pd
 import pytest
 import torch
 
+from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.guides import PartitionGuide
 from pyro_crowdclust.inference.replicas import run_replicas
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
 from pyro_crowdclust.partitions import (
+    AskedPairs,
     ChainStart,
     FewClusters,
+    LikenessRegression,
     PitmanYor,
     sweep_chains,
 )
@@ -108,6 +111,32 @@ def test_replicas_go_on_from_their_own_partitions_and_the_last_are_the_draws(mon
     # 200 answers about 60 items, four sweeps a step.
     assert len(went) == 4 * 4
     assert [turn for _, turn in went[:4]] == [0, 1, 0, 1]
+
+
+def test_candidates_count_as_answers_do_in_the_number_of_sweeps(monkeypatch):
+    """200 answers about 60 items are four sweeps a step, beside 750 candidates two."""
+    went = []
+
+    def watch(replicas, powers, heard, first):
+        went.append(first)
+        return run_replicas(replicas, powers, heard, first)
+
+    monkeypatch.setattr("pyro_crowdclust.guides.partition.run_replicas", watch)
+    data = crowd_of(LARGE, 50)
+    near = torch.combinations(torch.arange(60))
+    asked = AskedPairs.of(data.needed_answers.items, 60)
+    unasked = near[~asked.places(near)[1]][: 750 - asked.num_pairs]
+    ends = torch.cat([asked.items, unasked])
+    table = pd.DataFrame(ends.numpy(), columns=["left", "right"]).assign(alike=1.0)
+    candidates = CrowdData(None, data.pairs, likeness=table)
+    for crowd, regression, sweeps in (
+        (data, None, 4),
+        (candidates, LikenessRegression(1), 2),
+    ):
+        model = AnsweredPartition(TwoCoin(4), FewClusters(), likeness=regression)
+        went.clear()
+        PartitionGuide(model, 60, 3).before_step(full_batch(crowd))
+        assert len(went) == sweeps
 
 
 @pytest.mark.parametrize("hard_items", [False, True])

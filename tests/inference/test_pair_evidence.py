@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import torch
@@ -14,7 +16,7 @@ from pyro_crowdclust.inference.pair_evidence import FirstWorkers
 from pyro_crowdclust.metrics import adjusted_rand_index
 from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import FewClusters
+from pyro_crowdclust.partitions import FewClusters, LikenessRegression
 from pyro_crowdclust.simulation import simulate_pairs
 
 # Pairs of an item and 7, by how many workers say "same" and how many "different".
@@ -152,3 +154,20 @@ def test_who_always_says_the_same_has_rates_given_the_clusters_of_the_others():
     assert (lazy["answers"] == 100).all()
     assert (lazy["sensitivity"] > 0.9).all()
     assert (lazy["specificity"] < 0.15).all()
+
+
+def test_what_the_first_workers_teach_of_likeness_is_evidence_at_once():
+    """How alike pairs are is computed once, after the regression has learned from the answers."""
+    votes = [(0, 1, 1), (0, 2, 0), (1, 2, 0), (2, 3, 1)] * 3
+    left, right, label = map(list, zip(*votes, strict=True))
+    pairs = {"left": left, "right": right, "worker": np.arange(12) // 4, "label": label}
+    alike = {"left": [0, 0, 1, 2, 0], "right": [1, 2, 2, 3, 3], "alike": [2.0, 0.0, 0.1, 1.8, 1.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = CrowdData(None, pairs, likeness=alike, item_ids=range(4))
+    model = AnsweredPartition(TwoCoin(3), FewClusters(), likeness=LikenessRegression(1))
+    batch = full_batch(data)
+    with torch.no_grad():
+        first = FirstWorkers(model, PartitionGuide(model, 4, num_draws=1).posteriors, batch)
+    assert float(first.likeness.abs().max()) > 0.5
+    assert torch.equal(first.likeness, model.log_likeness(batch, batch.asked_pairs))

@@ -122,7 +122,11 @@ def states_of(states: list[tuple[list[int], float]], heard: PairEvidence) -> of_
     log = torch.stack([right, 1 - right], 1).log()
     rates = {name: log.unsqueeze(1).expand(-1, 2, -1) for name in ("sensitivity", "specificity")}
     rows = torch.stack([log, log.flip(1)], 1)
-    return of_replicas._States(labels, 0 * labels, rates, rows, heard.log_likelihoods(rates))
+    hard = torch.zeros_like(labels)
+    relation = heard.model.relations(labels, hard, heard.pairs)
+    log_shares = torch.stack([of_each[row] for of_each, row in zip(rows, relation, strict=True)])
+    likely = heard.log_likelihoods(rates)
+    return of_replicas._States(labels, hard, rates, relation, log_shares, likely)
 
 
 def of_pair(state: tuple[list[int], float], pair: int, power: float) -> list[float]:
@@ -157,7 +161,7 @@ def test_neighbours_exchange_as_often_as_their_answers_say(monkeypatch, first, p
         if chance < 1:
             drawn = torch.tensor([chance], dtype=torch.float64)
             monkeypatch.setattr(torch, "rand", lambda *_, drawn=drawn: drawn)
-            found = of_replicas._exchanged(stacked, of_each, heard, first, 3)
+            found = of_replicas._exchanged(stacked, of_each, first, 3)
             assert found.tolist() == (changed if np.log(chance) < log_ratio else [0, 1, 2])
 
 

@@ -82,7 +82,8 @@ def test_odds_of_an_item_are_those_of_whole_partitions(prior):
     choices = Choices(*map(np.array, ([2, 1], [1, 1], [2], [2])))
     prior.learn(torch.tensor([0, 0, 0, 1, 2]), pairs, choices)
     together, alone = torch.tensor([0, 0, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 2])
-    log_odds = prior.log_join(5)[3] + 2 * prior.closure + prior.asked - prior.log_alone(2, 5)
+    alone_beside_two = prior.log_alone(range(1, 4), 5)[1]
+    log_odds = prior.log_join(5)[3] + 2 * prior.closure + prior.asked - alone_beside_two
     if not isinstance(prior, ManySmall):
         whole = prior.log_prob(together, pairs) - prior.log_prob(alone, pairs)
     else:
