@@ -28,7 +28,7 @@ from jaxtyping import Float
 
 from pyro_crowdclust.data.crowd_data import CrowdData
 from pyro_crowdclust.errors import count
-from pyro_crowdclust.pooling.calibration import TEMPERATURES, temper
+from pyro_crowdclust.pooling.calibration import at_best_temperature, temper
 from pyro_crowdclust.pooling.comparison import is_clearly_better
 from pyro_crowdclust.pooling.cross_validation import cross_validated
 from pyro_crowdclust.pooling.drawn_classes import DrawnClasses
@@ -146,7 +146,7 @@ def average_classes(
     ]
     kept = [*range(len(members))]
     if standard is not None:
-        logs = [np.log(_best(*one)[1]) for one in left_out]
+        logs = [np.log(at_best_temperature(*one)[1]) for one in left_out]
 
         def is_kept(number: int) -> bool:
             if number in doubted:
@@ -155,25 +155,12 @@ def average_classes(
 
         kept = [number for number in kept if is_kept(number)]
     rows = np.mean([left_out[number].named for number in kept], axis=0)
-    found = [_best(left_out[number].classes, rows) for number in kept]
+    found = [at_best_temperature(left_out[number].classes, rows) for number in kept]
     temperatures, likelihoods = zip(*found, strict=True)
     weights = len(rows) * stacking_weights(np.array(likelihoods)) + _EVEN_ANSWERS / len(kept)
     return AveragedClasses(
         [members[number] for number in kept], temperatures, weights / weights.sum()
     )
-
-
-def _best(
-    classes: Float[np.ndarray, "answer class"], named: Float[np.ndarray, "answer class"]
-) -> tuple[float, Float[np.ndarray, " answer"]]:
-    """The best temperature for the answers, and p(answer) of each under it.
-
-    As for ``calibrated_guide``, log T is standard normal beforehand, so that a few answers change
-    little.
-    """
-    found = {t: (temper(classes, t) * named).sum(1) for t in TEMPERATURES}
-    best = max(found, key=lambda t: np.log(found[t]).sum() - np.log(t) ** 2 / 2)
-    return best, found[best]
 
 
 def stacking_weights(

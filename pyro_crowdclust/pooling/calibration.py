@@ -44,6 +44,26 @@ def temper(
     return torch.from_numpy(logits).softmax(-1).numpy()
 
 
+def at_best_temperature(
+    classes: Float[np.ndarray, "answer class"], named: Float[np.ndarray, "answer class"]
+) -> tuple[float, Float[np.ndarray, " answer"]]:
+    """The best temperature for the answers, and ``sum_k q_-a(k)^(1 / T) g_a(k)`` of each under it.
+
+    As for ``calibrated_guide``, log T is standard normal beforehand, so that a few answers change
+    little.
+
+    Parameters
+    ----------
+    classes
+        ``q_-a(k)``: the class of the item of every answer, by the others.
+    named
+        ``g_a(k) = p(a | y_i = k)``.
+    """
+    found = {t: (temper(classes, t) * named).sum(1) for t in TEMPERATURES}
+    best = max(found, key=lambda t: np.log(found[t]).sum() - np.log(t) ** 2 / 2)
+    return best, found[best]
+
+
 class HeldOutLabels(NamedTuple):
     """``log sum_k q_-a(k) E_-i[gamma_jka]`` of every answer, given the others about its item.
 

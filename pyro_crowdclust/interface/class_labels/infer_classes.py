@@ -53,15 +53,17 @@ def infer_classes(
     has a habit, which takes far fewer answers to learn, or, with fewer than five workers,
     ``OneCoin``, with one rate of right answers per worker. The fit with the highest ELBO, which
     penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
-    few labels are often likeliest if a class is another name of a more frequent one. With many
-    classes, communities whose learned concentrations cost too much to be chosen are not fitted.
-    Where no fit keeps all classes, the fixed prior counts four or sixteen times as much, but not in
-    the table of the rates. Two workers who name three classes or more have one rate, which is all
-    that their labels show. Ctrl-C returns the best fit so far. Neither settings nor true classes
-    are needed. The probabilities of an item use what is known about the workers from other items
-    (``ClassLabelGuide(moderated=True)``). They are calibrated: at the temperature at which answers
-    are predicted best from others about their item, and as if all answers about one item in ten
-    were a single one, since workers may all err about the same items
+    few labels are often likeliest if a class is another name of a more frequent one. Truth and
+    habit, or one rate, give way to the best matrices where these predict each label clearly better,
+    by two standard errors, from the others about its item (``pooling.label_predictions``). With
+    many classes, communities whose learned concentrations cost too much to be chosen are not
+    fitted. Where no fit keeps all classes, the fixed prior counts four or sixteen times as much,
+    but not in the table of the rates. Two workers who name three classes or more have one rate,
+    which is all that their labels show. Ctrl-C returns the best fit so far. Neither settings nor
+    true classes are needed. The probabilities of an item use what is known about the workers from
+    other items (``ClassLabelGuide(moderated=True)``). They are calibrated: at the temperature at
+    which answers are predicted best from others about their item, and as if all answers about one
+    item in ten were a single one, since workers may all err about the same items
     (``pooling.calibrated_guide``), or, with trusted workers, by the items that these have labelled.
 
     Only the fixed prior is used where labels do not determine another: if some workers give the

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from pyro_crowdclust.annotators import AnswerSources, OneCoin
 from pyro_crowdclust.annotators.learned_rows import LearnedRows
 from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.class_labels.constant_workers import MIN_WORKERS
 from pyro_crowdclust.interface.class_labels.second_labels import shows_workers
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
 from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.pooling.label_predictions import predicts_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
 from pyro_crowdclust.training import is_interrupted
@@ -63,7 +65,10 @@ def best_of_workers(
         # Few workers do not determine how habits are distributed.
         many = data.num_workers >= MIN_WORKERS
         models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
-    found = keeping_classes(best_first(_promising(data, attempt, models)))
+    fits = best_first(_promising(data, attempt, models))
+    found = keeping_classes(fits)
+    if with_simple:
+        found = _or_matrices(found, fits)
     strengths = _STRENGTHS if 0 in numbers else ()
     for strength in strengths:
         if is_interrupted(found) or _least_kept(found) >= _MIN_KEPT:
@@ -72,6 +77,24 @@ def best_of_workers(
         cautious = attempt(given._replace(num_communities=0, prior_strength=strength))
         found = keeping_classes([cautious, found])
     return found
+
+
+def _or_matrices(found: Fitted, fits: Sequence[Fitted]) -> Fitted:
+    """The best fit of matrices, where a simple model was found that predicts labels clearly worse.
+
+    In weak crowds, whose labels leave most classes open, the ELBO may prefer a simple model that is
+    wrong. Its own predictions favour truth and habit, too, since labels stay in the posteriors of
+    its workers (``HeldOutLabels``): so they speak against a simple model only.
+    """
+    if is_interrupted(found) or not _is_simple(found):
+        return found
+    matrices = keeping_classes([fitted for fitted in fits if not _is_simple(fitted)])
+    is_whole = _least_kept(matrices) >= _MIN_KEPT
+    return matrices if is_whole and predicts_better(matrices, found) else found
+
+
+def _is_simple(fitted: Fitted) -> bool:
+    return isinstance(fitted.model.annotators, AnswerSources | OneCoin)
 
 
 def _promising(
