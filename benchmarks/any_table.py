@@ -36,8 +36,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.preprocessing import StandardScaler
 
-from pyro_crowdclust import Fitted
-from pyro_crowdclust.interface import cluster
+from pyro_crowdclust import Fitted, cluster
 
 TOLERANCE = 0.01
 # Random pairs of items of which the log loss is taken.

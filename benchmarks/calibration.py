@@ -28,8 +28,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from pyro_crowdclust import cluster
 from pyro_crowdclust.annotators import GradedAnswers, SortedPages, pair_rates
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.simulation import simulate_pages, simulate_pairs, simulate_placements
 
 ITEMS, CLUSTERS, WORKERS = 80, 4, 6

@@ -39,9 +39,9 @@ import pandas as pd
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
+from pyro_crowdclust import cluster
 from pyro_crowdclust.asking import Pages, Pairs, suggest
 from pyro_crowdclust.exchange import LabelStudio, picture_frame
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents
 

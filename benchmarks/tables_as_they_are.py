@@ -30,7 +30,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pyro_crowdclust.interface import cluster
+from pyro_crowdclust import cluster
 from pyro_crowdclust.results import known_class_probabilities
 from pyro_crowdclust.simulation import simulate_placements
 

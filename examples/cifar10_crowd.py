@@ -45,13 +45,12 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
-from pyro_crowdclust import CrowdData, fit
+from pyro_crowdclust import CrowdData, cluster, fit
 from pyro_crowdclust.annotators import TwoCoin
 from pyro_crowdclust.callbacks import RateMoves
 from pyro_crowdclust.emissions import NormalEmission
 from pyro_crowdclust.guides import AmortizedGuide, MessagePassingGuide
 from pyro_crowdclust.inference import ConsistencyTerm, RecognitionTerm
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_report
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture

@@ -25,8 +25,7 @@ import torch
 from sklearn import datasets
 from sklearn.metrics import log_loss, normalized_mutual_info_score
 
-from pyro_crowdclust import Fitted
-from pyro_crowdclust.interface import cluster
+from pyro_crowdclust import Fitted, cluster
 from pyro_crowdclust.mixture import GaussianComponents
 from pyro_crowdclust.simulation import simulate_grades
 

@@ -24,9 +24,8 @@ import pandas as pd
 import torch
 from sklearn.metrics import log_loss, normalized_mutual_info_score
 
-from pyro_crowdclust import Fitted
+from pyro_crowdclust import Fitted, cluster
 from pyro_crowdclust.diagnostics import find_lapses
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.mixture import GaussianComponents
 
 WORKERS, PAGES, PAIRS = 6, 15, 20

@@ -36,10 +36,9 @@ from sklearn.mixture import BayesianGaussianMixture
 from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
-from pyro_crowdclust import CrowdData, Fitted, fit
+from pyro_crowdclust import CrowdData, Fitted, cluster, fit
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
-from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.metrics import clustering_accuracy
 from pyro_crowdclust.mixture import GaussianComponents, StickBreakingWeights
 from pyro_crowdclust.models import SemiCrowdsourcedMixture

@@ -114,7 +114,7 @@ def suggest(
     --------
     >>> import numpy as np
     >>> from pyro_crowdclust.asking import Pairs, suggest
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust import cluster
     >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> features = np.random.default_rng(0).normal(size=(60, 2)) + 4 * (np.arange(60) % 2)[:, None]
     >>> answers = {"left": [0, 0, 1], "right": [2, 1, 3], "worker": list("aab"), "label": [1, 0, 1]}

@@ -62,7 +62,7 @@ def find_lapses(result: FittedModel) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust import cluster
     >>> from pyro_crowdclust.mixture import GaussianComponents
     >>> rng = np.random.default_rng(0)
     >>> kind = np.arange(40) % 2

@@ -260,7 +260,7 @@ class Fitted:
         Examples
         --------
         >>> import numpy as np
-        >>> from pyro_crowdclust.interface import cluster
+        >>> from pyro_crowdclust import cluster
         >>> from pyro_crowdclust.mixture import GaussianComponents
         >>> x = np.random.default_rng(0).normal(size=(60, 2)) + 8 * (np.arange(60) % 2)[:, None]
         >>> pairs = {"left": [0, 0], "right": [2, 1], "worker": ["a", "a"], "label": [1, 0]}

@@ -29,7 +29,7 @@ def typical_items(result: Fitted) -> pd.DataFrame:
 
     Examples
     --------
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust import cluster
     >>> features = np.repeat([[0.0], [9.0]], [5, 20], axis=0) + np.arange(25)[:, None] / 100
     >>> result = cluster(features, num_clusters=2, progress=False)
     >>> typical_items(result)["items"].tolist()

@@ -90,7 +90,7 @@ def report_page(result: Fitted, title: str = "Clusters and workers") -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> from pyro_crowdclust.interface import cluster
+    >>> from pyro_crowdclust import cluster
     >>> features = np.random.default_rng(0).normal(size=(20, 2))
     >>> page = report_page(cluster(features, num_clusters=2, epochs=2, progress=False))
     >>> page.startswith("<!doctype html>"), "<h2>Clusters</h2>" in page
