@@ -68,10 +68,10 @@ def _around(
     if isinstance(annotators, SortedPages):
         of_states = (part.unbind(-1) for part in moments.pop("habits"))
         moments |= dict(zip(PAGE_STATES, zip(*of_states, strict=True), strict=True))
-    rates = {
-        name: widened(own, *(part.numpy() for part in moments[name]), interval)
-        for name, own in summary.rates.items()
-    }
+    rates = {}
+    for name, own in summary.rates.items():
+        mean, spread = moments[name]
+        rates[name] = widened(own, mean.numpy(), spread.numpy(), interval)
     weight, variance = torch.zeros(()), torch.zeros(())
     for name, slope in _weight_slopes(annotators).items():
         natural, family = drawn[name], families[name]
