@@ -77,6 +77,9 @@ def to_arviz(
     feature that the fit transformed by a power, the name ends in "(transformed)", and units are
     those of the power.
 
+    All draws of a point estimate are equal, as under ``AmortizedGuide`` or ``AutoDelta``, so that
+    its intervals are empty. The attribute ``equal_draws`` of the tree names such variables.
+
     Parameters
     ----------
     results
@@ -131,7 +134,7 @@ def to_arviz(
     groups = _joined(chains) | data_groups(fits, rows)
     rename_axes(groups, dims)
     check_coordinates(groups, coords)
-    attributes = _attributes(fits, num_draws)
+    attributes = _attributes(fits, num_draws) | _of_equal_draws(chains)
     own = {name: np.asarray(values) for name, values in coords.items()}
     return as_tree(
         {
@@ -228,6 +231,17 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
         "stop_reason": "; ".join(result.stop_reason for result in fits),
         "elbo": [_bound(result) for result in fits],
     }
+
+
+def _of_equal_draws(chains: list[Groups]) -> dict[str, str]:
+    """Which variables do not vary over the draws of a fit, such as point estimates; none of one."""
+    equal = {
+        name: None
+        for chain in chains
+        for name, (_, values) in chain["posterior"].items()
+        if len(values) > 1 and bool((values == values[:1]).all())
+    }
+    return {"equal_draws": ", ".join(equal)} if equal else {}
 
 
 def _bound(result: FittedModel) -> float:
