@@ -57,13 +57,15 @@ def to_arviz(
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
-                         each left out in turn
-    posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         replications
+                         each left out in turn; ``known`` (known_item) of labels that are known,
+                         under a class table: log p(y_i | o_i, theta)
+    posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer),
+                         ``known`` (known_item): replications
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
                          the data, with labels as positions in the coordinate ``label``, and grades
-                         as positions in ``grade``; ``groups`` (placement) of sorted pages
+                         as positions in ``grade``; ``groups`` (placement) of sorted pages;
+                         ``known`` (known_item), as positions in ``known_class``
     constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
                          ``worker_of_label`` (class_answer), ``page_of_placement`` and others, by
                          the user's ids; ``probabilities``
