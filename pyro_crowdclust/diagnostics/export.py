@@ -58,9 +58,10 @@ def to_arviz(
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
                          each left out in turn; ``known`` (known_item) of labels that are known,
-                         under a class table: log p(y_i | o_i, theta)
+                         under a class table: log p(y_i | o_i, theta); ``groups`` (placement) of
+                         sorted pages: log p(g_a | theta, all other data)
     posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer),
-                         ``known`` (known_item): replications
+                         ``known`` (known_item), ``groups`` (placement): replications
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
                          the data, with labels as positions in the coordinate ``label``, and grades
@@ -91,9 +92,9 @@ def to_arviz(
     num_draws
         The number of draws from q of each fit.
     max_items, max_answers
-        At most this many items, and answers or labels, evenly spaced, have log-likelihoods and
-        replications. Features are replicated for fewer items if there would be more than ten
-        million numbers.
+        At most this many items, and answers, labels or placements, evenly spaced, have
+        log-likelihoods and replications. Features are replicated for fewer items if there would be
+        more than ten million numbers.
     latent_draws
         Draws of a latent in each item's log-likelihood; see ``likelihood``.
     log_likelihood

@@ -28,7 +28,7 @@ _MAX_REPLICATED = 10_000_000
 
 
 class ExportedRows(NamedTuple):
-    """The exported part of the data: positions of items, and rows of answers and labels.
+    """The exported part of the data: positions of items, and rows of answers of each kind.
 
     ``replicated`` are the items whose features are replicated, ``labelled`` those with labels, and
     ``known`` those whose label is known.
@@ -40,6 +40,7 @@ class ExportedRows(NamedTuple):
     known: Int[Tensor, " known_item"]
     answers: Int[Tensor, " answer"]
     labels: Int[Tensor, " class_answer"]
+    placements: Int[Tensor, " placement"]
 
     @classmethod
     def of(
@@ -60,6 +61,7 @@ class ExportedRows(NamedTuple):
             known,
             _spaced(data.num_pairs, max_answers),
             _spaced(data.num_labels, max_answers),
+            _spaced(0 if data.placements is None else len(data.placements), max_answers),
         )
 
 
@@ -86,6 +88,7 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
             constant[name] = (("answer",), _labels(pairs[column]))
     pages = data.pages
     if pages is not None:
+        pages = pages.iloc[rows.placements.numpy()]
         observed["groups"] = (("placement",), pages["group"].to_numpy())
         for name in ("page", "item", "worker"):
             constant[f"{name}_of_placement"] = (("placement",), _labels(pages[name]))
