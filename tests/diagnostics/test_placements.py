@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -10,9 +12,10 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.annotators import SortedPages
 from pyro_crowdclust.diagnostics import to_arviz
 from pyro_crowdclust.diagnostics.placements import left_out_placements
-from pyro_crowdclust.distributions.pages import GroupPlacement
+from pyro_crowdclust.distributions.pages import GroupPlacement, PageHomes, placement_scores
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.guides import MessagePassingGuide
+from pyro_crowdclust.minibatches.pages import BatchPages
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_placements
@@ -58,6 +61,44 @@ def test_left_out_placements_are_sums_over_states_and_homes(seed):
             inverse += states[:, state] * weight * (-log_probability).exp()
     found = left_out_placements(at_home, states, accuracy, num_groups)
     torch.testing.assert_close(found, -inverse.log())
+
+
+def log_density_of_a_page(z, group, rows, accuracy, habits):
+    """``log p`` of some placements of a page, summed over its states and homes by brute force."""
+    num_clusters, num_groups = int(z.max()) + 1, torch.tensor(int(group.max()) + 1)
+    home, other = placement_scores(accuracy[0], num_groups)
+    terms = [habits[0, 2] - len(rows) * torch.log1p(num_groups)]
+    for state in range(2):
+        for homes in itertools.product(range(int(num_groups) + 1), repeat=num_clusters):
+            value = torch.nn.functional.one_hot(torch.tensor(homes), int(num_groups) + 1).double()
+            one_hot = torch.eye(3, dtype=torch.float64)[[state]]
+            prior = PageHomes(one_hot, num_groups[None], num_clusters, None)
+            log_density = habits[0, state] + prior.log_prob(value.expand(1, 2, -1, -1))[0]
+            lies_at_home = torch.tensor(homes)[z[rows]] - 1 == group[rows]
+            log_density += torch.where(lies_at_home, home[state], other[state]).sum()
+            terms.append(log_density)
+    return torch.stack(terms).logsumexp(0)
+
+
+def test_left_out_placements_are_those_of_the_exact_posterior_on_a_clear_page():
+    """At known z and rates, where q of the page's state and homes is nearly the posterior."""
+    z, group = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2]), torch.tensor([0, 0, 0, 1, 1, 1, 2, 1])
+    accuracy = torch.tensor([[0.85, 0.15]], dtype=torch.float64).log()
+    habits = torch.tensor([[0.75, 0.15, 0.1]], dtype=torch.float64).log()
+    rows, one = torch.arange(8), torch.ones(1, dtype=torch.float64)
+    first = torch.zeros_like(one, dtype=torch.long)
+    pages = BatchPages(rows, torch.zeros_like(rows), group, first, torch.tensor([3]), one)
+    assignments = torch.eye(3, dtype=torch.float64)[z]
+    rates = {"accuracy": accuracy, "habits": habits}
+    q = SortedPages(1).posterior(rates, assignments, pages)
+    at_home = q.offered[0][:, z, group + 1].mT
+    many = (8, -1)
+    found = left_out_placements(
+        at_home, q.states.expand(many), accuracy.expand(many), torch.full((8,), 3)
+    )
+    whole = log_density_of_a_page(z, group, rows, accuracy, habits)
+    others = [log_density_of_a_page(z, group, rows[rows != a], accuracy, habits) for a in rows]
+    np.testing.assert_allclose(found, whole - torch.stack(others), atol=0.01)
 
 
 def test_exports_have_placements_of_some_rows(tree):
