@@ -19,6 +19,8 @@ from pyro_crowdclust.diagnostics.draws import (
 )
 from pyro_crowdclust.diagnostics.exported_data import ExportedRows, feature_axes
 from pyro_crowdclust.diagnostics.item_likelihood import item_log_likelihood
+from pyro_crowdclust.diagnostics.known_labels import known_label_draws
+from pyro_crowdclust.diagnostics.placements import placement_draws
 from pyro_crowdclust.diagnostics.predictive import (
     outcome_log_likelihoods,
     replicated_answers,
@@ -117,6 +119,18 @@ def _likelihoods(
             likelihood["labels"] = (dims, labels.of_labels.numpy(force=True))
         if labels is not None and labels.replicated is not None:
             predictive["labels"] = (dims, labels.replicated.numpy(force=True))
+    if len(rows.placements) and result.has_assignments:
+        of_groups = placement_draws(result, draws, rows.placements)
+        if of_groups is not None:
+            likelihood["groups"], predictive["groups"] = (
+                (("draw", "placement"), part.numpy(force=True)) for part in of_groups
+            )
+    if len(rows.known):
+        of_known = known_label_draws(result, draws, rows.known)
+        if of_known is not None:
+            likelihood["known"], predictive["known"] = (
+                (("draw", "known_item"), part.numpy(force=True)) for part in of_known
+            )
     return likelihood, predictive
 
 

@@ -57,13 +57,16 @@ def to_arviz(
     log_likelihood       ``features`` (item): log p(o_i | theta); ``answers`` (answer):
                          log p(L_a | theta, all other data); of class labels ``items``
                          (labelled_item), with all labels of each, and ``labels`` (class_answer),
-                         each left out in turn
-    posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
-                         replications
+                         each left out in turn; ``known`` (known_item) of labels that are known,
+                         under a class table: log p(y_i | o_i, theta); ``groups`` (placement) of
+                         sorted pages: log p(g_a | theta, all other data)
+    posterior_predictive ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer),
+                         ``known`` (known_item), ``groups`` (placement): replications
     sample_stats         ``elbo`` (epoch): the history of the fit; ``log_guide``: log q(theta)
     observed_data        ``features`` (item, ...), ``answers`` (answer), ``labels`` (class_answer):
                          the data, with labels as positions in the coordinate ``label``, and grades
-                         as positions in ``grade``; ``groups`` (placement) of sorted pages
+                         as positions in ``grade``; ``groups`` (placement) of sorted pages;
+                         ``known`` (known_item), as positions in ``known_class``
     constant_data        ``left``, ``right``, ``worker_of_answer`` (answer), ``item_of_label``,
                          ``worker_of_label`` (class_answer), ``page_of_placement`` and others, by
                          the user's ids; ``probabilities``
@@ -77,6 +80,9 @@ def to_arviz(
     feature that the fit transformed by a power, the name ends in "(transformed)", and units are
     those of the power.
 
+    All draws of a point estimate are equal, as under ``AmortizedGuide`` or ``AutoDelta``, so that
+    its intervals are empty. The attribute ``equal_draws`` of the tree names such variables.
+
     Parameters
     ----------
     results
@@ -86,9 +92,9 @@ def to_arviz(
     num_draws
         The number of draws from q of each fit.
     max_items, max_answers
-        At most this many items, and answers or labels, evenly spaced, have log-likelihoods and
-        replications. Features are replicated for fewer items if there would be more than ten
-        million numbers.
+        At most this many items, and answers, labels or placements, evenly spaced, have
+        log-likelihoods and replications. Features are replicated for fewer items if there would be
+        more than ten million numbers.
     latent_draws
         Draws of a latent in each item's log-likelihood; see ``likelihood``.
     log_likelihood
@@ -131,7 +137,7 @@ def to_arviz(
     groups = _joined(chains) | data_groups(fits, rows)
     rename_axes(groups, dims)
     check_coordinates(groups, coords)
-    attributes = _attributes(fits, num_draws)
+    attributes = _attributes(fits, num_draws) | _of_equal_draws(chains)
     own = {name: np.asarray(values) for name, values in coords.items()}
     return as_tree(
         {
@@ -228,6 +234,17 @@ def _attributes(fits: list[FittedModel], num_draws: int) -> dict[str, Any]:
         "stop_reason": "; ".join(result.stop_reason for result in fits),
         "elbo": [_bound(result) for result in fits],
     }
+
+
+def _of_equal_draws(chains: list[Groups]) -> dict[str, str]:
+    """Which variables do not vary over the draws of a fit, such as point estimates; none of one."""
+    equal = {
+        name: None
+        for chain in chains
+        for name, (_, values) in chain["posterior"].items()
+        if len(values) > 1 and bool((values == values[:1]).all())
+    }
+    return {"equal_draws": ", ".join(equal)} if equal else {}
 
 
 def _bound(result: FittedModel) -> float:

@@ -28,16 +28,19 @@ _MAX_REPLICATED = 10_000_000
 
 
 class ExportedRows(NamedTuple):
-    """The exported part of the data: positions of items, and rows of answers and labels.
+    """The exported part of the data: positions of items, and rows of answers of each kind.
 
-    ``replicated`` are the items whose features are replicated, ``labelled`` those with labels.
+    ``replicated`` are the items whose features are replicated, ``labelled`` those with labels, and
+    ``known`` those whose label is known.
     """
 
     items: Int[Tensor, " item"]
     replicated: Int[Tensor, " item"]
     labelled: Int[Tensor, " labelled_item"]
+    known: Int[Tensor, " known_item"]
     answers: Int[Tensor, " answer"]
     labels: Int[Tensor, " class_answer"]
+    placements: Int[Tensor, " placement"]
 
     @classmethod
     def of(
@@ -46,15 +49,19 @@ class ExportedRows(NamedTuple):
         data = result.data
         items = _spaced(data.num_items, max_items)
         numbers = num_draws * math.prod(result.feature_shape or ())
-        labelled = items[:0]
+        labelled = known = items[:0]
         if data.class_labels is not None:
             labelled = items[torch.isin(items, data.class_labels.labelled_items)]
+        if data.known is not None:
+            known = items[data.known[items] >= 0]
         return cls(
             items,
             items[_spaced(len(items), max(_MAX_REPLICATED // numbers, 1))],
             labelled,
+            known,
             _spaced(data.num_pairs, max_answers),
             _spaced(data.num_labels, max_answers),
+            _spaced(0 if data.placements is None else len(data.placements), max_answers),
         )
 
 
@@ -81,6 +88,7 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
             constant[name] = (("answer",), _labels(pairs[column]))
     pages = data.pages
     if pages is not None:
+        pages = pages.iloc[rows.placements.numpy()]
         observed["groups"] = (("placement",), pages["group"].to_numpy())
         for name in ("page", "item", "worker"):
             constant[f"{name}_of_placement"] = (("placement",), _labels(pages[name]))
@@ -90,6 +98,8 @@ def data_groups(fits: list[FittedModel], rows: ExportedRows) -> Groups:
         observed["labels"] = (("class_answer",), codes.numpy(force=True))
         for name, column in (("item_of_label", "item"), ("worker_of_label", "worker")):
             constant[name] = (("class_answer",), _labels(labels[column]))
+    if data.known is not None and len(rows.known):
+        observed["known"] = (("known_item",), data.known[rows.known].numpy(force=True))
     if fits[0].has_assignments:
         found = [result.probabilities for result in fits]
         kind = "class"
@@ -123,6 +133,7 @@ def ids_by_dimension(
         "features_dim_0": of_features,
         "item": _labels(data.item_ids[items.numpy()]),
         "labelled_item": _labels(data.item_ids[rows.labelled.numpy()]),
+        "known_item": _labels(data.item_ids[rows.known.numpy()]),
         "worker": _labels(data.worker_ids),
         "class": _labels(data.class_ids),
         "label": _labels(data.class_ids),

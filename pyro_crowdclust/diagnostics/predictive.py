@@ -57,16 +57,16 @@ def same_cluster_draws(
     left, right = given.left[answers], given.right[answers]
     items, rows = torch.cat([left, right]).unique(return_inverse=True)
     if result.owners is None:
-        z = _assignment_draws(torch.tensor(result.probabilities)[items], num_draws)
+        z = assignment_draws(torch.tensor(result.probabilities)[items], num_draws)
     else:
-        components = _assignment_draws(result.component_probabilities[items], num_draws)
-        owners = _assignment_draws(torch.tensor(result.owners), num_draws)
+        components = assignment_draws(result.component_probabilities[items], num_draws)
+        owners = assignment_draws(torch.tensor(result.owners), num_draws)
         z = owners.gather(1, components)
     left, right = rows.split(len(answers))
     return (z[:, left] == z[:, right]).double()
 
 
-def _assignment_draws(
+def assignment_draws(
     probabilities: Float[Tensor, "item cluster"], num_draws: int
 ) -> Int[Tensor, "draw item"]:
     """``z_i ~ q(z_i)``."""
@@ -105,7 +105,7 @@ def replicated_features(
         return None
     ((name, support),) = discrete.items()
     # The model needs components, in the order of the guide.
-    z = _assignment_draws(result.component_probabilities[items], draws.num_draws)
+    z = assignment_draws(result.component_probabilities[items], draws.num_draws)
     z = z.to(support.device)
     rows = []
     for draw in range(draws.num_draws):

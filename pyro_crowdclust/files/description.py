@@ -24,7 +24,16 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_crowdclust.files.parts import PACKAGE, arguments_of, is_part, part_class, public_name
+from pyro_crowdclust.files.parts import (
+    PACKAGE,
+    arguments_of,
+    is_optimizer,
+    is_part,
+    optimizer_class,
+    optimizer_name,
+    part_class,
+    public_name,
+)
 
 
 class _Scalar(NamedTuple):
@@ -117,11 +126,11 @@ class _Writer:
             return {"$interval": [*self._items((value.left, value.right), where), value.closed]}
         if isinstance(value, pd.Period):
             return {"$period": [value.ordinal, value.freqstr]}
-        if _is_optimizer(value):
+        if is_optimizer(value):
             value = functools.partial(value)
-        if isinstance(value, functools.partial) and _is_optimizer(value.func) and not value.args:
+        if isinstance(value, functools.partial) and is_optimizer(value.func) and not value.args:
             arguments = self._dict(value.keywords, where)
-            return {"$optimizer": {"class": value.func.__name__, "arguments": arguments}}
+            return {"$optimizer": {"class": optimizer_name(value.func), "arguments": arguments}}
         return self._part(value, where)
 
     def _add(self, tensor: Tensor, where: str) -> str:
@@ -286,9 +295,9 @@ class _Reader:
         return pd.Index(values, dtype=dtype, name=name, tupleize_cols=False)
 
     def _optimizer(self, described: dict[str, Any]) -> Any:
-        cls: Any = vars(torch.optim).get(described["class"])
-        if not _is_optimizer(cls):
-            raise ValueError(f"torch has no optimizer {described['class']!r}")
+        cls = optimizer_class(described["class"])
+        if cls is None:
+            raise ValueError(f"neither torch nor {PACKAGE} has an optimizer {described['class']!r}")
         return functools.partial(cls, **self.read(described["arguments"]))
 
     def _part(self, described: dict[str, Any]) -> Any:
@@ -296,12 +305,6 @@ class _Reader:
         arguments = self.read(described["arguments"])
         part = self.parts[described["number"]] = cls(**arguments)
         return part
-
-
-def _is_optimizer(cls: Any) -> bool:
-    """Whether this is an optimizer class of torch."""
-    is_class = isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)
-    return is_class and vars(torch.optim).get(cls.__name__) is cls
 
 
 def _dtype(name: str) -> torch.dtype:

@@ -15,9 +15,11 @@ import re
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 PACKAGE = __name__.partition(".")[0]
+_NAME = re.compile(rf"{PACKAGE}\.[a-z_]+:\w+")
 _Class = TypeVar("_Class", bound=type)
 _Part = TypeVar("_Part")
 
@@ -122,7 +124,7 @@ def is_part(cls: type) -> bool:
 
 def part_class(name: str) -> type:
     """The class of this library with this name; nothing else is imported or called."""
-    if not re.fullmatch(rf"{PACKAGE}\.[a-z_]+:\w+", name):
+    if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no part of {PACKAGE}")
     cls = _offered(name)
     if cls is None:
@@ -130,6 +132,32 @@ def part_class(name: str) -> type:
     if not isinstance(cls, type) or not is_part(cls):
         raise ValueError(f"{name!r} is no part of a model or of a guide")
     return cls
+
+
+def is_optimizer(cls: Any) -> bool:
+    """Whether this is an optimizer class of torch, or of this library."""
+    if not (isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)):
+        return False
+    return optimizer_class(optimizer_name(cls)) is cls
+
+
+def optimizer_name(cls: type) -> str:
+    """The name of an optimizer class in files: torch's own by their names alone.
+
+    Examples
+    --------
+    >>> from pyro_crowdclust.training import PacedAdam
+    >>> optimizer_name(torch.optim.Adam), optimizer_name(PacedAdam)
+    ('Adam', 'pyro_crowdclust.training:PacedAdam')
+    """
+    return public_name(cls) if cls.__module__.partition(".")[0] == PACKAGE else cls.__name__
+
+
+def optimizer_class(name: str) -> Any:
+    """The optimizer of torch or of this library with this name, or None."""
+    found = _offered(name) if _NAME.fullmatch(name) else vars(torch.optim).get(name)
+    is_one = isinstance(found, type) and issubclass(found, torch.optim.Optimizer)
+    return found if is_one else None
 
 
 def _offered(name: str) -> Any:

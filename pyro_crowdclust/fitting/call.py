@@ -39,6 +39,7 @@ from pyro_crowdclust.training.argument_checks import (
     check_needs_processor,
     check_outside_of_handlers,
     check_same_model,
+    warn_of_laplace,
 )
 from pyro_crowdclust.training.callback import Callback
 from pyro_crowdclust.training.checkpoint import Checkpoint, CheckpointKeeper
@@ -276,6 +277,7 @@ def _check(model: Model, guide: Guide, data: CrowdData, options: Mapping[str, An
     check_gaps(model, data)
     check_likeness(model, data)
     check_needs_processor(guide, options["device"])
+    warn_of_laplace(guide)
 
 
 def _check_minibatches(model: Model, data: CrowdData, options: FitOptions) -> None:

@@ -15,12 +15,14 @@ from pyro_crowdclust.results.further_training import (
     with_step,
 )
 from pyro_crowdclust.results.loading import load
+from pyro_crowdclust.results.lost_options import LostOption
 from pyro_crowdclust.results.own_parts import with_own_parts
 
 __all__ = [
     "Chosen",
     "Fitted",
     "FurtherTraining",
+    "LostOption",
     "UpdateStep",
     "cluster_classes",
     "known_class_probabilities",

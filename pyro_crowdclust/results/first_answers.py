@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,6 +61,7 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
 def with_merge_moves(train_on: Any) -> Any:
     """The same training, with the moves of fits with answers."""
     callbacks = getattr(train_on, "callbacks", None)
-    if callbacks is None or any(isinstance(one, MergeMoves) for one in callbacks):
+    is_known = isinstance(callbacks, Sequence)  # no file has those of a user
+    if not is_known or any(isinstance(one, MergeMoves) for one in callbacks):
         return train_on
     return replace(train_on, callbacks=(MergeMoves(), *callbacks))

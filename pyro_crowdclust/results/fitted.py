@@ -120,8 +120,8 @@ class Fitted:
         Whether the clusters are kinds, by other numbers of components that describe features alone
         about as well; None if there is supervision, or if the model was not chosen.
     train_on
-        ``fit`` with the options of this fit, for ``update``; None if it was loaded from a file that
-        does not have all of them.
+        ``fit`` with the options of this fit, for ``update``. A file has no code: if the fit was
+        loaded, options with parts of your own are not known.
     """
 
     model: Any
@@ -252,10 +252,10 @@ class Fitted:
         TypeError
             For an unknown argument.
         ValueError
-            If the fit was loaded without its data, or from a file without all options of the fit;
-            if the model has no annotators, or these cannot have new workers; if there are new items
-            and a user-defined guide has latents of the items of the fit only; and for data that
-            ``CrowdData`` refuses.
+            If the fit was loaded without its data, or had an option with parts of your own, which
+            no file has, and which is not given again; if the model has no annotators, or these
+            cannot have new workers; if there are new items and a user-defined guide has latents of
+            the items of the fit only; and for data that ``CrowdData`` refuses.
 
         Examples
         --------

@@ -94,7 +94,7 @@ def load(
     content = read_file(path, "result")
     try:
         known = _checked(content)
-        train_on = _train_on(content.get("train_on"))
+        train_on = _train_on(content)
     except UNREADABLE as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} is damaged ({what}): get a whole copy of it") from error
@@ -139,6 +139,7 @@ def _checked(content: Any) -> CrowdData:
     check_kind("dtype", content["dtype"], torch.dtype)
     if content.get("train_on") is not None:
         check_kind("train_on", content["train_on"], str)
+        check_tensors("train_on_tensors", content.get("train_on_tensors", {}))
     _check_table("history", content["history"])
     if content.get("workers") is not None:
         _check_table("workers", content["workers"], data.num_workers)
@@ -214,16 +215,18 @@ def _stored_values(content: dict[str, Any], known: CrowdData) -> StoredValues:
     )
 
 
-def _train_on(text: str | None) -> Callable[..., Fitted] | None:
+def _train_on(content: dict[str, Any]) -> Callable[..., Fitted] | None:
     """Function that continues the fit with the options in the file; None if it has none."""
+    text, tensors = content.get("train_on"), content.get("train_on_tensors", {})
     if text is None:
         return None
     description = json.loads(text)
     name = description["$part"]["class"]
     if not issubclass(part_class(name), FurtherTraining):
         raise ValueError(f"{name!r} is not a function that trains a model")
-    with limited_allocation(len(text)):
-        train_on = build(description, {})
+    num_bytes = sum(tensor.nbytes for tensor in tensors.values())
+    with limited_allocation(num_bytes + len(text)):
+        train_on = build(description, tensors)
     for step in update_steps_of(train_on):
         if not isinstance(step, UpdateStep):
             raise ValueError(f"{type(step).__name__} is not a step of an update")

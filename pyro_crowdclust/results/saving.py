@@ -16,7 +16,9 @@ from pyro_crowdclust.files.description import NotDescribable, build, describe
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.chosen import Chosen
 from pyro_crowdclust.results.cluster_doubt import ClusterDoubt
+from pyro_crowdclust.results.further_training import FurtherTraining
 from pyro_crowdclust.results.guide_tables import has_widened_workers
+from pyro_crowdclust.results.lost_options import without_own_parts
 from pyro_crowdclust.results.saved_data import data_fields
 from pyro_crowdclust.training.copies import check_same_tensors, named_tensors
 from pyro_crowdclust.training.elbo import OF_RESULT, can_be_kept, elbo_fields
@@ -80,25 +82,25 @@ def content_of(result: SavableResult) -> dict[str, Any]:
         "chosen": None if result.chosen is None else fields_of_choice(result.chosen),
         "doubt": None if result.doubt is None else vars(result.doubt),
         "dtype": result.dtype,
-        "train_on": _options_text(result.train_on, result.elbo_objective),
+        **_options(result.train_on, result.elbo_objective),
     }
 
 
-def _options_text(train_on: Callable[..., Any] | None, elbo: ELBO) -> str | None:
-    """The options of the fit as JSON; None if they contain parts from outside of this library.
+def _options(train_on: Callable[..., Any] | None, elbo: ELBO) -> dict[str, Any]:
+    """The options of the fit, as JSON and tensors.
 
     If the bound is an option, a placeholder refers to that of the result, which the file has.
+    Others stand for options from outside of this library.
     """
-    tensors: dict[str, Tensor] = {}
+    if not isinstance(train_on, FurtherTraining):
+        return {"train_on": None}
     options: Any = train_on
     if getattr(options, "elbo", None) is elbo and can_be_kept(elbo):
         options = replace(options, elbo=OF_RESULT)
-    try:
-        description = describe(options, tensors)
-    except NotDescribable:
-        return None
+    tensors: dict[str, Tensor] = {}
     # As a separate text, since it is parsed only when it is needed.
-    return None if tensors or train_on is None else json.dumps(description)
+    text = json.dumps(describe(without_own_parts(options), tensors))
+    return {"train_on": text, "train_on_tensors": tensors}
 
 
 def structure_of(model: Any, guide: Any) -> tuple[dict[str, Any] | None, str]:

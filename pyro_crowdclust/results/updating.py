@@ -42,6 +42,7 @@ from pyro_crowdclust.results.further_training import (
 )
 from pyro_crowdclust.results.item_latents import check_new_items
 from pyro_crowdclust.results.item_posterior import new_items
+from pyro_crowdclust.results.lost_options import check_nothing_lost
 from pyro_crowdclust.training.copies import copied
 from pyro_crowdclust.training.freezing import freeze_like
 
@@ -65,7 +66,7 @@ class TrainedResult(FittedModel, Protocol):
 
     @property
     def train_on(self) -> Callable[..., Any] | None:
-        """Function that continues the fit; None if it was loaded without all of its options."""
+        """Function that continues the fit; None if it is not known."""
 
 
 def updated(
@@ -95,7 +96,7 @@ def updated(
     ValueError
         As ``Fitted.update`` does.
     """
-    train_on = _further_training(result)
+    train_on = _further_training(result, options)
     check_new_answers(result.data, **answers)
     items = identified_items(
         result.data, features, item_ids, lambda features: new_items(result, features)
@@ -118,8 +119,8 @@ def updated(
     return train_on(model, guide, data, **kept | options)
 
 
-def _further_training(result: TrainedResult) -> Callable[..., Any]:
-    """What continues the fit; a ``ValueError`` if a file lacks what that takes."""
+def _further_training(result: TrainedResult, given: Mapping[str, Any]) -> Callable[..., Any]:
+    """What continues the fit; a ``ValueError`` if a file lacks what that takes, unless given."""
     if result.feature_shape is not None and result.data.features is None:
         raise ValueError(
             "this result was loaded, and a file has no features: pass the data of the fit, "
@@ -127,9 +128,10 @@ def _further_training(result: TrainedResult) -> Callable[..., Any]:
         )
     if result.train_on is None:
         raise ValueError(
-            "this result was loaded, and its file does not have all options of the fit, which had "
-            "user-defined parts: update the result of fit() itself, or fit again to all answers"
+            "this result does not have the options of the fit: update the result of fit() itself, "
+            "or fit again to all answers"
         )
+    check_nothing_lost(result.train_on, given)
     return result.train_on
 
 

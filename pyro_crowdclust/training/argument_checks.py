@@ -6,13 +6,13 @@ import inspect
 from typing import Any
 
 import torch
-from pyro.infer.autoguide.guides import AutoGuide
+from pyro.infer.autoguide.guides import AutoGuide, AutoLaplaceApproximation
 from pyro.poutine.guide import GuideMessenger
 from pyro.poutine.runtime import am_i_wrapped
 from torch import nn
 
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import count
+from pyro_crowdclust.errors import count, warn
 from pyro_crowdclust.protocols import (
     module_of,
     name_of,
@@ -39,6 +39,18 @@ def check_callable(model: object, guide: object) -> None:
         raise ValueError(
             f"the guide {name_of(guide)} is a GuideMessenger of Pyro, which runs its own model "
             "instead of the one that is passed: use another autoguide, such as AutoNormal(model)"
+        )
+
+
+def warn_of_laplace(guide: object) -> None:
+    """Warn that Pyro's guide for Laplace's approximation is a point while it is trained."""
+    if isinstance(unwrapped(guide), AutoLaplaceApproximation):
+        warn(
+            "AutoLaplaceApproximation trains a point, whose ELBO is a log joint density and no "
+            "bound of the evidence. The normal distribution around it is, after the fit, "
+            "dataclasses.replace(result, guide=result.guide.laplace_approximation("
+            "minibatches.full_batch(data))), with its own elbo and draws; AutoMultivariateNormal "
+            "trains one instead"
         )
 
 

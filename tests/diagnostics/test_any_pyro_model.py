@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import sys
 from functools import partial
@@ -15,10 +16,11 @@ import pytest
 import scipy.stats
 import torch
 from pyro import poutine
-from pyro.infer.autoguide import AutoDelta, AutoNormal
+from pyro.infer.autoguide import AutoDelta, AutoLaplaceApproximation, AutoNormal
 
-from pyro_crowdclust import CrowdData, Fitted
+from pyro_crowdclust import CrowdData, Fitted, fit
 from pyro_crowdclust.diagnostics import pareto_k, to_arviz
+from pyro_crowdclust.minibatches import full_batch
 
 from ..crowds import quiet_fit
 from .exports import one_chain
@@ -62,6 +64,28 @@ def test_delta_guides_are_points():
     fitted = quiet_fit(heights, AutoDelta(heights), data, batch_size=None)
     with pytest.raises(ValueError, match="point estimates"):
         pareto_k(fitted)
+
+
+def test_laplace_is_a_point_until_it_is_asked_for():
+    """Then bound and draws are those of the posterior, which is normal here."""
+
+    def model(batch):
+        mean = pyro.sample("mean", dist.Normal(0.0, 10.0))
+        with pyro.plate("items", len(batch.items)):
+            pyro.sample("o", dist.Normal(mean, 1.0), obs=batch.features[:, 0])
+
+    x = 3 + torch.randn(20, 1)
+    data, options = CrowdData(x), {"batch_size": None, "dtype": torch.float64, "progress": False}
+    with pytest.warns(UserWarning, match=r"trains a point.*replace\(result, guide=result.guide."):
+        result = fit(model, AutoLaplaceApproximation(model), data, **options)
+    evidence = scipy.stats.multivariate_normal(np.zeros(20), np.eye(20) + 100).logpdf(x[:, 0])
+    assert result.elbo > evidence + 0.5
+    assert result.to_arviz(3).attrs["equal_draws"] == "mean"
+    guide = result.guide.laplace_approximation(full_batch(data))
+    normal = dataclasses.replace(result, guide=guide)
+    assert normal.elbo == pytest.approx(evidence, abs=1e-6)
+    drawn = one_chain(normal.to_arviz(1000), "posterior", "mean")
+    assert drawn.std() == pytest.approx(20.01**-0.5, rel=0.1)
 
 
 def test_a_model_written_out_in_an_example(monkeypatch):

@@ -20,6 +20,7 @@ def test_points_do_not_vary(fits):
         drawn = one_chain(tree, "posterior", "component_covariance")[draw]
         order = fits["amortized"].cluster_order
         np.testing.assert_allclose(drawn, mixture.covariance[order])
+    assert {*tree.attrs["equal_draws"].split(", ")} == {*tree["posterior"].data_vars}
 
 
 def test_the_same_seed_draws_the_same(plain, tree):

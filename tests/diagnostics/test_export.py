@@ -56,6 +56,7 @@ def test_history_and_attributes(plain, tree):
     assert tree.attrs["inference_library"] == "pyro_crowdclust"
     assert tree["posterior"].attrs["seed"] == [0]
     assert tree["posterior"].attrs["guide"] == "MessagePassingGuide"
+    assert "equal_draws" not in tree.attrs
 
 
 def test_fits_that_disagree_show(plain):

@@ -124,7 +124,15 @@ WRONG = {
         lambda content, tensors: content.update(
             train_on=content["train_on"].replace('"class": "Adam"', '"class": "Tensor"')
         ),
-        "torch has no optimizer 'Tensor'",
+        "neither torch nor pyro_crowdclust has an optimizer 'Tensor'",
+    ),
+    "training with a class of the library for an optimizer": (
+        lambda content, tensors: content.update(
+            train_on=content["train_on"].replace(
+                '"class": "Adam"', '"class": "pyro_crowdclust.training:Trainer"'
+            )
+        ),
+        "has an optimizer 'pyro_crowdclust.training:Trainer'",
     ),
     "data that are none": (put("data", value=None), "data is of type NoneType"),
     "data without ids": (put("data", "item_ids", value=["a"]), "item_ids is of type list"),

@@ -28,7 +28,7 @@ from pyro_crowdclust.minibatches import full_batch
 from pyro_crowdclust.mixture import DirichletWeights, GaussianComponents
 from pyro_crowdclust.models import DawidSkene, SemiCrowdsourcedMixture
 from pyro_crowdclust.simulation import simulate_pairs, simulate_placements
-from pyro_crowdclust.training import RobbinsMonro, Stopping
+from pyro_crowdclust.training import RobbinsMonro, Stopping, chosen_options
 
 from ..crowds import quiet_fit
 from ..interface.small_choices import small
@@ -201,6 +201,29 @@ REFUSED = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
+def test_every_fit_goes_on_from_its_file_by_the_options_that_it_chose(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(chosen_options, "_MAX_STEPS", {True: 3, False: 3})
+    monkeypatch.setattr(chosen_options, "_MAX_EPOCHS", 1)
+    model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
+    first = fit(model, guide, data, progress=False)
+    first.save(tmp_path / "fit.safetensors")
+    new = {"pairs": {"left": [0], "right": [1], "worker": [0], "label": [1]}}
+    if data.class_labels is not None:
+        new = {"labels": {"item": [0], "worker": [0], "label": [1]}}
+    elif data.placements is not None:
+        new = {"placements": {"item": [0, 1], "worker": [0] * 2, "page": ["new"] * 2}}
+        new["placements"]["group"] = [0, 1]
+    elif not data.has_answers:
+        new = {"features": data.features[:2]}
+    wanted = first.update(**new)
+    updated = load(tmp_path / "fit.safetensors", data=data).update(**new)
+    assert updated.stop_reason == wanted.stop_reason
+    np.testing.assert_allclose(updated.history["elbo"], wanted.history["elbo"], rtol=1e-12)
+    np.testing.assert_allclose(updated.probabilities, wanted.probabilities, atol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PAIRS_OF_MODEL_AND_GUIDE)
 def test_every_fit_hears_new_workers_about_new_items_and_is_saved_then(name, tmp_path):
     model, guide, data = PAIRS_OF_MODEL_AND_GUIDE[name]()
     first = fit(model, guide, data, epochs=2, progress=False)
@@ -242,10 +265,6 @@ def test_what_cannot_go_on_says_why(tmp_path):
     result.save(tmp_path / "fit.safetensors")
     with pytest.raises(ValueError, match=r"no features: pass the data .*load\(path, data=data\)"):
         load(tmp_path / "fit.safetensors").update(answers)
-    own = fitted(result.data, epochs=2, callbacks=[lambda trainer: None])
-    own.save(tmp_path / "own.safetensors")
-    with pytest.raises(ValueError, match="not have all options of the fit.*user-defined parts"):
-        load(tmp_path / "own.safetensors", data=result.data).update(answers)
     with pytest.raises(ValueError, match=r"3 is an item of the fit already \(2 such ids\): leave"):
         result.update(features=FEATURES[:2], item_ids=[3, 4])
     with pytest.raises(ValueError, match="new items need features"):
@@ -253,6 +272,53 @@ def test_what_cannot_go_on_says_why(tmp_path):
     paged = CrowdData(FEATURES, answers.assign(page="one"))
     with pytest.raises(ValueError, match="page 'one' was answered before"):
         extended(paged, pairs=answers.assign(page="one"))
+
+
+def half_step(step):
+    """A schedule of a user's."""
+    return 0.5
+
+
+@pytest.mark.parametrize("first_call", ["fit", "cluster"])
+def test_a_file_names_options_of_a_users_own_which_can_be_given_again(first_call, tmp_path):
+    make = {
+        "fit": lambda features, answers, **own: fitted(CrowdData(features, answers), **own),
+        "cluster": partial(cluster, components=GaussianComponents, progress=False),
+    }[first_call]
+    own = {"callbacks": [lambda trainer: None], "step_size": half_step}
+    first = make(FEATURES, crowd("pairs", ["a", "b"], 0), **own, epochs=3)
+    more = crowd("pairs", ["c"], 1)
+    path = tmp_path / "fit.safetensors"
+    first.save(path)
+    load(path, data=first.data).save(path)  # a file of a file has what the first one had
+    loaded = load(path, data=first.data)
+    message = (
+        r"\(step_size is a .*half_step, .*; callbacks.0 is a .*<lambda>, .*\): "
+        r"pass them again, update\(..., step_size=..., callbacks=...\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        loaded.update(more)
+    with pytest.raises(ValueError, match=r"all options of the fit \(callbacks.0 [^;]*\): pass"):
+        loaded.update(more, step_size=half_step)
+    assert loaded.update(more, **own).elbo == first.update(more, **own).elbo
+
+
+def test_options_with_tensors_are_in_a_file(tmp_path):
+    optim = partial(adam, lr=torch.tensor(0.01))
+    first = fitted(CrowdData(FEATURES, crowd("pairs", ["a"], 0)), epochs=2, optim=optim)
+    first.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=first.data)
+    assert loaded.train_on.optim.keywords["lr"].item() == pytest.approx(0.01)
+
+
+def test_first_answers_of_a_loaded_fit_may_bring_the_callbacks(tmp_path):
+    model = SemiCrowdsourcedMixture(DirichletWeights(3), GaussianComponents(3, 3), Identity())
+    own = OPTIONS | {"epochs": 3, "callbacks": [lambda trainer: None]}
+    first = fit(model, MessagePassingGuide(model), CrowdData(FEATURES), **own)
+    first.save(tmp_path / "fit.safetensors")
+    loaded = load(tmp_path / "fit.safetensors", data=first.data)
+    updated = loaded.update(crowd("pairs", ["a"], 0), callbacks=[])
+    assert updated.workers.index.tolist() == ["a"]
 
 
 @pytest.mark.parametrize(
