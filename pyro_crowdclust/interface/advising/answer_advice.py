@@ -89,9 +89,16 @@ def _guesses(answers: AnswerFacts) -> list[str]:
             f"{what}, but rarely contradict them otherwise; check the question that they were "
             "asked, or leave out those who do not see what you look for"
         ]
+    chosen = answers.result.chosen
+    if chosen is None:  # nothing was tried that might predict their answers
+        what = "they seem to guess, or see something else than the others"
+    elif chosen.other_view:
+        return []  # as is said of these workers
+    else:
+        what = "they seem to guess, as no clusters that were tried predict their answers better"
     return [
-        "most answers come from workers who hardly agree with the clusters: they seem to guess, or "
-        "see something else than the others; check the question that they were asked"
+        f"most answers come from workers who hardly agree with the clusters: {what}; check the "
+        "question that they were asked"
     ]
 
 
@@ -106,9 +113,10 @@ def _without_features(answers: AnswerFacts) -> list[str]:
 
 def _unexplained(answers: AnswerFacts) -> list[str]:
     return [
-        "the features show something else than the crowd sees: partitions found from the "
-        "answers alone explain the answers better than the clusters do; use other features, or "
-        "ask about more pairs of the items that matter"
+        "partitions found from the answers alone explain the answers better than the clusters do: "
+        "the features show something else than the crowd sees, or show it less clearly than "
+        "something else; leave out columns that say nothing about what the crowd was asked, add "
+        "others that do, or ask about more pairs of the items that matter"
     ]
 
 

@@ -39,7 +39,7 @@ IN_ORDER = [
     ({"are_opposite": False}, "answers about items that were not asked about before are not"),
     ({"are_used": True}, "most answers come from workers who hardly agree with the clusters"),
     ({"kinds_seen": "finer"}, "most answers come from workers who see finer kinds than the clus"),
-    ({"are_guesses": False}, "the features show something else than the crowd sees"),
+    ({"are_guesses": False}, "partitions found from the answers alone explain the answers better"),
     ({"are_unexplained": False}, "the features show little of what the crowd sees, so that"),
     ({"form_clusters": False}, "the features show little of what the crowd sees: answers about"),
     ({"are_unpredicted": False}, None),
