@@ -14,6 +14,8 @@ from pyro_crowdclust.results import Fitted
 # Without features: where at least this share of the items could not be placed, which are then in
 # clusters of at most so many items.
 _MIN_UNPLACED, _SMALL = 0.1, 2
+# Answers "same" are rare below this share.
+_RARE = 0.2
 # So many workers are named.
 _NAMED = 3
 
@@ -66,17 +68,23 @@ def _opposite(answers: AnswerFacts) -> list[str]:
 
 
 def _not_used(answers: AnswerFacts) -> list[str]:
-    why = ""
+    what_else = ", or add features that show what the crowd sees"
     if answers.kinds_seen is not None:
         why = f"; judged by these clusters, most workers see {answers.kinds_seen} kinds"
     elif answers.are_guesses:
         why = "; judged by these clusters, most workers guess, or they see something else"
     elif answers.are_unexplained:
         why = "; these clusters do not explain the answers, so the crowd sees something else"
+    else:
+        why = (
+            "; judged by these clusters, most workers see them, so that the answers may be too few "
+            f"to show it{_about_rare_same(answers.result)}"
+        )
+        what_else = ""
     return [
         "answers about items that were not asked about before are not predicted clearly better "
         f"than by chance{_learned_from(answers)}{why}{_about_rates(answers)}; "
-        f"{_ask_more(answers.result)}, or add features that show what the crowd sees"
+        f"{_ask_more(answers.result)}{what_else}"
     ]
 
 
@@ -168,6 +176,14 @@ def _learned_from(answers: AnswerFacts) -> str:
         ", and the clusters are learned from the features alone: answers move only the items "
         "that they are about"
     )
+
+
+def _about_rare_same(result: Fitted) -> str:
+    """That answers "same" are rare, without which clusters are hardly better than chance."""
+    said = result.data.answers
+    if said is None or said.label.nanmean() > _RARE:
+        return ""
+    return f' (only {int((said.label == 1).sum())} of {said.num_pairs} are "same")'
 
 
 def _about_rates(answers: AnswerFacts) -> str:

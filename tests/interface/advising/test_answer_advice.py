@@ -69,6 +69,39 @@ def test_why_answers_were_not_used(guesses, why):
     )
 
 
+@pytest.mark.parametrize("label", [[0] * 9 + [1], [0, 1] * 5], ids=["rare", "frequent"])
+def test_features_are_not_to_blame_where_workers_see_their_clusters(label):
+    pairs = {"left": [0] * 10, "right": [*range(1, 11)], "worker": ["ann"] * 10, "label": label}
+    none = dict.fromkeys(
+        ("are_few", "are_blamed", "are_opposite", "are_guesses", "are_unexplained"), False
+    )
+    none |= {"only_word": None, "uninformative": pd.Index([])}
+    result = SimpleNamespace(data=CrowdData(None, pairs), chosen=None, guide=None)
+    (sentence,) = about_answers(dataclasses.replace(ALL, result=result, **none))
+    assert "most workers see them, so that the answers may be too few to show it" in sentence
+    assert ('(only 1 of 10 are "same")' in sentence) == (sum(label) == 1)
+    assert sentence.endswith("; ask about more pairs")
+
+
+GUESSED = "they seem to guess, as no clusters that were tried predict their answers better"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (None, "they seem to guess, or see something else than the others"),
+        (SimpleNamespace(other_view=""), GUESSED),
+        (SimpleNamespace(other_view="workers 1, 2 see something else"), None),
+    ],
+)
+def test_who_seems_to_guess(chosen, said):
+    none = dict.fromkeys(("are_few", "are_blamed", "are_opposite", "is_unclear"), False)
+    none |= {"only_word": None, "uninformative": pd.Index([]), "are_used": True}
+    result = SimpleNamespace(data=DATA, chosen=chosen, guide=None)
+    found = about_answers(dataclasses.replace(ALL, result=result, **none))
+    assert [said in one for one in found] == [True] * (said is not None)
+
+
 @pytest.mark.parametrize("few", [True, False])
 def test_rates_relative_to_clusters_of_the_features_say_nothing_about_workers(few):
     """Unless workers agree with these, or are rated by partitions of their answers."""
