@@ -138,7 +138,8 @@ class Choice(SearchSpace):
         fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
         if is_interrupted(fitted):
             return fitted
-        return RateWorkers.of(self.data, shared.rows_of(self.data)).after(fitted)
+        left_out = RateWorkers.of(self.data, shared.rows_of(self.data))
+        return left_out.beside(step_of(fitted, RateWorkers)).after(fitted)
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]
@@ -157,7 +158,10 @@ class Choice(SearchSpace):
         if is_interrupted(found.fitted):
             return found.fitted
         fitted = _with_other_numbers(search, found.best, found.fitted)
-        view = find_other_view(search, best, fitted)
+        try:
+            view = find_other_view(search, best, fitted)
+        except KeyboardInterrupt:
+            return replace(fitted, stop_reason=INTERRUPTED)
         if view is not None:
             chosen = replace(_choice_of(fitted), other_view=view.advice)
             fitted = replace(fitted, chosen=chosen)
@@ -192,8 +196,10 @@ class Choice(SearchSpace):
         again = partial(kept._chosen, num_starts, seed, progress, changes)
         why = f"{view.sentence}, so that the answers of all others are left out"
         found = _fit_or_keep(fitted, again, why)
-        if is_interrupted(found) or not _choice_of(found).uses_answers:
-            return replace(fitted, stop_reason=found.stop_reason)
+        if is_interrupted(found):  # the first fit
+            return found
+        if not _choice_of(found).uses_answers:
+            return fitted
         chosen = replace(_choice_of(found), other_view=view.advice_of_others(self.data))
         rated = RateWorkers.of(self.data, rows).after(replace(found, chosen=chosen))
         return rated if evidence_by(rated, self.data) > evidence_by(fitted, self.data) else fitted

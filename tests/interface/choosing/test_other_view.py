@@ -19,6 +19,7 @@ from pyro_crowdclust.interface.choosing.other_view import OtherView, find_other_
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
 from pyro_crowdclust.results import step_of
 from pyro_crowdclust.simulation import simulate_pairs
+from pyro_crowdclust.training import is_interrupted
 
 NUM_ITEMS = 150
 RNG = np.random.default_rng(0)
@@ -120,6 +121,29 @@ def test_the_others_are_rated_by_the_clusters_of_most(of_most):
         right = same[own & (table["label"] == 1)].sum() + 2
         expected = right / (same[own].sum() + 3)
         assert fitted.workers.loc[worker, "sensitivity"] == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.long
+def test_a_second_search_that_is_interrupted_leaves_the_first_fit(monkeypatch):
+    def press(*_):
+        raise KeyboardInterrupt
+
+    data = CrowdData(FEATURES, crowd())
+    monkeypatch.setattr(choice_module, "find_other_view", press)
+    fitted = choice_of(data, BOTH[1]).fit(num_starts=1, progress=False)
+    assert is_interrupted(fitted)
+    assert fitted.data.num_pairs == data.num_pairs
+
+
+def test_answers_that_are_left_out_for_two_reasons():
+    data = CrowdData(FEATURES, crowd())
+    worker = data.answers.worker
+    steps = [RateWorkers.of(data, worker == code) for code in (0, 1)]
+    kept = data.without_pairs(worker < 2)
+    assert steps[0].beside(None) is steps[0]
+    both = steps[1].beside(steps[0])
+    assert both.all_answers(kept).num_pairs == data.num_pairs
+    assert [*dict.fromkeys(both.left_out["worker"])] == ["a", "b"]
 
 
 LOW, HIGH = 0.1, 4.0
