@@ -98,15 +98,11 @@ def _guesses(answers: AnswerFacts) -> list[str]:
             "asked, or leave out those who do not see what you look for"
         ]
     chosen = answers.result.chosen
-    if chosen is None:  # nothing was tried that might predict their answers
-        what = "they seem to guess, or see something else than the others"
-    elif chosen.other_view:
+    if chosen is not None and chosen.other_view:
         return []  # as is said of these workers
-    else:
-        what = "they seem to guess, as no clusters that were tried predict their answers better"
     return [
-        f"most answers come from workers who hardly agree with the clusters: {what}; check the "
-        "question that they were asked"
+        "most answers come from workers who hardly agree with the clusters: they seem to guess, or "
+        "see something else than the others; check the question that they were asked"
     ]
 
 
