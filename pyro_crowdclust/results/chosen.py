@@ -56,6 +56,9 @@ class Chosen:
     shared_mistakes
         What was found about two workers who make the same mistakes, and so confirm each other, in
         words; empty if nothing was.
+    other_view
+        Which workers see other clusters, and agree with each other about these, in words; empty if
+        nobody does.
     other_number
         Without answers, labels and links: which cluster another number of components divides that
         describes the features about as well, in words; empty if there is none.
@@ -67,6 +70,7 @@ class Chosen:
     is_clear: bool = True
     most_components: int | None = None
     shared_mistakes: str = ""
+    other_view: str = ""
     other_number: str = ""
 
     @property

@@ -21,6 +21,7 @@ from pyro_crowdclust.interface.advising.worker_advice import (
     about_lapses,
     about_open_rates,
     about_other_labels,
+    about_other_view,
     about_shared_mistakes,
 )
 from pyro_crowdclust.pooling import AveragedClasses, DrawnClasses
@@ -60,7 +61,9 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
     - The clusters, which no answers have shaped, are the values of a single column.
     - There are no features, and no prior predicts held-out answers clearly better than chance; or
       many items could not be placed, so that there seem to be far more clusters than there are.
-    - The features show something else than the crowd sees: the clusters do not explain the answers.
+    - The clusters do not explain the answers: the features show something else than the crowd sees,
+      or show it less clearly than something else.
+    - Some workers see other clusters than the rest, and agree with each other about these.
     - The features show little of what the crowd sees: the clusters are those of the answers; or
       they are learned from the answers, too, but answers about other items are predicted hardly
       better than by how often workers say "same".
@@ -96,6 +99,7 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
         if not any(sentence.startswith(SAME_ANSWER) for sentence in found):
             found += about_constant_answers(result)
         found += about_open_rates(result) + about_shared_mistakes(result)
+        found += about_other_view(result)
     found += _about_labels(result.data)
     if _still_rising(result):
         found.append("the ELBO was still rising at the end: train for more epochs")

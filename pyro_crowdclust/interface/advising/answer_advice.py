@@ -14,6 +14,8 @@ from pyro_crowdclust.results import Fitted
 # Without features: where at least this share of the items could not be placed, which are then in
 # clusters of at most so many items.
 _MIN_UNPLACED, _SMALL = 0.1, 2
+# Answers "same" are rare below this share.
+_RARE = 0.2
 # So many workers are named.
 _NAMED = 3
 
@@ -66,17 +68,23 @@ def _opposite(answers: AnswerFacts) -> list[str]:
 
 
 def _not_used(answers: AnswerFacts) -> list[str]:
-    why = ""
+    what_else = ", or add features that show what the crowd sees"
     if answers.kinds_seen is not None:
         why = f"; judged by these clusters, most workers see {answers.kinds_seen} kinds"
     elif answers.are_guesses:
         why = "; judged by these clusters, most workers guess, or they see something else"
     elif answers.are_unexplained:
         why = "; these clusters do not explain the answers, so the crowd sees something else"
+    else:
+        why = (
+            "; judged by these clusters, most workers see them, so that the answers may be too few "
+            f"to show it{_about_rare_same(answers.result)}"
+        )
+        what_else = ""
     return [
         "answers about items that were not asked about before are not predicted clearly better "
         f"than by chance{_learned_from(answers)}{why}{_about_rates(answers)}; "
-        f"{_ask_more(answers.result)}, or add features that show what the crowd sees"
+        f"{_ask_more(answers.result)}{what_else}"
     ]
 
 
@@ -89,6 +97,9 @@ def _guesses(answers: AnswerFacts) -> list[str]:
             f"{what}, but rarely contradict them otherwise; check the question that they were "
             "asked, or leave out those who do not see what you look for"
         ]
+    chosen = answers.result.chosen
+    if chosen is not None and chosen.other_view:
+        return []  # as is said of these workers
     return [
         "most answers come from workers who hardly agree with the clusters: they seem to guess, or "
         "see something else than the others; check the question that they were asked"
@@ -106,9 +117,10 @@ def _without_features(answers: AnswerFacts) -> list[str]:
 
 def _unexplained(answers: AnswerFacts) -> list[str]:
     return [
-        "the features show something else than the crowd sees: partitions found from the "
-        "answers alone explain the answers better than the clusters do; use other features, or "
-        "ask about more pairs of the items that matter"
+        "partitions found from the answers alone explain the answers better than the clusters do: "
+        "the features show something else than the crowd sees, or show it less clearly than "
+        "something else; leave out columns that say nothing about what the crowd was asked, add "
+        "others that do, or ask about more pairs of the items that matter"
     ]
 
 
@@ -160,6 +172,14 @@ def _learned_from(answers: AnswerFacts) -> str:
         ", and the clusters are learned from the features alone: answers move only the items "
         "that they are about"
     )
+
+
+def _about_rare_same(result: Fitted) -> str:
+    """That answers "same" are rare, without which clusters are hardly better than chance."""
+    said = result.data.answers
+    if said is None or said.label.nanmean() > _RARE:
+        return ""
+    return f' (only {int((said.label == 1).sum())} of {said.num_pairs} are "same")'
 
 
 def _about_rates(answers: AnswerFacts) -> str:

@@ -54,6 +54,12 @@ def about_shared_mistakes(result: Fitted) -> list[str]:
     ]
 
 
+def about_other_view(result: Fitted) -> list[str]:
+    """Advice where workers see other clusters, and agree with each other about these."""
+    chosen = result.chosen
+    return [chosen.other_view] if chosen is not None and chosen.other_view else []
+
+
 def about_open_rates(result: Fitted) -> list[str]:
     """Advice where answers are all "same", or all "different": rates do not follow from these."""
     answers = result.data.answers

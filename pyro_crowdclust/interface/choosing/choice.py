@@ -42,6 +42,11 @@ from pyro_crowdclust.interface.choosing.other_numbers import (
     about_other_numbers,
     doubt_by_other_numbers,
 )
+from pyro_crowdclust.interface.choosing.other_view import (
+    OtherView,
+    evidence_by,
+    find_other_view,
+)
 from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
@@ -133,7 +138,8 @@ class Choice(SearchSpace):
         fitted = replace(fitted, chosen=replace(chosen, shared_mistakes=said))
         if is_interrupted(fitted):
             return fitted
-        return RateWorkers.of(self.data, shared.rows_of(self.data)).after(fitted)
+        left_out = RateWorkers.of(self.data, shared.rows_of(self.data))
+        return left_out.beside(step_of(fitted, RateWorkers)).after(fitted)
 
     def _chosen(
         self, num_starts: int, seed: int, progress: bool, changes: dict[str, Any]
@@ -152,6 +158,15 @@ class Choice(SearchSpace):
         if is_interrupted(found.fitted):
             return found.fitted
         fitted = _with_other_numbers(search, found.best, found.fitted)
+        try:
+            view = find_other_view(search, best, fitted)
+        except KeyboardInterrupt:
+            return replace(fitted, stop_reason=INTERRUPTED)
+        if view is not None:
+            chosen = replace(_choice_of(fitted), other_view=view.advice)
+            fitted = replace(fitted, chosen=chosen)
+            if view.has_most_answers:
+                return self._of_most_answers(fitted, view, num_starts, seed, progress, changes)
         if not found.has_one_cluster:
             return fitted
         alternative = self._alternative_to_one_cluster(
@@ -162,6 +177,32 @@ class Choice(SearchSpace):
         instead, why = alternative
         again = partial(instead._chosen, num_starts, seed, progress, changes)
         return _fit_or_keep(fitted, again, why)
+
+    def _of_most_answers(
+        self,
+        fitted: Fitted,
+        view: OtherView,
+        num_starts: int,
+        seed: int,
+        progress: bool,
+        changes: dict[str, Any],
+    ) -> Fitted:
+        """What is chosen by the workers who gave most answers, if it explains all answers better.
+
+        The others are rated by its clusters.
+        """
+        rows = view.others(self.data)
+        kept = replace(self, data=self.data.without_pairs(rows))
+        again = partial(kept._chosen, num_starts, seed, progress, changes)
+        why = f"{view.sentence}, so that the answers of all others are left out"
+        found = _fit_or_keep(fitted, again, why)
+        if is_interrupted(found):  # the first fit
+            return found
+        if not _choice_of(found).uses_answers:
+            return fitted
+        chosen = replace(_choice_of(found), other_view=view.advice_of_others(self.data))
+        rated = RateWorkers.of(self.data, rows).after(replace(found, chosen=chosen))
+        return rated if evidence_by(rated, self.data) > evidence_by(fitted, self.data) else fitted
 
     def _alternative_to_one_cluster(
         self, best: Trial, num_near_copies: int
@@ -197,10 +238,15 @@ def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
 
 def _with_other_numbers(search: Search, best: Trial, fitted: Fitted) -> Fitted:
     """The fit, with what is said of other numbers of components that would do about as well."""
-    assert fitted.chosen is not None  # every choice sets it
     said = about_other_numbers(search, best, fitted)
-    chosen = replace(fitted.chosen, other_number=said)
+    chosen = replace(_choice_of(fitted), other_number=said)
     return replace(fitted, chosen=chosen, doubt=doubt_by_other_numbers(search, best, fitted))
+
+
+def _choice_of(fitted: Fitted) -> Chosen:
+    """How a fit was chosen."""
+    assert fitted.chosen is not None  # every choice sets it
+    return fitted.chosen
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:

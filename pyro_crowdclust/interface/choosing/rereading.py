@@ -195,6 +195,13 @@ class RateWorkers(UpdateStep):
         assert data.pairs is not None  # as some are left out
         return cls(data.pairs[is_left_out.numpy()].to_dict("list"))
 
+    def beside(self, other: RateWorkers | None) -> RateWorkers:
+        """The step for the answers of both, whose tables have the same columns."""
+        if other is None:
+            return self
+        both = {name: [*other.left_out[name], *own] for name, own in self.left_out.items()}
+        return RateWorkers(both)
+
     def all_answers(self, data: CrowdData) -> CrowdData:
         """The data with the answers that were left out."""
         with warnings.catch_warnings():

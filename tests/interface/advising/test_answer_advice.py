@@ -39,7 +39,7 @@ IN_ORDER = [
     ({"are_opposite": False}, "answers about items that were not asked about before are not"),
     ({"are_used": True}, "most answers come from workers who hardly agree with the clusters"),
     ({"kinds_seen": "finer"}, "most answers come from workers who see finer kinds than the clus"),
-    ({"are_guesses": False}, "the features show something else than the crowd sees"),
+    ({"are_guesses": False}, "partitions found from the answers alone explain the answers better"),
     ({"are_unexplained": False}, "the features show little of what the crowd sees, so that"),
     ({"form_clusters": False}, "the features show little of what the crowd sees: answers about"),
     ({"are_unpredicted": False}, None),
@@ -67,6 +67,39 @@ def test_why_answers_were_not_used(guesses, why):
     assert sentence.endswith(
         "; ask about more pairs, or add features that show what the crowd sees"
     )
+
+
+@pytest.mark.parametrize("label", [[0] * 9 + [1], [0, 1] * 5], ids=["rare", "frequent"])
+def test_features_are_not_to_blame_where_workers_see_their_clusters(label):
+    pairs = {"left": [0] * 10, "right": [*range(1, 11)], "worker": ["ann"] * 10, "label": label}
+    none = dict.fromkeys(
+        ("are_few", "are_blamed", "are_opposite", "are_guesses", "are_unexplained"), False
+    )
+    none |= {"only_word": None, "uninformative": pd.Index([])}
+    result = SimpleNamespace(data=CrowdData(None, pairs), chosen=None, guide=None)
+    (sentence,) = about_answers(dataclasses.replace(ALL, result=result, **none))
+    assert "most workers see them, so that the answers may be too few to show it" in sentence
+    assert ('(only 1 of 10 are "same")' in sentence) == (sum(label) == 1)
+    assert sentence.endswith("; ask about more pairs")
+
+
+GUESSED = "they seem to guess, or see something else than the others"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (None, GUESSED),
+        (SimpleNamespace(other_view=""), GUESSED),
+        (SimpleNamespace(other_view="workers 1, 2 see something else"), None),
+    ],
+)
+def test_who_seems_to_guess(chosen, said):
+    none = dict.fromkeys(("are_few", "are_blamed", "are_opposite", "is_unclear"), False)
+    none |= {"only_word": None, "uninformative": pd.Index([]), "are_used": True}
+    result = SimpleNamespace(data=DATA, chosen=chosen, guide=None)
+    found = about_answers(dataclasses.replace(ALL, result=result, **none))
+    assert [said in one for one in found] == [True] * (said is not None)
 
 
 @pytest.mark.parametrize("few", [True, False])

@@ -193,4 +193,4 @@ def test_the_choice_says_so():
     more = pd.concat([tried, tried.assign(components=4, chosen=False)])
     chosen = dataclasses.replace(result.chosen, table=more, most_components=4)
     (found,) = advice(dataclasses.replace(result, chosen=chosen))
-    assert found.startswith("the features show something else than the crowd sees")
+    assert found.startswith("partitions found from the answers alone explain the answers better")
