@@ -60,7 +60,8 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
     - Only single must-links join what the features tell apart.
     - The clusters, which no answers have shaped, are the values of a single column.
     - There are no features, and no prior predicts held-out answers clearly better than chance; or
-      many items could not be placed, so that there seem to be far more clusters than there are.
+      many items could not be placed, so that there seem to be far more clusters than there are; or
+      most pairs in clusters are neither in ``likeness`` nor were asked about.
     - The clusters do not explain the answers: the features show something else than the crowd sees,
       or show it less clearly than something else.
     - Some workers see other clusters than the rest, and agree with each other about these.

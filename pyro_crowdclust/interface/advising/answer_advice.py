@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from pyro_crowdclust.errors import count, listed
 from pyro_crowdclust.interface.advising.answer_facts import AnswerFacts, is_disputed
 from pyro_crowdclust.interface.advising.constant_answers import SAME_ANSWER
+from pyro_crowdclust.partitions import AskedPairs
 from pyro_crowdclust.results import Fitted
 
 # Without features: where at least this share of the items could not be placed, which are then in
@@ -16,6 +18,8 @@ from pyro_crowdclust.results import Fitted
 _MIN_UNPLACED, _SMALL = 0.1, 2
 # Answers "same" are rare below this share.
 _RARE = 0.2
+# Where pairs are listed, this share of the pairs in clusters may be others.
+_MAX_UNLISTED = 0.5
 # So many workers are named.
 _NAMED = 3
 
@@ -108,7 +112,7 @@ def _guesses(answers: AnswerFacts) -> list[str]:
 
 def _without_features(answers: AnswerFacts) -> list[str]:
     result = answers.result
-    found = _about_unclear(answers) + _about_unplaced(result)
+    found = _about_unclear(answers) + _about_unplaced(result) + _about_unlisted(result)
     if is_disputed(result):
         said = 'all items are in one cluster, though the crowd often said "different"'
         found.append(f"{said}: {_check_order(result)}")
@@ -230,6 +234,27 @@ def _about_unplaced(result: Fitted) -> list[str]:
         f"cluster of one or two items, and even there with a probability below one half; so the "
         f"number of clusters, {len(sizes)}, says little ({len(larger)} of them are larger, and "
         f"hold {count(int(larger.sum()), 'item')}); {_ask_more(result)}"
+    ]
+
+
+def _about_unlisted(result: Fitted) -> list[str]:
+    """Advice where most pairs in clusters are of items that nothing compares.
+
+    Lists of candidates leave out pairs that differ, which no held-out answer shows.
+    """
+    data = result.data
+    if data.answers is None or data.likeness is None or data.features is not None:
+        return []
+    compared = AskedPairs.of(data.answers.items, data.num_items, data.likeness.items)
+    labels = torch.tensor(result.assignments)
+    joined = compared.num_within(labels)
+    unlisted = joined - int(compared.together(labels).sum())
+    if unlisted <= _MAX_UNLISTED * joined:
+        return []
+    return [
+        f"{unlisted} of {count(joined, 'pair')} in one cluster are not in likeness=, and nobody "
+        "was asked about them: unless they were left out at random, ask about some of them, as "
+        'clusters are wrong where these are "different"'
     ]
 
 

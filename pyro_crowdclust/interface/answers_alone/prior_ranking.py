@@ -26,8 +26,10 @@ _MAX_LOSS, _MAX_LOSS_SIMILAR = 0.03, 0.1
 # With three answers about each random pair, clusters that are too many join .3 to .93 of the
 # answers "same" that others join, records of random pairs all.
 _LEAST_KEPT = 0.95
-# So many times as often, pairs that were chosen to be asked about are in one cluster as others are.
-_CHOSEN_PAIRS = 2.0
+# So many times as often, pairs that were chosen to be asked about are in one cluster as others are:
+# in any clusters, and in small ones, which follow the answers about random pairs, too (1 to 5 times
+# as often, 26 times and more for records).
+_CHOSEN_PAIRS, _CHOSEN_BY_SMALL = 2.0, 10.0
 # Tries a prior on answers.
 Attempt = Callable[[str, KindOfAnswers], PriorTrial]
 
@@ -85,15 +87,21 @@ def _reason(chosen: PriorTrial, likeliest: PriorTrial, trials: list[PriorTrial])
     """Why it was chosen, where held-out answers are predicted clearly better than by chance."""
     reason = f"held-out answers are likeliest under {chosen.prior}"
     if chosen is not likeliest:
+        joins_less = "joins far fewer pairs that nobody was asked about"
         simpler = (
             "and the former has no more clusters"
             if chosen.effective <= likeliest.effective
-            else "and the former joins far fewer pairs that nobody was asked about"
+            else f"and the former {joins_less}"
         )
         reason = (
             f"held-out answers are about as likely under {chosen.prior} as under "
             f"{likeliest.prior}, {simpler}"
         )
+        if is_clearly_better(likeliest.log_probabilities, chosen.log_probabilities, CLEAR):
+            reason = (
+                f"held-out answers are likelier under {likeliest.prior}, but {chosen.prior} "
+                f"{joins_less} than another that agrees with no more answers"
+            )
     uninformative = [trial.prior for trial in trials if not trial.is_informative]
     if 0 < len(uninformative) < len(trials):
         reason += f"; under {' and '.join(uninformative)} almost no items would be the same"
@@ -106,28 +114,44 @@ def simplest(
     """The trial with the fewest clusters among those that are not worse than the likeliest.
 
     If there are several answers about a pair, the others predict a held-out one, whatever the
-    clusters are. So a trial is preferred that agrees with the answers almost as well (by
-    ``max_loss``), although it joins less than half as many pairs that nobody was asked about. For
-    records, where people were asked about similar pairs, there is such a trial; with random pairs,
-    it agrees with fewer answers, or, if most of these are "different", with fewer answers "same".
-    The latter counts only if people were asked about any pairs: not if it is known that these were
-    chosen (``are_chosen``), or if the fewest clusters show it.
+    clusters are. So if pairs were chosen to be asked about, held-out answers do not bear out that
+    others are the same, and a trial is preferred that joins less than half as many of these,
+
+    - if it agrees with as many answers, even if held-out answers are less likely: clusters that
+      explain fewer answers are not why they are likelier. In its own clusters, asked pairs must be
+      far more frequent than others, which shows that they were chosen. Of several such trials, the
+      one that agrees with most answers is taken.
+    - Or if it is not worse than the likeliest and agrees with almost as many answers (by
+      ``max_loss``). For records, where people were asked about similar pairs, there is such a
+      trial; with random pairs, it agrees with fewer answers, or, if most of these are "different",
+      with fewer answers "same". The latter counts only if people were asked about any pairs: not
+      if it is known that these were chosen (``are_chosen``), or if the fewest clusters show it.
     """
     best = likeliest.log_probabilities
     as_good = [
         trial for trial in trials if not is_clearly_better(best, trial.log_probabilities, CLEAR)
     ]
     fewest = min(as_good, key=lambda trial: trial.effective)
+    agreeing = [
+        trial
+        for trial in _joining_less(trials, fewest)
+        if trial.agreement >= fewest.agreement and trial.lift > _CHOSEN_BY_SMALL
+    ]
+    fewest = max(agreeing, key=lambda trial: trial.agreement, default=fewest)
     are_any = not are_chosen and fewest.lift < _CHOSEN_PAIRS
     least_kept = _LEAST_KEPT if are_any else 0.0
-    joining_less = [
+    nearly_agreeing = [
         trial
-        for trial in as_good
-        if trial.joined < fewest.joined / 2
-        and trial.agreement > fewest.agreement - max_loss
+        for trial in _joining_less(as_good, fewest)
+        if trial.agreement > fewest.agreement - max_loss
         and trial.share_joined > least_kept * fewest.share_joined
     ]
-    return min(joining_less, key=lambda trial: trial.joined, default=fewest)
+    return min(nearly_agreeing, key=lambda trial: trial.joined, default=fewest)
+
+
+def _joining_less(trials: list[PriorTrial], other: PriorTrial) -> list[PriorTrial]:
+    """The trials that join less than half as many pairs that nobody was asked about."""
+    return [trial for trial in trials if trial.joined < other.joined / 2]
 
 
 def varied(chosen: PriorTrial, attempt: Attempt, errors: float) -> tuple[PriorTrial, str]:

@@ -16,16 +16,18 @@ from pyro_crowdclust.interface import cluster
 from pyro_crowdclust.interface.advising.advice import advice
 from pyro_crowdclust.interface.choosing import explaining
 from pyro_crowdclust.models import AnsweredPartition
-from pyro_crowdclust.partitions import FewClusters
+from pyro_crowdclust.partitions import FewClusters, LikenessRegression
 from pyro_crowdclust.simulation import simulate_pairs
 
 from .fits import FEATURES, FINE, PAIRS, chosen, chosen_without, fixed
 
 
-def fit_partition(pairs, **options):
+def fit_partition(pairs, likeness=None, **options):
     """A fit to answers alone."""
-    data = CrowdData(None, pairs)
-    model = AnsweredPartition(TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0)), FewClusters())
+    data = CrowdData(None, pairs, likeness=likeness)
+    workers = TwoCoin(data.num_workers, (4.0, 1.0), (4.0, 1.0))
+    looks = None if likeness is None else LikenessRegression(1)
+    model = AnsweredPartition(workers, FewClusters(), likeness=looks)
     guide = PartitionGuide(model, data.num_items)
     return fit(model, guide, data, batch_size=None, step_size=0.2, progress=False, **options)
 
@@ -115,6 +117,26 @@ def test_items_that_could_not_be_placed_are_no_clusters(per_worker, accuracy, ar
         clusters = f"{len(sizes)}, says little ({len(larger)} of them are larger, and hold"
         assert f"the number of clusters, {clusters} {larger.sum()} items)" in sentence
         assert sentence.endswith("; ask about more pairs")
+
+
+@pytest.mark.parametrize("lists_all", [False, True])
+def test_clusters_of_pairs_that_are_not_listed(lists_all):
+    """A quarter of the pairs was asked about and listed, or all others are listed, too."""
+    kind = np.arange(24) % 2
+    left, right = np.triu_indices(24, 1)
+    listed = np.random.default_rng(0).permutation(len(left))
+    few = listed[:70]
+    table = pd.DataFrame({"left": left, "right": right, "alike": np.cos(left + 2 * right)})
+    said = pd.DataFrame({"left": left[few], "right": right[few], "worker": "a"})
+    said["label"] = (kind[left[few]] == kind[right[few]]).astype(int)
+    result = fit_partition(said, table if lists_all else table.iloc[few], epochs=20)
+    assert len(np.unique(result.assignments)) == 2
+    found = [sentence for sentence in advice(result) if "in one cluster are not in" in sentence]
+    assert len(found) == (not lists_all)
+    inside = kind[left] == kind[right]
+    number = int(inside.sum() - inside[few].sum())
+    for sentence in found:
+        assert sentence.startswith(f"{number} of {inside.sum()} pairs in one cluster")
 
 
 LAZY = simulate_pairs(

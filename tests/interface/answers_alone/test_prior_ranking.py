@@ -13,6 +13,7 @@ import torch
 from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.interface.answers_alone.prior_ranking import (
+    best_predicting,
     by_halves,
     fallback,
     most_agreeing,
@@ -119,6 +120,46 @@ def test_priors_that_join_less_and_agree_with_as_many_answers_are_preferred(
         "few", sizes=sizes, agreement=agreement, joined=joined, share_joined=0.6, lift=lift
     )
     assert simplest([fewer, of_records], of_records, max_loss).prior == expected
+
+
+@pytest.mark.parametrize(
+    ("agreement", "joined", "lift", "expected"),
+    [
+        (0.9, 2, 50.0, "records"),
+        (0.89, 2, 50.0, "likeliest"),
+        (0.9, 12, 50.0, "likeliest"),
+        (0.9, 2, 5.0, "likeliest"),
+    ],
+    ids=["chosen pairs", "agrees less", "joins as many", "random pairs"],
+)
+def test_the_likeliest_is_not_taken_if_its_clusters_join_more_and_agree_with_no_more_answers(
+    agreement, joined, lift, expected
+):
+    """It is likelier by more than three standard errors."""
+    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
+    gain = 0.2 + torch.linspace(1, -1, 100, dtype=torch.float64)
+    trial = partial(PriorTrial, answers=SAID, seconds=0.0)
+    many = trial("records", log_probabilities=heard, sizes=np.ones(9, int))
+    many = many._replace(agreement=agreement, joined=joined, share_joined=0.5, lift=lift)
+    few = trial("likeliest", log_probabilities=heard + gain, sizes=np.array([5, 4]))
+    few = few._replace(agreement=0.9, joined=20, share_joined=0.6, lift=1.5)
+    assert simplest([few, many], few, 0.03).prior == expected
+    assert simplest([few, many], few, 0.03, are_chosen=True).prior == expected
+
+
+def test_of_those_that_join_less_the_one_that_agrees_most_is_taken():
+    heard = torch.linspace(-1, 0, 100, dtype=torch.float64)
+    sizes = np.array([2] + [1] * 7)
+    trial = partial(PriorTrial, answers=SAID, seconds=0.0, sizes=sizes, lift=50.0)
+    worse = heard - 0.2
+    none = trial("none", log_probabilities=worse, agreement=0.8, joined=0, share_joined=0.3)
+    some = trial("some", log_probabilities=worse, agreement=0.89, joined=3, share_joined=0.6)
+    few = trial("few", log_probabilities=heard, agreement=0.8, joined=20)
+    few = few._replace(sizes=np.array([5, 4]), lift=1.5)
+    assert simplest([few, none, some], few, 0.03) is some
+    chosen, reason = best_predicting(SAID, [few, none, some], few, lambda *_: some)
+    assert chosen is some
+    assert "likelier under few, but some joins far fewer pairs that nobody was asked" in reason
 
 
 def test_pairs_that_are_known_to_be_chosen_need_not_be_joined():
