@@ -280,6 +280,11 @@ class CommunityConfusion(ConfusionMatrices):
         C. Communities begin at different accuracies, from good to bad.
     worker_weights
         As in ``ConfusionMatrices``.
+    outliers
+        Numbers (right, wrong), each for one more community, which has the prior of
+        ``ConfusionMatrices`` with these numbers: for workers whom no other is like, such as an
+        expert among beginners. It is not learned, so that one such worker suffices to use it, and
+        is then not shrunk towards all others. None by default.
     """
 
     def __init__(
@@ -288,6 +293,7 @@ class CommunityConfusion(ConfusionMatrices):
         num_classes: int,
         num_communities: int = 3,
         worker_weights: Sequence[float] | None = None,
+        outliers: Sequence[tuple[float, float]] = (),
     ) -> None:
         super().__init__(num_workers, num_classes, worker_weights=worker_weights)
         self.num_communities = num_communities
@@ -297,13 +303,15 @@ class CommunityConfusion(ConfusionMatrices):
         identity = torch.eye(num_classes, dtype=torch.float64)
         spread = (1 - accuracy)[:, None, None] / num_classes
         start = 0.5 + 3 * (accuracy[:, None, None] * identity + spread)
-        self.rows = LearnedRows(start)
-        family = Dirichlet(num_communities)
-        ones = torch.ones(num_communities, dtype=torch.float64)
+        known = [diagonal_concentration(num_classes, right, wrong) for right, wrong in outliers]
+        self.rows = LearnedRows(start, torch.stack(known) if known else None)
+        number = num_communities + len(known)
+        family = Dirichlet(number)
+        ones = torch.ones(number, dtype=torch.float64)
         dims = "worker", "community_number"
         self.communities = ConjugatePrior(family, family.natural(ones), dims=dims[1:])
         self.community = ConjugatePrior(
-            Categorical(num_communities), torch.zeros_like(ones), num_workers, dims
+            Categorical(number), torch.zeros_like(ones), num_workers, dims
         )
 
     def priors(self) -> dict[str, ConjugatePrior]:

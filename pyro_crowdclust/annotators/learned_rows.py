@@ -30,6 +30,9 @@ class LearnedRows(nn.Module):
     ----------
     start
         a at the beginning, ``[community, row, share]``.
+    known
+        Concentrations of further communities, which are not learned and cost nothing; none by
+        default.
 
     Attributes
     ----------
@@ -41,13 +44,22 @@ class LearnedRows(nn.Module):
     # Shape and rate of the Gamma prior.
     concentration_prior = (1.1, 0.1)
 
-    def __init__(self, start: Float[Tensor, "community row share"]) -> None:
+    _known: Tensor
+
+    def __init__(
+        self,
+        start: Float[Tensor, "learned row share"],
+        known: Float[Tensor, "known row share"] | None = None,
+    ) -> None:
         super().__init__()
         self.log_concentration = nn.Parameter(start.double().log())
+        known = start[:0] if known is None else known
+        self.register_buffer("_known", known.double(), persistent=False)
 
     def concentration(self) -> Float[Tensor, "community row share"]:
-        """The Dirichlet parameters a."""
-        return self.log_concentration.exp()
+        """The Dirichlet parameters a, those that are learned first."""
+        learned = self.log_concentration.exp()
+        return torch.cat([learned, self._known.to(learned)]) if len(self._known) else learned
 
     @property
     def highest_log_prior(self) -> float:
@@ -66,7 +78,8 @@ class LearnedRows(nn.Module):
         concentration = self.concentration()
         shape, rate = concentration.new_tensor(self.concentration_prior)
         prior = Gamma(shape, rate, validate_args=False)
-        pyro.factor(f"{site}_concentration", prior.log_prob(concentration).sum())
+        learned = concentration[: len(self.log_concentration)]
+        pyro.factor(f"{site}_concentration", prior.log_prob(learned).sum())
         rows = CommunityDirichlet(concentration, community.to(concentration.device))
         with FullPlate(f"{site}_plate", rows.batch_shape[0]):
             return pyro.sample(site, rows)
@@ -108,7 +121,9 @@ class LearnedRows(nn.Module):
         whole, size = own.sum(-1), answers.sum(-1)
         gain = _of_communities(community, psi(answers + own) - psi(own))
         loss = _of_communities(community, (psi(size + whole) - psi(whole))[..., None])
-        return (concentration * gain + shape - 1) / (loss + rate)
+        found = (concentration * gain + shape - 1) / (loss + rate)
+        is_learned = np.arange(found.shape[-3]) < len(self.log_concentration)
+        return np.where(is_learned[:, None, None], found, concentration)
 
 
 def _of_communities(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pyro
 import pytest
 import scipy.special
 import scipy.stats
@@ -42,6 +43,28 @@ def test_no_concentrations_have_a_higher_density_than_those_at_the_mode():
     prior = scipy.stats.gamma(shape, scale=1 / rate)
     grid = np.geomspace(1e-3, 1e3, 100_001)
     assert rows.highest_log_prior == pytest.approx(2 * 3 * 3 * prior.logpdf(grid).max(), abs=1e-6)
+
+
+def test_communities_of_outliers_cost_nothing_and_are_not_learned():
+    outliers = CommunityConfusion(5, 3, 2, outliers=[(8.0, 2.0), (2.0, 0.5)])
+    plain = CommunityConfusion(5, 3, 2)
+    assert outliers.rows.highest_log_prior == plain.rows.highest_log_prior
+    concentration = outliers.concentration().detach()
+    torch.testing.assert_close(concentration[:2], plain.concentration().detach())
+    torch.testing.assert_close(concentration[2, 1], torch.tensor([1.0, 8.0, 1.0]).double())
+    torch.testing.assert_close(concentration[3, 2], torch.tensor([0.25, 0.25, 2.0]).double())
+    costs = []
+    for annotators in (outliers, plain):
+        with pyro.poutine.trace() as trace:
+            annotators.sample()
+        costs.append(trace.trace.nodes["confusion_concentration"]["fn"].log_factor.detach())
+    torch.testing.assert_close(*costs)
+    rng = np.random.default_rng(0)
+    before, responsible = concentration.numpy(), rng.dirichlet(np.ones(4), 5)
+    counts = rng.integers(0, 9, (5, 3, 3)).astype(float)
+    found = outliers.rows.learned(before, counts, responsible)
+    expected = plain.rows.learned(before[:2], counts, responsible[:, :2])
+    np.testing.assert_allclose(found, np.concatenate([expected, before[2:]]), rtol=1e-14)
 
 
 def test_what_is_drawn_has_learned_from_the_communities_of_the_workers(monkeypatch):

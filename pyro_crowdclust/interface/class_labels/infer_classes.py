@@ -49,9 +49,10 @@ def infer_classes(
 
     Several models of the workers are fitted: ``ConfusionMatrices`` under a fixed prior of eight
     right answers in ten; ``CommunityConfusion`` of one to four communities, whose priors are
-    learned; and ``AnswerSources`` of truth and habit, in which a worker either knows the class or
-    has a habit, which takes far fewer answers to learn, or, with fewer than five workers,
-    ``OneCoin``, with one rate of right answers per worker. The fit with the highest ELBO, which
+    learned, and of one beside ``outliers``, such as an expert among weak workers; and
+    ``AnswerSources`` of truth and habit, in which a worker either knows the class or has a habit,
+    which takes far fewer answers to learn. With fewer than five workers, ``OneCoin``, with one rate
+    of right answers per worker, replaces the last two. The fit with the highest ELBO, which
     penalizes learned parameters, is returned, of those that keep all classes (``keeping_classes``):
     few labels are often likeliest if a class is another name of a more frequent one. Truth and
     habit, or one rate, give way to the best matrices where these predict each label clearly better,
@@ -92,9 +93,9 @@ def infer_classes(
         ``CrowdData(None, labels=frame)``; features are not used.
     num_communities
         Numbers of communities to choose from, and no other models; 0 stands for the prior that is
-        not learned. By default 0 to 4, and truth and habit, or one rate per worker, and the average
-        with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are given; copies
-        are looked for unless ``worker_weights`` are given.
+        not learned. By default 0 to 4, outliers, and truth and habit, or one rate per worker, and
+        the average with a trait or with one rate, unless ``trusted`` or ``worker_weights`` are
+        given; copies are looked for unless ``worker_weights`` are given.
     trusted
         Workers who are always right, such as an expert. Only priors that are learned are then
         tried, if any number of communities is above 0: the trusted labels show what the other

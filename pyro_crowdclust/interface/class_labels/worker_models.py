@@ -17,7 +17,7 @@ from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.interface.class_labels.constant_workers import MIN_WORKERS
 from pyro_crowdclust.interface.class_labels.second_labels import shows_workers
 from pyro_crowdclust.interface.class_labels.two_workers import at_one_rate
-from pyro_crowdclust.interface.class_labels.workers import Workers
+from pyro_crowdclust.interface.class_labels.workers import RIGHT, WRONG, Workers
 from pyro_crowdclust.pooling.label_predictions import predicts_better
 from pyro_crowdclust.restarts import best_first
 from pyro_crowdclust.results import Fitted
@@ -25,6 +25,9 @@ from pyro_crowdclust.training import is_interrupted
 
 # Numbers of communities that are tried; 0 stands for a prior that is not learned.
 _NUMBERS = 0, 1, 2, 3, 4
+# Priors of workers whom no other is like: that of ``RIGHT`` and ``WRONG`` answers, and a weak one,
+# under which a worker may be always right.
+_OUTLIERS = (RIGHT, WRONG), (2.0, 0.5)
 # A fit loses a class if fewer than this share of its items by the vote are left.
 _MIN_KEPT = 0.5
 # Classes with fewer votes, or a smaller share of them, may be lost.
@@ -65,6 +68,8 @@ def best_of_workers(
         # Few workers do not determine how habits are distributed.
         many = data.num_workers >= MIN_WORKERS
         models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
+        if many:
+            models.append(Workers(outliers=_OUTLIERS))
     fits = best_first(_promising(data, attempt, models))
     found = keeping_classes(fits)
     if with_simple:

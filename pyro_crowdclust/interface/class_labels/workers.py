@@ -47,6 +47,8 @@ class Workers(NamedTuple):
     one_rate
         Whether a worker errs at one rate in all classes, towards all others alike (``OneCoin``).
         Workers then count as one each, and nobody is trusted.
+    outliers
+        Priors (right, wrong) for workers whom no other is like, beside the communities.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Workers(NamedTuple):
     prior_strength: float = 1.0
     truth_or_habit: bool = False
     one_rate: bool = False
+    outliers: tuple[tuple[float, float], ...] = ()
 
     @property
     def are_alike(self) -> bool:
@@ -81,7 +84,7 @@ class Workers(NamedTuple):
         )
         if self.num_communities:
             found = CommunityConfusion(
-                *size, self.num_communities, worker_weights=self.worker_weights
+                *size, self.num_communities, self.worker_weights, self.outliers
             )
         return TrustedWorkers(found, self.trusted) if self.trusted else found
 

@@ -45,6 +45,48 @@ def test_the_elbo_of_communities_is_below_what_their_concentrations_cost():
         assert highest - 15 < elbo < highest
 
 
+@pytest.mark.parametrize("number", [4, 5])
+def test_outliers_are_looked_for_among_five_workers_or_more(number):
+    item, worker = (one.ravel() for one in np.indices((20, number)))
+    data = CrowdData(None, labels={"item": item, "worker": worker, "label": item % 2})
+    outliers: list[bool] = []
+
+    def attempt(workers: Workers) -> SimpleNamespace:
+        outliers.append(bool(workers.outliers))
+        parts = {"data": data, "probabilities": np.eye(2)[np.arange(20) % 2], "elbo": -1e3}
+        model = SimpleNamespace(annotators=workers.annotators(data))
+        return SimpleNamespace(model=model, stop_reason="converged", **parts)
+
+    best_of_workers(data, attempt, Workers())
+    assert any(outliers) == (number == 5)
+    outliers.clear()
+    best_of_workers(data, attempt, Workers(), [0, 1])
+    assert not any(outliers)
+
+
+@pytest.mark.long
+def test_an_expert_among_weak_workers_is_not_shrunk_towards_them():
+    """One of ten workers is always right, the others .58 of the time; their errors are their own.
+
+    Without outliers, one community has the largest ELBO, and rates of .83 and .85.
+    """
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 2, 400)
+    is_right = rng.random((400, 10)) < np.array([1.0] + [0.58] * 9)
+    item, worker = (one.ravel() for one in np.indices((400, 10)))
+    label = np.where(is_right, truth[:, None], 1 - truth[:, None]).ravel()
+    data = CrowdData(None, labels={"item": item, "worker": worker, "label": label})
+
+    def attempt(workers: Workers) -> Fitted:
+        model = DawidSkene(workers.annotators(data))
+        return fit(model, ClassLabelGuide(model, moderated=True), data, **OF_LABELS)
+
+    found = best_of_workers(data, attempt, Workers())
+    rates = found.confusion["mean"].loc[[(0, 0, 0), (0, 1, 1)]]
+    assert rates.min() > 0.92
+    assert (found.probabilities.argmax(1) == truth).mean() > 0.98
+
+
 def weak_crowd(seed: int) -> CrowdData:
     """Twelve workers, right about .4 to .7 of each class, whose errors are their own."""
     rng = np.random.default_rng(seed)
