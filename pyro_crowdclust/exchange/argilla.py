@@ -30,8 +30,8 @@ class Argilla:
     ``text_2`` and ``image_1``, ``image_2``, as far as items have texts and images.
     ``rg.Record.from_dict`` converts the tasks to records; ``dataset.records.to_list()`` or
     ``to_json`` makes the export. A response with another ``status`` than ``submitted``, such as
-    ``draft`` or ``discarded``, is no answer. A suggestion counts as an answer of its agent. Argilla cannot sort
-    pages.
+    ``draft`` or ``discarded``, is no answer. A suggestion counts as an answer of its agent. Argilla
+    cannot sort pages.
 
     Parameters
     ----------
