@@ -51,6 +51,8 @@ from pyro_crowdclust.metrics import clustering_accuracy
 CHOOSERS = {"ours": InformationGain(), "random": Random(), "margin": Margin()}
 PERFECT = {"oracle": 1.0}
 MIXED = {"a": 0.98, "b": 0.95, "c": 0.9, "d": 0.85, "guesses": 0.1}
+# Who is right about a pair with probability .1 says the opposite, and who guesses with .5.
+MIXED_PAIRS = MIXED | {"guesses": 0.5}
 
 
 def directions(features: np.ndarray, number: int = 20) -> np.ndarray:
@@ -198,7 +200,7 @@ def cases(folder: Path) -> dict[str, Callable[[], Case]]:
         "digits_pages": lambda: digits(MIXED, rounds=45, **page),
         "digits_pages_perfect": lambda: digits(PERFECT, rounds=45, **page),
         "digits_pairs": lambda: digits(PERFECT, rounds=40, **pair),
-        "digits_pairs_mixed": lambda: digits(MIXED, rounds=40, **pair),
+        "digits_pairs_mixed": lambda: digits(MIXED_PAIRS, rounds=40, **pair),
         "handwritten_pages": lambda: handwritten(folder, MIXED, rounds=40, **page),
         "handwritten_pairs": lambda: handwritten(folder, PERFECT, rounds=40, **pair),
         "mnist_pages": lambda: mnist(folder, MIXED, rounds=45, **page),

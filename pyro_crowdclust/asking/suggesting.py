@@ -19,7 +19,8 @@ from pyro_crowdclust.asking.page_questions import Pages
 from pyro_crowdclust.asking.situation import Situation
 from pyro_crowdclust.asking.suggestions import Suggestions
 from pyro_crowdclust.data.crowd_data import CrowdData
-from pyro_crowdclust.errors import check_whole, warn
+from pyro_crowdclust.errors import check_whole, listed, warn
+from pyro_crowdclust.errors import count as count_of
 from pyro_crowdclust.protocols import FittedModel
 from pyro_crowdclust.results.fitted import check_fit
 
@@ -108,7 +109,8 @@ def suggest(
     Warns
     -----
     UserWarning
-        If the most informative questions are expected to teach nothing.
+        If the most informative questions are expected to teach nothing, and if workers are to be
+        asked who say the opposite of what is true.
 
     Examples
     --------
@@ -167,6 +169,7 @@ def suggest(
     price = (table["asked"] * table["price"]).sum() if len(table) else len(questions)
     moved = beliefs.expected_moved(float(frame["gain"].sum()))
     _warn_of_no_gain(frame, criterion)
+    _warn_of_opposites(crowd.ids[crowd.rates.say_opposite()], table)
     return Suggestions(frame, float(price), moved, table)
 
 
@@ -177,6 +180,18 @@ def _warn_of_no_gain(frame: pd.DataFrame, criterion: Criterion) -> None:
             "nothing is expected to be learned from any question (gain 0): to the model the "
             "clusters are certain, or the answers of these workers say nothing. Stop asking; to "
             "check the clusters, ask random questions (criterion=Random())"
+        )
+
+
+def _warn_of_opposites(opposites: pd.Index, table: pd.DataFrame) -> None:
+    """Warn of workers to ask whose answers are worth something because they are wrong."""
+    asked = [who for who in opposites if table["asked"].loc[[who]].item() > 0]
+    if asked:
+        warn(
+            f'{count_of(len(asked), "worker")} to ask ({listed(asked)}) said "same" more often '
+            "of pairs that are different. Their answers are read as the opposite, and so they are "
+            "worth something: check whether they understood the question before you pay them, or "
+            "leave them out of workers="
         )
 
 

@@ -28,7 +28,8 @@ class Suggestions:
     workers
         One row per worker who could be asked: the number of questions to ask them (``asked``), the
         number of ``answers`` they gave before, the probability that their answer is not by chance
-        (``reliability``, with its ``deviation``), and the ``price`` of a question.
+        (``reliability``, with its ``deviation``; of who says the opposite about pairs, as the
+        answers are read), and the ``price`` of a question.
     """
 
     frame: pd.DataFrame

@@ -14,6 +14,8 @@ from pyro_crowdclust.asking.worker_counts import LEAST_SHARE, best_reading, norm
 
 # Counts below this are as good as none, but a Beta needs some.
 _FEWEST = 1e-3
+# Standard deviations by which it is clear that somebody says the opposite.
+_CLEAR = 2.0
 # Draws of the rates, fewer (but not below the least) if they have more values than this in all.
 _DRAWS, _FEWEST_DRAWS, _MAX_VALUES = 256, 32, 4_000_000
 
@@ -47,6 +49,10 @@ class WorkerRates(ABC):
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
     ) -> Float[np.ndarray, "worker truth outcome"]:
         """``p(L | different), p(L | same)`` of an answer about a pair."""
+
+    def say_opposite(self) -> Bool[np.ndarray, " worker"]:
+        """Who clearly says "same" more often of pairs that are different; nobody by default."""
+        return np.zeros(len(self.mean()), dtype=bool)
 
     def label_channels(
         self, rates: Float[np.ndarray, " worker *rate"], num_clusters: int
@@ -95,9 +101,17 @@ class PairRates(WorkerRates):
     ) -> Float[np.ndarray, " worker"]:
         """``(sensitivity + specificity - 1)^(1/2)``.
 
-        It is that of placements whose pairs have these rates.
+        It is that of placements whose pairs have these rates. Who says the opposite more often than
+        not is read in this way, with ``1 - sensitivity`` and ``1 - specificity``.
         """
-        return _reliability_of_pairs(rates)
+        is_opposite = self.mean().sum(-1, keepdims=True) < 1
+        return _reliability_of_pairs(np.where(is_opposite, 1 - rates, rates))
+
+    def say_opposite(self) -> Bool[np.ndarray, " worker"]:
+        """Where ``sensitivity + specificity`` is below 1 by two posterior standard deviations."""
+        mean, total = self.mean(), self.counts.sum(-1)
+        deviation = np.sqrt((mean * (1 - mean) / (total + 1)).sum(-1))
+        return mean.sum(-1) + _CLEAR * deviation < 1
 
     def pair_channels(
         self, rates: Float[np.ndarray, "worker 2"], num_clusters: int

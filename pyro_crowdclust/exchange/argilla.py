@@ -17,6 +17,9 @@ from pyro_crowdclust.exchange.questions import (
     read_questions,
 )
 
+# The status of a response that is an answer, where the export has one.
+_SUBMITTED = "submitted"
+
 
 @dataclass(frozen=True)
 class Argilla:
@@ -26,8 +29,9 @@ class Argilla:
     and ``can't tell``; for class labels, the classes and ``can't tell``. The fields are ``text_1``,
     ``text_2`` and ``image_1``, ``image_2``, as far as items have texts and images.
     ``rg.Record.from_dict`` converts the tasks to records; ``dataset.records.to_list()`` or
-    ``to_json`` makes the export. A suggestion counts as an answer of its agent. Argilla cannot sort
-    pages.
+    ``to_json`` makes the export. A response with another ``status`` than ``submitted``, such as
+    ``draft`` or ``discarded``, is no answer. A suggestion counts as an answer of its agent. Argilla
+    cannot sort pages.
 
     Parameters
     ----------
@@ -86,7 +90,10 @@ class Argilla:
         except ValueError as error:
             raise record.wrong(error) from error
         for response in record.record("responses").records(self.question, "response"):
-            yield GivenAnswer(question, response.get("user_id", str), response.maybe("value", str))
+            # A draft, or a record that somebody discarded, may hold a value all the same.
+            is_answer = response.maybe("status", str, _SUBMITTED) == _SUBMITTED
+            value = response.maybe("value", str) if is_answer else None
+            yield GivenAnswer(question, response.get("user_id", str), value)
         made = record.maybe("suggestions", Mapping, {})
         if self.suggestions and self.question in made:
             suggestion = Record(made, f"{record.place}, suggestions").record(self.question)

@@ -317,11 +317,17 @@ def check_graded(pairs: pd.DataFrame, grades: pd.Index) -> None:
 
 
 def _by_text(ids: Iterable[Hashable]) -> dict[str, Hashable]:
-    """Ids by their texts in a file; whole numbers also with and without ".0"."""
-    found: dict[str, Hashable] = {}
+    """Ids by their texts in a file; whole numbers also with and without ".0".
+
+    Also without spaces at the ends, which spreadsheets remove, where this is a single id.
+    """
     exact: dict[str, Hashable] = {}
+    of_stripped: dict[str, list[Hashable]] = {}
     for one in ids:
         exact[str(one)] = one
+        of_stripped.setdefault(str(one).strip(), []).append(one)
+    found = {text: own[0] for text, own in of_stripped.items() if len(own) == 1}
+    for one in exact.values():
         if isinstance(one, numbers.Real) and not isinstance(one, bool) and one == one // 1:
             whole = math.floor(one)
             found |= {str(whole): one, f"{whole}.0": one}

@@ -453,3 +453,14 @@ def test_questions_that_teach_nothing_are_told_of():
     assert found.expected_gain < 1e-9
     for criterion in CRITERIA[1:]:
         suggest(sure, Pairs(), count=3, criterion=criterion)
+
+
+def test_a_warning_names_who_is_asked_and_says_the_opposite():
+    _, truth = problem()
+    said = simulate_pairs(truth, [0.9, 0.1], [0.9, 0.1], pairs_per_worker=150, seed=0)
+    features = 9.0 * np.eye(4)[truth] + np.random.default_rng(0).normal(size=(80, 4))
+    result = fitted(CrowdData(features, said.assign(worker=np.array(["ann", "bob"])[said.worker])))
+    with pytest.warns(UserWarning, match=r"1 worker to ask \('bob'\) said .* as the opposite"):
+        table = suggest(result, Pairs(), count=10).workers
+    assert (table["reliability"] > 0.7).all()
+    suggest(result, Pairs(), count=3, workers=["ann"])

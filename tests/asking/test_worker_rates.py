@@ -62,6 +62,18 @@ def test_what_is_known_of_a_worker_is_that_of_all_rates():
     assert RATES["labels"].pseudo_counts(0) == pytest.approx((43 / 3, 17 / 3))
 
 
+def test_who_says_the_opposite_is_as_reliable_as_who_is_right():
+    good = PairRates(np.array([[[90.0, 10.0], [80.0, 20.0]]]))
+    opposite = PairRates(good.counts[..., ::-1])
+    assert opposite.reliability(opposite.mean(), 3) == good.reliability(good.mean(), 3)
+    assert opposite.say_opposite().all()
+    assert not good.say_opposite().any()
+    # .4 of ten answers to each may be chance.
+    assert not PairRates(np.full((1, 2, 2), [4.0, 6.0])).say_opposite().any()
+    assert PairRates(np.full((1, 2, 2), [40.0, 60.0])).say_opposite().all()
+    assert not RATES["labels"].say_opposite().any()
+
+
 def test_who_is_never_wrong_may_still_be():
     right, wrong = LabelRates(np.array([[[5.0]]])).pseudo_counts(0)
     assert right == 5.0

@@ -48,6 +48,16 @@ def test_ids_that_are_both_are_told_apart():
     ].tolist() == ["1", "1.0", 2]
 
 
+def test_ids_that_lost_their_outer_spaces_are_found_if_one_fits():
+    ids = [" a", "b ", " b", "c", " c"]
+    said = pd.DataFrame({"item": ["a", "b", "c", " c"], "worker": "ann", "label": "x"})
+    answers = CrowdAnswers.of_tables(labels=said)
+    assert answers.for_items(ids).labels["item"].tolist() == [" a", "b", "c", " c"]
+    before = pd.DataFrame({"item": [" a", "b"], "worker": "ann ", "label": ["x ", "y"]})
+    found = answers.for_data(CrowdData(None, labels=before)).labels
+    assert found.iloc[0].tolist() == [" a", "ann ", "x "]
+
+
 def test_workers_classes_and_grades_of_data_come_back_from_texts(tmp_path):
     """So that a fit on numbers goes on with what people wrote into a file."""
     rows = itertools.product(range(3), [7, 8])

@@ -146,6 +146,16 @@ def test_models_are_workers_unless_they_are_not_wanted():
     assert len(Argilla(suggestions=False).answers([record]).pairs) == 1
 
 
+@pytest.mark.parametrize("status", ["draft", "discarded"])
+def test_a_response_that_was_not_submitted_is_no_answer(status):
+    records = in_argilla(Argilla().tasks(PAIRS[:2]), ["same", "different"])
+    for record, of_record in zip(records, ("submitted", status), strict=True):
+        record["responses"]["answer"][0]["status"] = of_record
+    found = Argilla().answers(records)
+    assert found.pairs["label"].tolist() == [1]
+    assert len(found.unanswered) == 1
+
+
 def broken(change):
     """A file of Label Studio with one thing changed."""
     export = in_label_studio(STUDIO.tasks(PAIRS, ITEMS), SAID_OF_PAIRS)
