@@ -67,10 +67,8 @@ def placement_draws(
         drawn = torch.distributions.Categorical(homes, validate_args=False).sample()
         home = torch.nn.functional.one_hot(drawn[page, z[draw][item]], homes.shape[-1])
         attentive = torch.nn.functional.one_hot(states[draw], found.states.shape[1])[page]
-        placed = GroupPlacement(
-            at_home, accuracy, attentive[:, : at_home.shape[1]], num_groups, lambda home=home: home
-        )
-        replicated.append(placed.sample())
+        attentive = attentive[:, : at_home.shape[1]]
+        replicated.append(_placed(at_home, accuracy, attentive, num_groups, home))
     return torch.stack(log_likelihoods), torch.stack(replicated)
 
 
@@ -85,3 +83,14 @@ def left_out_placements(
     attentive = states[:, : home.shape[1]]
     inverse = attentive * (at_home * (-home).exp() + (1 - at_home) * (-other).exp())
     return -(inverse.sum(1) + states[:, -1] * (num_groups + 1)).log()
+
+
+def _placed(
+    at_home: Float[Tensor, "placement homed"],
+    accuracy: Float[Tensor, "placement 2"],
+    attentive: Int[Tensor, "placement homed"],
+    num_groups: Int[Tensor, " placement"],
+    home: Int[Tensor, "placement group"],
+) -> Int[Tensor, " placement"]:
+    """Groups drawn for placements with these states and homes."""
+    return GroupPlacement(at_home, accuracy, attentive, num_groups, lambda: home).sample()

@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import re
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -134,7 +134,7 @@ def part_class(name: str) -> type:
     return cls
 
 
-def is_optimizer(cls: Any) -> bool:
+def is_optimizer(cls: Any) -> TypeGuard[type]:
     """Whether this is an optimizer class of torch, or of this library."""
     if not (isinstance(cls, type) and issubclass(cls, torch.optim.Optimizer)):
         return False

@@ -61,7 +61,8 @@ def with_annotators(model: Any, guide: Any, data: CrowdData, device: Any) -> tup
 def with_merge_moves(train_on: Any) -> Any:
     """The same training, with the moves of fits with answers."""
     callbacks = getattr(train_on, "callbacks", None)
-    is_known = isinstance(callbacks, Sequence)  # no file has those of a user
-    if not is_known or any(isinstance(one, MergeMoves) for one in callbacks):
+    if not isinstance(callbacks, Sequence):  # no file has those of a user
+        return train_on
+    if any(isinstance(one, MergeMoves) for one in callbacks):
         return train_on
     return replace(train_on, callbacks=(MergeMoves(), *callbacks))
