@@ -56,6 +56,7 @@ def advice(result: Fitted | DrawnClasses | AveragedClasses) -> list[str]:
       to guess by these clusters, their rates say nothing about how good they are.
     - Known classes have no cluster of their own: the features show other kinds than the labels. Or
       they have one without any other item.
+    - A class has a single known label, so that held-out labels say nothing about it.
     - Large clusters have hardly any of the known labels, so that there may be kinds without one.
     - Only single must-links join what the features tell apart.
     - The clusters, which no answers have shaped, are the values of a single column.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import normalized_mutual_info_score
 
+from pyro_crowdclust.data import CrowdData
 from pyro_crowdclust.emissions import Emission
 from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import is_of_features_alone, known_labels_alone
 from pyro_crowdclust.interface.advising.answer_facts import is_disputed
+from pyro_crowdclust.interface.holding_out.known_classes import MIN_KNOWN
 from pyro_crowdclust.mixture import Components, gain_of_learned_prior
 from pyro_crowdclust.models import PairRegression
 from pyro_crowdclust.protocols import part_of, posteriors_of
@@ -136,6 +138,13 @@ def about_classes(result: Fitted) -> list[str]:
             f"no item without a label is likeliest of class {names}: unless the labelled items are "
             f"all there are, {what_to_do}"
         )
+    single = [code for code in _with_one_label(data) if code not in homeless + alone]
+    if single:
+        names = listed(list(data.known_ids[single]), _NAMED)
+        found.append(
+            f"only one item is labelled as class {names}, so that no held-out label shows whether "
+            "others of the class are found: label more of them"
+        )
     return found
 
 
@@ -168,6 +177,14 @@ def _without_others(result: Fitted) -> list[int]:
     others = known_or_likeliest(result)[~labelled]
     by_chance = (1 - counts / counts.sum()) ** len(others)
     return classes[~np.isin(classes, others) & (by_chance < _UNLIKELY)].tolist()
+
+
+def _with_one_label(data: CrowdData) -> list[int]:
+    """Codes of classes with one label, where those of others are held out."""
+    known = data.needed_known
+    counts = np.bincount(known[known >= 0].numpy(), minlength=data.num_known_classes)
+    is_checked = known_labels_alone(data) and counts[counts > 1].sum() >= MIN_KNOWN
+    return np.flatnonzero(counts == 1).tolist() if is_checked else []
 
 
 def about_repeated_columns(result: Fitted) -> list[str]:

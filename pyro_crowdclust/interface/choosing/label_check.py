@@ -6,8 +6,8 @@ labelled items differ in nothing but the label. So the fits themselves, and not 
 are repeated without a fold of the labels at a time.
 
 Labels speak of their own classes only: items of a class without any label are predicted just as
-well if they are in a cluster of another class. Whether there are more kinds is thus left to the
-ELBO.
+well if they are in a cluster of another class, and so are those of a class with a single one, which
+is never held out. Whether there are more kinds is thus left to the ELBO.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ _FOLDS = 4
 # Another fit takes the place of the usual one if it is better by more than this many errors, and by
 # evidence that would also count as a difference of ELBOs.
 _ERRORS = 1.0
-# A mixture with more than this share of the items in clusters without a label found new kinds, if
-# labels of random items would all miss these clusters with less than this probability.
+# A mixture with more than this share of the items in clusters of which held-out labels say nothing
+# found new kinds; clusters without a label count if labels of random items would all miss them with
+# less than this probability.
 _MAX_NEW = 0.05
 _BY_CHANCE = 0.05
 
@@ -165,8 +166,9 @@ class LabelCheck:
     def regression_instead(self, mixture: KeptFit) -> tuple[Trial, Fitted] | None:
         """A regression of the classes on the features, if it predicts held-out labels better.
 
-        Its clusters are the classes, so that it has none for new kinds: a mixture that found some
-        is kept, and so is one that was checked by other labels, as of a part with some of them.
+        Its clusters are the classes, so that it has none for new kinds, and hardly a sign of which
+        items are of a class with a single label: a mixture that found such kinds is kept. So is one
+        that was checked by other labels, as of a part with some of them.
 
         Parameters
         ----------
@@ -228,14 +230,25 @@ def _predicts_better(one: Float[np.ndarray, " label"], other: Float[np.ndarray, 
 
 
 def _share_of_new_kinds(fitted: Fitted) -> float:
-    """The share of the items in clusters without a label; 0 if labels may have missed these.
+    """The share of the items in clusters of which held-out labels say nothing.
 
-    With a share s of the items, L labels of random items all miss them with probability
-    (1 - s)^L.
+    These are clusters without a label, unless labels may have missed them: with a share s of the
+    items, L labels of random items all miss them with probability (1 - s)^L. And clusters in which
+    at least half of the labels are the only one of their class, which is never held out.
     """
-    is_labelled = fitted.data.needed_known.numpy() >= 0
-    share = float((~np.isin(fitted.assignments, fitted.assignments[is_labelled])).mean())
-    return share if (1 - share) ** int(is_labelled.sum()) < _BY_CHANCE else 0.0
+    known = fitted.data.needed_known.numpy()
+    is_labelled = known >= 0
+    counts = np.bincount(known[is_labelled])
+    is_only = is_labelled & (counts[known] == 1)
+    labels, only, sizes = (
+        np.bincount(fitted.assignments[some], minlength=int(fitted.assignments.max()) + 1)
+        for some in (is_labelled, is_only, slice(None))
+    )
+    unlabelled = sizes[labels == 0].sum() / len(known)
+    if (1 - unlabelled) ** is_labelled.sum() >= _BY_CHANCE:
+        unlabelled = 0.0
+    unchecked = sizes[(only > 0) & (2 * only >= labels)].sum() / len(known)
+    return float(unlabelled + unchecked)
 
 
 def _folds(data: CrowdData, seed: int) -> list[KnownSplit]:

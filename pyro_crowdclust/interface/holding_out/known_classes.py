@@ -15,7 +15,7 @@ from pyro_crowdclust.interface.holding_out.parts import MIN_PROBABILITY, has_few
 from pyro_crowdclust.results import known_class_probabilities
 
 # With fewer known classes on either side of a split, these say nothing.
-_MIN_KNOWN = 10
+MIN_KNOWN = 10
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def known_split(data: CrowdData, share: float, generator: torch.Generator) -> Kn
         return None
     labelled = (data.known >= 0).nonzero().squeeze(1)
     out = some(len(labelled), share, generator)
-    return None if has_fewer(_MIN_KNOWN, out, ~out) else _without(data, labelled[out])
+    return None if has_fewer(MIN_KNOWN, out, ~out) else _without(data, labelled[out])
 
 
 def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> list[KnownSplit]:
@@ -78,7 +78,7 @@ def known_folds(data: CrowdData, number: int, generator: torch.Generator) -> lis
     order = order[torch.randperm(len(order), generator=generator)]
     order = order[known[order].argsort(stable=True)]
     order = order[known[order].bincount()[known[order]] > 1]
-    if len(order) < _MIN_KNOWN:
+    if len(order) < MIN_KNOWN:
         return []
     fold = torch.arange(len(order)) % number
     return [_without(data, order[fold == one]) for one in range(number)]

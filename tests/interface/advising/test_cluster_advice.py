@@ -90,6 +90,15 @@ def test_classes_without_other_items_are_named():
     assert sentence.startswith("no item without a label is likeliest of class 'fir':")
 
 
+def test_a_class_with_a_single_label_among_held_out_ones_is_named():
+    known = dict.fromkeys(range(0, 20, 2), "ash") | {1: "fir"}
+    (sentence,) = advice(with_labels(known))
+    assert sentence.startswith("only one item is labelled as class 'fir',")
+    known.pop(0)  # of nine labels and one none is held out
+    assert advice(with_labels(known)) == []
+    assert advice(with_labels(known | {0: "ash", 3: "fir"})) == []
+
+
 @pytest.mark.parametrize(
     "known",
     [

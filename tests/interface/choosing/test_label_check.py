@@ -183,6 +183,21 @@ def test_new_kinds_are_in_clusters_in_which_no_item_has_a_label():
         assert label_check._share_of_new_kinds(of_few) == pytest.approx(share)
 
 
+def test_a_kind_with_the_only_label_of_its_class_is_new_as_well():
+    """No held-out label says whether items of the class are found."""
+    features, kinds = wide_clusters()
+    known = [kind if row < 30 else None for row, kind in enumerate(kinds)]
+    result = small(CrowdData(features, known=known), 3, forms=1).fit(progress=False, num_starts=1)
+    assert label_check._share_of_new_kinds(result) == 0
+    few = [None if kind == 2 and row > 2 else kind for row, kind in enumerate(known)]
+    # One label of another class in the cluster leaves it open, two do not.
+    for others, share in {(): 1 / 3, (5,): 1 / 3, (5, 8): 0}.items():
+        codes = torch.tensor([-1 if one is None else int(one) for one in few])
+        codes[[*others]] = 1
+        of_few = dataclasses.replace(result, data=result.data.with_parts(known=codes))
+        assert label_check._share_of_new_kinds(of_few) == pytest.approx(share)
+
+
 @pytest.mark.long
 def test_the_first_answers_choose_again(of_slices, monkeypatch):
     result, classes = of_slices
