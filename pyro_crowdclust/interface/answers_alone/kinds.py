@@ -81,16 +81,11 @@ class KindOfAnswers(Protocol):
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         """``log p`` of the answers in a part that was held out of a fit."""
 
-    def by_unit(
-        self, log_p: Float[Tensor, " held"], parts: list[Bool[Tensor, " unit"]]
-    ) -> Float[Tensor, " scored"]:
-        """``log p`` of what is independent in these parts: of pairs or pages, not answers."""
-
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
-        """``log p`` in all parts ``by_unit``, by chance: without knowledge of the items."""
+        """``log p`` of the answers in all parts, by chance: without knowledge of the items."""
 
     def gains_of_new(self, result: Fitted) -> tuple[Float[Tensor, " new"], Float[Tensor, " new"]]:
-        """``log p - log p_0`` of what a fit has not seen, ``by_unit``, and what it should be.
+        """``log p - log p_0`` of the answers that a fit has not seen, and what it should be.
 
         p_0 is their probability by chance. Only of those that the others say something about.
         """

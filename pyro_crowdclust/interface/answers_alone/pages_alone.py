@@ -82,11 +82,6 @@ class PagesAlone:
         held_out = result.guide.log_page_probabilities(self._placements.of_pages(out))
         return held_out[out] / self._placements.page_sizes[out].clamp_min(1)
 
-    def by_unit(
-        self, log_p: Float[Tensor, " held"], parts: list[Bool[Tensor, " unit"]]
-    ) -> Float[Tensor, " scored"]:
-        return log_p
-
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By the number of groups."""
         return torch.cat([-self._placements.num_groups[out].double().log() for out in parts])

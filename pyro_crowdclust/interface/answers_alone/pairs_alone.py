@@ -166,7 +166,8 @@ class PairsAlone:
 
     def log_probability(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"]:
         held, guide = self.data.needed_answers.at(out), result.guide
-        return guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
+        found = guide.log_answer_probabilities(result.data, held.items, held.worker, held.label)
+        return self._by_unit(found, out)
 
     def log_half(self, result: Fitted, out: Bool[Tensor, " unit"]) -> Float[Tensor, " held"] | None:
         number = len(self.data.grade_ids)
@@ -182,7 +183,7 @@ class PairsAlone:
             found[is_own, place] = result.guide.log_answer_probabilities(
                 result.data, of_half.items, of_half.worker, label.expand(of_half.num_pairs)
             )
-        return found.logsumexp(1)
+        return self._by_unit(found.logsumexp(1), out)
 
     def by_chance(self, parts: list[Bool[Tensor, " unit"]]) -> Float[Tensor, " held"]:
         """By how often each worker, or the whole crowd, gives each label (``log_chance``).
@@ -191,7 +192,7 @@ class PairsAlone:
         which guesses may seem to be predicted better.
         """
         found = [
-            self.by_unit(torch.cat([self._log_chance(out, strength) for out in parts]), parts)
+            torch.cat([self._by_unit(self._log_chance(out, strength), out) for out in parts])
             for strength in _STRENGTHS
         ]
         return max(found, key=lambda chance: float(chance.mean()))
@@ -224,7 +225,7 @@ class PairsAlone:
         chance = max(chances, key=lambda one: float(one.gather(1, own).mean()))
         gains = found - chance
         of_each = gains.gather(1, own).squeeze(1), (found.exp() * gains).sum(1)
-        return self.by_unit(of_each[0], [out]), self.by_unit(of_each[1], [out])
+        return self._by_unit(of_each[0], out), self._by_unit(of_each[1], out)
 
     def _could_join(
         self, items: Int[Tensor, "answer 2"], strangers: bool
@@ -241,18 +242,12 @@ class PairsAlone:
     def _log_chance(self, out: Bool[Tensor, " unit"], strength: float) -> Float[Tensor, " held"]:
         return log_chance(self.without(out).data, self.data.needed_answers.at(out), strength)
 
-    def by_unit(
-        self, log_p: Float[Tensor, " held"], parts: list[Bool[Tensor, " unit"]]
+    def _by_unit(
+        self, log_p: Float[Tensor, " held"], out: Bool[Tensor, " unit"]
     ) -> Float[Tensor, " scored"]:
-        """Of n held-out answers about B pairs, ``B / n`` times the sum of each pair.
-
-        Answers about one pair are not independent: those who look at it see the same. Sums of
-        clusters of answers are (Cochran 1977, 9A.1), and their mean is that of the answers. If
-        pages are sorted, it is the mean of each page.
-        """
-        out = torch.cat([part.nonzero().squeeze(1) for part in parts])
-        is_sorted = self.data.is_sorted
-        of_all = self.data.needed_answers.needed_page if is_sorted else self._pairs.pair
-        _, unit, size = of_all[out].unique(return_inverse=True, return_counts=True)
-        total = log_p.new_zeros(len(size)).index_add(0, unit, log_p)
-        return total / size if is_sorted else total * len(size) / len(out)
+        """``log p`` of each held-out answer, or, if pages are sorted, its mean on each page."""
+        if not self.data.is_sorted:
+            return log_p
+        page = self.data.needed_answers.needed_page[out]
+        _, page, size = page.unique(return_inverse=True, return_counts=True)
+        return log_p.new_zeros(len(size)).index_add(0, page, log_p) / size

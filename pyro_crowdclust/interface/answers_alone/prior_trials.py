@@ -27,14 +27,14 @@ _MAX_MISSED = 0.1
 
 
 class PriorTrial(NamedTuple):
-    """A prior, and the log-probability of held-out answers, by pair (or of pages, per placement).
+    """A prior, and the log-probability of held-out answers (or of pages, per placement).
 
     ``of_halves`` is that of the halves of the scale in which held-out grades are.
     """
 
     prior: str
     answers: KindOfAnswers
-    log_probabilities: Float[Tensor, " scored"]
+    log_probabilities: Float[Tensor, " answer"]
     sizes: Int[np.ndarray, " cluster"]
     seconds: float
     is_whole: bool = True
@@ -42,7 +42,7 @@ class PriorTrial(NamedTuple):
     joined: int = 0
     share_joined: float = 1.0
     lift: float = 1.0
-    of_halves: Float[Tensor, " scored"] | None = None
+    of_halves: Float[Tensor, " answer"] | None = None
 
     @property
     def name(self) -> str:
@@ -105,10 +105,9 @@ def trial_of(
             is_whole = False
             break
     sizes, seconds = np.bincount(result.assignments), time.perf_counter() - started
-    tried = parts[: len(log_probabilities)]
-    held_out = answers.by_unit(torch.cat(log_probabilities), tried)
+    held_out = torch.cat(log_probabilities)
     found = agreement_and_joins(result)
-    halves = answers.by_unit(torch.cat(of_halves), tried) if of_halves else None
+    halves = torch.cat(of_halves) if of_halves else None
     return PriorTrial(prior, answers, held_out, sizes, seconds, is_whole, *found, halves)
 
 

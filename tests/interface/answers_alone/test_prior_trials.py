@@ -12,7 +12,6 @@ from pyro_crowdclust import CrowdData
 from pyro_crowdclust.interface.answers_alone.pairs_alone import PairsAlone
 from pyro_crowdclust.interface.answers_alone.prior_trials import PriorTrial, agreement_and_joins
 from pyro_crowdclust.partitions import FewClusters
-from pyro_crowdclust.pooling.comparison import error_of, error_of_mean
 
 
 def test_halves_are_as_likely_as_their_grades_together():
@@ -33,27 +32,6 @@ def test_halves_are_as_likely_as_their_grades_together():
         worker = torch.zeros(len(each), dtype=torch.int64)
         log_p = result.guide.log_answer_probabilities(result.data, one, worker, each)
         torch.testing.assert_close(found[place], log_p.logsumexp(0))
-
-
-def test_answers_about_one_pair_are_one_unit_whichever_parts_they_are_in():
-    """The mean is that of the answers, and its error that of clusters of answers."""
-    rng = np.random.default_rng(0)
-    ends = np.stack(np.triu_indices(30, 1), 1)
-    answers = ends[np.repeat(rng.choice(len(ends), 300, replace=False), 3)]
-    answers[::2] = answers[::2, ::-1]
-    pairs = {"left": answers[:, 0], "right": answers[:, 1], "worker": np.tile(list("abc"), 300)}
-    said = PairsAlone(CrowdData(None, pairs=pairs | {"label": rng.integers(2, size=900)}))
-    order = torch.from_numpy(rng.permutation(900))
-    parts = [torch.isin(torch.arange(900), order[at : at + 90]) for at in (0, 90, 180)]
-    held = torch.cat([part.nonzero().squeeze(1) for part in parts]).numpy()
-    log_p = torch.from_numpy(rng.normal(size=300)[held // 3] + 0.1 * rng.normal(size=270))
-    found = said.by_unit(log_p, parts)
-    assert len(found) == len(np.unique(held // 3))
-    assert float(found.mean()) == pytest.approx(float(log_p.mean()))
-    numbers = log_p.numpy() - log_p.numpy().mean()
-    centred = said.by_unit(torch.from_numpy(numbers), parts).numpy()
-    assert error_of_mean(centred) == pytest.approx(error_of(numbers, held // 3))
-    assert error_of_mean(centred) > 1.1 * error_of_mean(numbers)
 
 
 def test_agreement_counts_answers_and_joined_pairs_are_counted_once():
