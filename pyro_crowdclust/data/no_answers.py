@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 # Texts that mean "can't tell", in lower case.
-_CANNOT_TELL = ("can't tell", "cannot tell", "unsure")
+_CANNOT_TELL = ("can't tell", "cannot tell", "can not tell", "unsure")
 # Names, in lower case, that may be of a class, but more often mean that there is no answer.
 _NO_ANSWER = (
-    *("?", "don't know", "dont know", "i don't know", "idk", "n/a", "na", "no answer", "none"),
-    *("not sure", "skip", "skipped", "unknown", "unclear", "undecided"),
+    *("?", "don't know", "dont know", "idk", "n/a", "na", "no answer", "none", "not sure"),
+    *("skip", "skipped", "unknown", "unclear", "undecided"),
 )
 # Characters that keyboards and word processors insert for an apostrophe.
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`", "'"))
@@ -20,7 +20,7 @@ def says_cannot_tell(value: Any) -> bool:
 
     Examples
     --------
-    >>> [says_cannot_tell(one) for one in ("Can\u2019t  tell", "cannot tell", "Unsure", "can", 0)]
+    >>> [says_cannot_tell(one) for one in ("Can\u2019t  tell", "I cannot tell", "Unsure", "can", 0)]
     [True, True, True, False, False]
     """
     return _plainly(value) in _CANNOT_TELL
@@ -38,7 +38,7 @@ def may_say_nothing(value: Any) -> bool:
 
 
 def _plainly(value: Any) -> str | None:
-    """A text with plain apostrophes, single spaces and no capitals; None for other values."""
+    """A text with plain apostrophes, single spaces, no capitals and no "I"; None for others."""
     if not isinstance(value, str):
         return None
-    return " ".join(value.translate(_APOSTROPHES).split()).casefold()
+    return " ".join(value.translate(_APOSTROPHES).split()).casefold().removeprefix("i ")

@@ -376,7 +376,9 @@ def test_weights_that_are_all_one_number_are_that_number():
     assert batch.pair_scale == 1.0
 
 
-@pytest.mark.parametrize("name", ["unknown", "N/A", "Don't know", "Don\u2019t  know", "?"])
+@pytest.mark.parametrize(
+    "name", ["unknown", "N/A", "Don't know", "I don\u2019t  know", "I cannot tell", "?"]
+)
 def test_names_that_often_stand_for_no_answer_are_told(name):
     labels = frame(label=["no", "yes", name, "no", "yes"])
     with pytest.warns(UserWarning, match="count as a class: drop their rows if they mean"):
