@@ -37,7 +37,6 @@ from pyro_crowdclust.diagnostics.item_likelihood import (
 )
 from pyro_crowdclust.inference.enumeration import is_deterministic
 from pyro_crowdclust.minibatches.batch import Batch
-from pyro_crowdclust.minibatches.making import items_alone
 from pyro_crowdclust.protocols import FittedModel
 
 
@@ -91,8 +90,7 @@ def label_draws(
     """
     labels, local = result.data.needed_class_labels, local_plates(result)
     every = torch.cat([items, labels.item[rows]]).unique()
-    batch = items_alone(result.data, every, class_labels=True)
-    batch = batch.to(result.device, result.dtype)
+    batch = batch_of_items(result, every, class_labels=True)
     one_each, others_each = _one_label_each(result, rows), _other_labels_of_each(result, rows)
     discrete = discrete_sites(result, batch, local, nested=True)
     of_whole_items = discrete_sites(result, batch, local)
