@@ -34,12 +34,11 @@ from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.interface.candidates.weights import ALL_WEIGHTS
 from pyro_crowdclust.interface.choosing.answer_predictiveness import answers_predict_each_other
 from pyro_crowdclust.interface.choosing.rereading import (
+    answered_items,
     tempered_fit,
     updated_at_its_weight,
     with_rates,
 )
-from pyro_crowdclust.minibatches import items_alone
-from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.models import SemiCrowdsourcedMixture
 from pyro_crowdclust.protocols import part_of
 from pyro_crowdclust.results import UpdateStep, with_step
@@ -152,16 +151,13 @@ def with_rates_of_draws(result: Fitted, drawn: Fitted) -> Fitted:
         As for ``is_explained_worse``. The result is returned unchanged if the answers do not
         predict each other.
     """
-    data = result.data
     if not answers_predict_each_other(drawn.data, result.seed):
         return result
     max_weight = result.guide.feature_weight  # held-out answers preferred it to larger ones
     weights = [weight for weight in ALL_WEIGHTS if weight <= max_weight]
     rates = _rates_of(drawn.guide)
     reads = [with_rates(tempered_fit(result, weight), rates) for weight in weights]
-    answered = needed_batch(data)
-    parts = items_alone(data, answered.items), answered
-    batches = [batch.to(result.device, torch.float64) for batch in parts]
+    batches = answered_items(result)
     best = max(reads, key=lambda one: log_evidence_bound(one.guide, one.model.annotators, *batches))
     if isinstance(best.model, SemiCrowdsourcedMixture):
         best = updated_at_its_weight(best)

@@ -23,7 +23,7 @@ from pyro_crowdclust.inference.owners import move_owners
 from pyro_crowdclust.inference.owners_of_few import weigh_owners_of_few
 from pyro_crowdclust.inference.workers import can_refit, refit_workers
 from pyro_crowdclust.interface.candidates.recipes import OWNERS_LEARNED
-from pyro_crowdclust.minibatches import answered_batch, items_alone
+from pyro_crowdclust.minibatches import Batch, answered_batch, items_alone
 from pyro_crowdclust.minibatches.making import needed_batch
 from pyro_crowdclust.mixture import Ownership
 from pyro_crowdclust.protocols import SupportsSites, part_of
@@ -114,11 +114,16 @@ def with_owners_of_few_weighed(result: Fitted) -> Fitted:
     if model.feature_weight == 1 or not model.emission.observes_latent:
         return result
     read = with_own_parts(result)
-    answered = needed_batch(data)
-    parts = items_alone(data, answered.items), answered
-    batches = [batch.to(result.device, torch.float64) for batch in parts]
-    weigh_owners_of_few(read.guide, *batches)
+    weigh_owners_of_few(read.guide, *answered_items(result))
     return read
+
+
+def answered_items(result: Fitted) -> tuple[Batch, Batch]:
+    """The items with answers, without and with all of these, in float64 where the fit is."""
+    answered = needed_batch(result.data)
+    alone = items_alone(result.data, answered.items)
+    place = result.device, torch.float64
+    return alone.to(*place), answered.to(*place)
 
 
 def with_workers_refitted(result: Fitted) -> Fitted:
