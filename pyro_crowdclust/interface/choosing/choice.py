@@ -51,6 +51,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
     RECORDS,
     about_left_out,
     because,
+    choice_of,
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.rereading import RateWorkers
@@ -163,7 +164,7 @@ class Choice(SearchSpace):
         except KeyboardInterrupt:
             return replace(fitted, stop_reason=INTERRUPTED)
         if view is not None:
-            chosen = replace(_choice_of(fitted), other_view=view.advice)
+            chosen = replace(choice_of(fitted), other_view=view.advice)
             fitted = replace(fitted, chosen=chosen)
             if view.has_most_answers:
                 return self._of_most_answers(fitted, view, num_starts, seed, progress, changes)
@@ -198,9 +199,9 @@ class Choice(SearchSpace):
         found = _fit_or_keep(fitted, again, why)
         if is_interrupted(found):  # the first fit
             return found
-        if not _choice_of(found).uses_answers:
+        if not choice_of(found).uses_answers:
             return fitted
-        chosen = replace(_choice_of(found), other_view=view.advice_of_others(self.data))
+        chosen = replace(choice_of(found), other_view=view.advice_of_others(self.data))
         rated = RateWorkers.of(self.data, rows).after(replace(found, chosen=chosen))
         return rated if evidence_by(rated, self.data) > evidence_by(fitted, self.data) else fitted
 
@@ -239,14 +240,8 @@ def _with_columns(chosen: Chosen, model: Model, data: CrowdData) -> Chosen:
 def _with_other_numbers(search: Search, best: Trial, fitted: Fitted) -> Fitted:
     """The fit, with what is said of other numbers of components that would do about as well."""
     said = about_other_numbers(search, best, fitted)
-    chosen = replace(_choice_of(fitted), other_number=said)
+    chosen = replace(choice_of(fitted), other_number=said)
     return replace(fitted, chosen=chosen, doubt=doubt_by_other_numbers(search, best, fitted))
-
-
-def _choice_of(fitted: Fitted) -> Chosen:
-    """How a fit was chosen."""
-    assert fitted.chosen is not None  # every choice sets it
-    return fitted.chosen
 
 
 def _fit_or_keep(fitted: Fitted, other: Callable[[], Fitted], why: str) -> Fitted:

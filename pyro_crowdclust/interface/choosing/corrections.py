@@ -28,6 +28,7 @@ from pyro_crowdclust.interface.choosing.reasons import (
     FROM_OTHER_FEATURES,
     STILL_UNEXPLAINED,
     UNEXPLAINED,
+    choice_of,
     with_reason,
 )
 from pyro_crowdclust.interface.choosing.several_starts import better_from_draws
@@ -145,9 +146,8 @@ def explained_by_features(found: CompleteFit) -> CompleteFit:
     gain = evidence(instead.fitted) - evidence(found.fitted)
     if gain <= SMALLEST_EVIDENCE:
         return found
-    assert found.fitted.chosen is not None  # every choice sets it
-    assert instead.fitted.chosen is not None
     sentence = FROM_FEATURES if found.best.uses_answers else FROM_OTHER_FEATURES
-    why = f"{found.fitted.chosen.reason}; {sentence.format(gain)}"
-    chosen = replace(instead.fitted.chosen, reason=why + instead.fitted.chosen.reason)
+    why = f"{choice_of(found.fitted).reason}; {sentence.format(gain)}"
+    own = choice_of(instead.fitted)
+    chosen = replace(own, reason=why + own.reason)
     return replace(instead, fitted=replace(instead.fitted, chosen=chosen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyro_crowdclust import CrowdData
+from pyro_crowdclust import CrowdData, Fitted
 from pyro_crowdclust.emissions import Identity
 from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import feature_names
@@ -64,6 +64,12 @@ def about_left_out(model: Model, data: CrowdData) -> str:
         return ""
     others = [name for place, name in enumerate(names) if place not in own]
     return f"; columns left out as constant or redundant: {listed(others)}" if others else ""
+
+
+def choice_of(fitted: Fitted) -> Chosen:
+    """How a fit was chosen."""
+    assert fitted.chosen is not None  # every choice sets it
+    return fitted.chosen
 
 
 def with_reason(chosen: Chosen | None, why: str) -> Chosen:
