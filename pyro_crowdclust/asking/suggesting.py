@@ -185,8 +185,8 @@ def _warn_of_no_gain(frame: pd.DataFrame, criterion: Criterion) -> None:
 
 def _warn_of_opposites(opposites: pd.Index, table: pd.DataFrame) -> None:
     """Warn of workers to ask whose answers are worth something because they are wrong."""
-    asked = [who for who in opposites if table["asked"].loc[[who]].item() > 0]
-    if asked:
+    asked = opposites[opposites.isin(table.index[table["asked"] > 0])]
+    if len(asked):
         warn(
             f'{count_of(len(asked), "worker")} to ask ({listed(asked)}) said "same" more often '
             "of pairs that are different. Their answers are read as the opposite, and so they are "
