@@ -65,11 +65,9 @@ def best_of_workers(
         return at_one_rate(attempt(Workers(one_rate=True)))
     models = [given._replace(num_communities=number) for number in numbers]
     if with_simple:
-        # Few workers do not determine how habits are distributed.
-        many = data.num_workers >= MIN_WORKERS
-        models.append(Workers(truth_or_habit=True) if many else Workers(one_rate=True))
-        if many:
-            models.append(Workers(outliers=_OUTLIERS))
+        # Few workers do not determine how habits are distributed, nor who is unlike the others.
+        of_many = Workers(truth_or_habit=True), Workers(outliers=_OUTLIERS)
+        models += of_many if data.num_workers >= MIN_WORKERS else [Workers(one_rate=True)]
     fits = best_first(_promising(data, attempt, models))
     found = keeping_classes(fits)
     if with_simple:
