@@ -34,17 +34,15 @@ from pyro_crowdclust.errors import listed
 from pyro_crowdclust.interface.about_data import is_supervised
 from pyro_crowdclust.interface.choosing.clustering_search import Search
 from pyro_crowdclust.interface.choosing.trials import Trial
-from pyro_crowdclust.interface.holding_out.pairs import PairSplit
+from pyro_crowdclust.interface.holding_out.pairs import MIN_ANSWERS, PairSplit
 from pyro_crowdclust.pooling.comparison import gain_by_a_part, is_clear
 from pyro_crowdclust.protocols import part_of
 
 # Answers of a worker carry almost no weight if each counts less than this, in nats. Whoever says
 # the opposite of the clusters sees the same ones.
-_ALMOST_NO_WEIGHT = -2.0, 1.0
+_LEAST_WEIGHT, _MOST_WEIGHT = -2.0, 1.0
 # So many workers are named.
 _NAMED = 20
-# Fewer held-out answers are not enough to see whether they are predicted.
-_MIN_ANSWERS = 20
 
 
 @dataclass(frozen=True)
@@ -117,12 +115,12 @@ def find_other_view(search: Search, best: Trial, result: Fitted) -> OtherView | 
         return None
     known = result.workers["weight"]
     worker = np.concatenate([one.held_out.worker.numpy() for one in splits])
-    is_low = known.between(*_ALMOST_NO_WEIGHT, inclusive="neither").to_numpy()
+    is_low = known.between(_LEAST_WEIGHT, _MOST_WEIGHT, inclusive="neither").to_numpy()
     other = _clearly_better(search, best, is_low[worker])
     if other is None:
         return None
     weight = search.candidates.brief_fit_of(other, search.candidates.data).workers["weight"]
-    agree = ((weight >= _ALMOST_NO_WEIGHT[1]) & (weight > known)).to_numpy()
+    agree = ((weight >= _MOST_WEIGHT) & (weight > known)).to_numpy()
     number = result.workers["answers"]
     own = agree & (number > 0).to_numpy()
     if own.sum() < 2 or own.sum() == (number > 0).sum():
@@ -160,7 +158,7 @@ def _clearly_better(
     def is_better(trial: Trial, known: Float[np.ndarray, " held_out"]) -> bool:
         tried = trial.log_probabilities[:number]
         own = some[: len(tried)]
-        if own.sum() < _MIN_ANSWERS:
+        if own.sum() < MIN_ANSWERS:
             return False
         gain = gain_by_a_part(tried, known[: len(tried)])[own]
         return is_clear(gain, ends[:, : len(tried)][:, own], len(trials))

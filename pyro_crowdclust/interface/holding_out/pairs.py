@@ -28,7 +28,7 @@ _MIN_SHARE_ASKED = 0.5
 # Of fewer answers than this a tenth is held out at a time, of more a quarter.
 _FEW = 1000
 # Fewer answers are not enough to learn from, nor to score a fit by.
-_MIN_ANSWERS = 20
+MIN_ANSWERS = 20
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def pair_split(data: CrowdData, share: float, generator: torch.Generator) -> Pai
 
 
 def splits_of_pairs(
-    data: CrowdData, generator: torch.Generator, least: int = _MIN_ANSWERS
+    data: CrowdData, generator: torch.Generator, least: int = MIN_ANSWERS
 ) -> list[PairSplit]:
     """Splits that hold out each part of the pairs, or of the pages, with all answers about them.
 
@@ -178,10 +178,10 @@ def _without(
     answers: Answers,
     out: Bool[Tensor, " pair"],
     item: Int[Tensor, " pair"] | None = None,
-    least: int = _MIN_ANSWERS,
+    least: int = MIN_ANSWERS,
 ) -> PairSplit | None:
     """The split that holds out some answers; None if one part has too few."""
-    if has_fewer(least, out) or has_fewer(_MIN_ANSWERS, ~out):
+    if has_fewer(least, out) or has_fewer(MIN_ANSWERS, ~out):
         return None
     kept = some_items(data, torch.arange(data.num_items), ~out)
     return PairSplit(kept, answers.at(out), (answers.left if item is None else item)[out])
